@@ -41,7 +41,7 @@ std::string NodeText(const NodeInfo& node) {
                       node.wants_weight_grad ? " and own" : "");
 }
 
-// All but the sides of its shape.
+// Returns all properties but the sizes of its dimensions.
 std::string ValueText(const ValueInfo& value) {
   return absl::StrCat("'", value.name, "' of rank ", value.type.shape.rank(), ", element ",
                       static_cast<int>(value.type.element), ", by ", value.producer.value(),

@@ -1,5 +1,5 @@
-// Whether two models are one at different sizes: what steps of several image sizes need to share a
-// plan and a set of parameters.
+// Checks that two models differ only in the sizes of their values. They can then share a plan and a
+// set of parameters, which lets a run train on images of several sizes.
 #ifndef DPIPE_CORE_NN_ALIKE_H_
 #define DPIPE_CORE_NN_ALIKE_H_
 
@@ -8,11 +8,11 @@
 
 namespace dpipe::nn {
 
-// OK where the models differ in nothing but their names and the shapes of their values: the same
-// components fed in the same way, the same layers, nodes and values in the same order, and the same
-// parameters with the same shapes. Ids of one are then ids of the other, what crosses a cut is the
-// same, and a ParameterSet of one fits the other. InvalidArgument names the first difference, with
-// both sides.
+// Returns OK if the models differ only in their names and the shapes of their values. Components,
+// their sources, layers, nodes and values must be the same and in the same order; parameters must
+// also have the same shapes. Ids then mean the same in both models, the same values cross a cut,
+// and a ParameterSet of one fits the other. Otherwise returns InvalidArgument, which names the
+// first difference and shows both sides.
 absl::Status CheckAlike(const Model& a, const Model& b);
 
 }  // namespace dpipe::nn

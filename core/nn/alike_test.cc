@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Options {
-  int64_t rows = 3;  // of the pictures: the only thing in which alike models differ
+  int64_t rows = 3;  // of the images: alike models differ only in this
   int64_t hidden = 8;
   std::string second_layer = "second";
   LayerKind second_kind = LayerKind::kTrainable;

@@ -4,7 +4,7 @@ namespace dpipe::nn {
 
 std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
                                              const std::shared_ptr<Device>& device) {
-  // On demand: sets of their own have room for gradients.
+  // On demand, because an ordinary set allocates gradients.
   auto copy = ParameterSet::OnDemand(parameters.program(), parameters.layers(), device);
   copy->AllocateMasters(parameters.layers());
   for (ParameterId id : parameters.ids()) {

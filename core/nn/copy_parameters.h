@@ -1,4 +1,4 @@
-// Parameters for a device that has memory of its own.
+// Copies parameters to a device that has its own memory.
 #ifndef DPIPE_CORE_NN_COPY_PARAMETERS_H_
 #define DPIPE_CORE_NN_COPY_PARAMETERS_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe::nn {
 
-// Copies of a set's masters on `device`, to run passes with, without room for gradients.
+// Copies a set's masters to `device`, for forward passes only: there is no room for gradients.
 std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
                                              const std::shared_ptr<Device>& device);
 

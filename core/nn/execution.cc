@@ -19,7 +19,7 @@ absl::Status InLayer(const Program& program, const NodeInfo& node, const absl::S
                                    "', ", node.node->kind(), ": ", status.message()));
 }
 
-// InvalidArgument unless the tensor is a batch of the value.
+// Returns InvalidArgument unless the tensor is a batch of the value.
 absl::Status CheckTensor(const Program& program, ValueId id, const Tensor& tensor, int64_t batch,
                          DType compute_dtype, absl::string_view what) {
   const ValueInfo& value = program.value(id);
@@ -31,12 +31,11 @@ absl::Status CheckTensor(const Program& program, ValueId id, const Tensor& tenso
       tensor.shape().ToString(), ", expected ", DTypeName(dtype), " ", shape.ToString()));
 }
 
-// Our kernels count a tensor's elements in 64 bits; whether all engines of cuDNN do, nobody has
-// tried.
+// Our kernels count elements in 64 bits. It is unverified that all engines of cuDNN do.
 constexpr int64_t kMostElementsOnGpu = (int64_t{1} << 31) - 1;
 
-// InvalidArgument where the node's result would have more elements than a GPU's libraries are
-// given.
+// Returns InvalidArgument if the node's result would have more elements than we pass to a GPU's
+// libraries.
 absl::Status CheckCountable(const Program& program, const NodeInfo& node, const Tensor& input) {
   if (input.device()->kind() != DeviceKind::kCuda || input.shape().rank() == 0) {
     return absl::OkStatus();
@@ -50,7 +49,7 @@ absl::Status CheckCountable(const Program& program, const NodeInfo& node, const 
                    kMostElementsOnGpu / (elements / batch), " samples at a time at most"));
 }
 
-// A node's context; the pointers that its spans refer to live here.
+// A node's context, with the storage of the pointers in its spans.
 class BoundContext {
  public:
   BoundContext(const NodeInfo& node, const ParameterSet& parameters, DType compute_dtype) {
@@ -78,7 +77,7 @@ class BoundContext {
 
 }  // namespace
 
-// The passes, with access to a RangeState's inside.
+// Implements the passes; has access to a RangeState's internals.
 class RangeRunner {
  public:
   RangeRunner(const Program& program, DType compute_dtype)
@@ -161,7 +160,7 @@ absl::Status RangeRunner::ForwardNode(int i, const ParameterSet& parameters, Val
     const absl::Status countable = CheckCountable(program_, info, inputs[0]);
     if (!countable.ok()) return InLayer(program_, info, countable);
   }
-  // What nobody reads after this node is let go as soon as the node is done.
+  // Values without further readers are dropped here, so that they are freed when the node is done.
   for (ValueId id : info.inputs) {
     const ValueInfo& value = program_.value(id);
     if (value.uses.back() == NodeId(i) && !value.is_output) values->erase(id);
@@ -350,7 +349,7 @@ absl::Status Forward(const Program& program, LayerRange range, const ParameterSe
 
 namespace {
 
-// Drops gradients of what the range itself computed.
+// Drops gradients of values that the range itself computed.
 void DropOwn(const Program& program, LayerRange range, ValueMap* grads) {
   for (auto it = grads->begin(); it != grads->end();) {
     it = program.value(it->first).layer < range.begin ? std::next(it) : grads->erase(it);

@@ -18,8 +18,8 @@ namespace {
 
 using testing::Test;
 
-// x [1] -> a = 2x (layer a) -> b = 3a (layer b) -> y = a * 5 + b (layer c), without biases: a skip
-// from a to c.
+// x [1] -> a = 2x (layer a) -> b = 3a (layer b) -> y = a * 5 + b (layer c), without biases. The
+// skip goes from a to c.
 class ChainTest : public Test {
  protected:
   ChainTest()
@@ -95,7 +95,7 @@ TEST_F(ChainTest, RangesExchangeWhatIsLive) {
   EXPECT_EQ(Grad(1), 2);
 }
 
-// A value that only later layers read need not pass through a range, nor its gradient back.
+// Neither a value that only later layers read nor its gradient need pass through a range.
 TEST_F(ChainTest, RangesNeedOnlyWhatTheyRead) {
   ValueMap values = {{x_, Batch({1})}};
   RangeState front, middle, back;
@@ -188,7 +188,7 @@ TEST_F(ChainTest, PassesOutOfOrderAreRefused) {
             "chain, layers [0, 1): the gradient of 'a/linear_0' is missing");
 }
 
-// A linear node whose passes can be made wrong.
+// A linear node whose passes can be made wrong on purpose.
 class FaultyNode : public Node {
  public:
   FaultyNode(float gradient_factor, bool remembers)
@@ -241,7 +241,7 @@ TEST(ProgramChecksTest, PassWhatIsRightAndFindWhatIsWrong) {
   }
 }
 
-// Gradients are right, and no way of cutting changes a bit, whatever the graph.
+// For any graph, gradients are right and no cut changes a bit.
 TEST(RandomProgramTest, GradientsAndSplits) {
   for (const auto& device : {Device::CpuReference(), Device::Cpu()}) {
     device->allocator().set_poison(true);
@@ -265,7 +265,7 @@ TEST(RandomProgramTest, GradientsAndSplits) {
   }
 }
 
-// 2^16 samples of 2^15 numbers are 2^31 elements, which would be 8 GB: nothing is computed.
+// 2^16 samples of 2^15 numbers are 2^31 elements, which would take 8 GB: nothing is computed.
 TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
   cuda::FakeDriver driver;
   const auto gpus = cuda::CreateCudaDevices(&driver, 1);

@@ -25,7 +25,8 @@ Tensor RandomTensor(const std::shared_ptr<Device>& device, const Shape& shape, D
   return dtype == DType::kF32 ? t : t.To(dtype);
 }
 
-// Weights of the outputs in the scalar L, which are L's gradients to the outputs.
+// Returns the outputs' weights in the scalar L, which are L's gradients with respect to the
+// outputs.
 ValueMap RandomOutputGrads(const Program& program, const std::shared_ptr<Device>& device,
                            int64_t batch, DType compute_dtype, uint64_t seed) {
   ValueMap grads;
@@ -51,7 +52,7 @@ absl::StatusOr<double> Objective(const Program& program, const ParameterSet& par
   return sum;
 }
 
-// L along a direction of one parameter, whose master is restored.
+// Returns the central difference of L along a direction of one parameter; restores the master.
 absl::StatusOr<double> Difference(const Program& program, ParameterSet* parameters, ParameterId id,
                                   const std::vector<float>& direction, double h,
                                   const ValueMap& inputs, const ValueMap& weights) {
@@ -88,7 +89,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
-// Only the named entries: what a message would carry.
+// Returns only the named entries, as a message would carry them.
 ValueMap Pick(const ValueMap& from, absl::Span<const ValueId> ids) {
   ValueMap picked;
   for (ValueId id : ids) {
@@ -98,9 +99,9 @@ ValueMap Pick(const ValueMap& from, absl::Span<const ValueId> ids) {
   return picked;
 }
 
-// How CheckSplits runs a program.
+// The ways in which CheckSplits runs a program.
 enum class Mode {
-  kTwoParts,          // two states, exchanging what is live
+  kTwoParts,          // two states that exchange live values
   kSplitBackward,     // one forward, Backward in two ranges
   kSplitWeightGrads,  // one forward, InputGrad in two ranges, WeightGrads front to back
 };

@@ -10,8 +10,8 @@
 
 namespace dpipe::nn {
 
-// Every external input of a program, `batch` samples: floats standard normal, integers uniform in
-// [0, int_bound).
+// Returns random tensors for all external inputs of a program, with `batch` samples. Floats are
+// standard normal, integers uniform in [0, int_bound).
 ValueMap RandomInputs(const Program& program, const std::shared_ptr<Device>& device, int64_t batch,
                       DType compute_dtype, int int_bound, uint64_t seed);
 
@@ -27,14 +27,19 @@ struct GradientCheckOptions {
   int directions = 2;  // per parameter
 };
 
-// Compares the parameters' gradients with finite differences of L, the outputs' sum with random
-// weights, all in fp32. Parameters are restored. The error names the parameter and both numbers.
+// Compares the parameters' gradients with finite differences of L, a randomly weighted sum of the
+// outputs, all in fp32. Restores the parameters. The error names the parameter and both numbers.
 absl::Status CheckGradients(const Program& program, ParameterSet* parameters,
                             const ValueMap& inputs, const GradientCheckOptions& options);
 
-// Runs the program whole, then at every `stride`-th cut in two parts that exchange only what
-// LiveAt and GradientsAt say, and with backward passes cut and split in several ways; outputs and
-// parameter gradients must have the same bits. The error names the cut and what differs.
+// Checks that cutting a program does not change a bit of the outputs or parameter gradients. Runs
+// the program whole, and then for every `stride`-th cut:
+//
+// 1. in two parts that exchange only the values of LiveAt and GradientsAt,
+// 2. with one forward pass and the backward pass in two ranges,
+// 3. with InputGrad in two ranges and WeightGrad separately, front to back.
+//
+// The error names the cut and the output or parameter that differs.
 absl::Status CheckSplits(const Program& program, ParameterSet* parameters, const ValueMap& inputs,
                          const RunOptions& options, uint64_t seed, int stride = 1);
 

@@ -13,7 +13,7 @@ const ParameterSet& Inference::On(const std::shared_ptr<Device>& device) {
     const auto copy = copies_.find(device.get());
     if (copy != copies_.end()) return *copy->second;
   }
-  // Others copy to their own devices meanwhile.
+  // Not under the lock: other workers copy to their own devices at the same time.
   auto copy = CopyParameters(*parameters_, device);
   absl::MutexLock lock(&mutex_);
   return *copies_.emplace(device.get(), std::move(copy)).first->second;

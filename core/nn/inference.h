@@ -1,4 +1,4 @@
-// Passes without gradients, on any device, for callers whose tensors are in the host's memory.
+// Passes without gradients, on any device, for callers whose tensors are in host memory.
 #ifndef DPIPE_CORE_NN_INFERENCE_H_
 #define DPIPE_CORE_NN_INFERENCE_H_
 
@@ -15,17 +15,17 @@
 
 namespace dpipe::nn {
 
-// A set of parameters in the host's memory, and copies of it on the devices that have their own:
-// made when a pass first runs there, and kept as long as this lives. Thread-safe.
+// A parameter set in host memory, with copies on the devices that have their own memory. A copy is
+// made before the first pass on its device and lives as long as this object. Thread-safe.
 class Inference {
  public:
-  // `parameters` do not change, and outlive it or are its own.
+  // `parameters` must not change. They must outlive this object, or it owns them.
   explicit Inference(const ParameterSet* parameters) : parameters_(parameters) {}
   explicit Inference(std::unique_ptr<ParameterSet> parameters)
       : own_(std::move(parameters)), parameters_(own_.get()) {}
 
-  // nn::Forward on `device`, by its worker's thread, with its errors. `values` are tensors of the
-  // host before and after.
+  // Runs nn::Forward on `device` and returns its errors; called from the device's worker thread.
+  // `values` are in host memory before and after.
   absl::Status Forward(const Program& program, LayerRange range,
                        const std::shared_ptr<Device>& device, const RunOptions& options,
                        ValueMap* values);
@@ -33,14 +33,14 @@ class Inference {
  private:
   const ParameterSet& On(const std::shared_ptr<Device>& device);
 
-  const std::unique_ptr<ParameterSet> own_;  // null: another's
+  const std::unique_ptr<ParameterSet> own_;  // null if another object owns the parameters
   const ParameterSet* const parameters_;
   absl::Mutex mutex_;
   std::map<const Device*, std::unique_ptr<ParameterSet>> copies_ ABSL_GUARDED_BY(mutex_);
 };
 
-// An upper bound of the device memory that such passes over some layers take: parameters, with what
-// is made of them for the kernels, and values, but not what kernels take for themselves.
+// Returns an upper bound on the device memory of such passes over some layers: parameters with
+// their prepared forms, and values. Memory that kernels allocate for themselves is not included.
 int64_t InferenceBytes(const Program& program, LayerRange range, int64_t batch,
                        DType compute_dtype);
 

@@ -37,7 +37,7 @@ ValueMap Inputs(const Program& program, uint64_t seed, int64_t batch, DType dtyp
 
 class InferenceTest : public ::testing::TestWithParam<uint64_t> {};
 
-// The host's memory and the GPU's are two: whoever confuses them crashes.
+// The fake GPU's memory is separate from the host's; code that confuses the two crashes.
 TEST_P(InferenceTest, GivesTheHostOnAGpuWhatTheCpuGives) {
   const Program program = RandomProgram({GetParam()});
   const auto parameters = Drawn(program, GetParam());
@@ -53,7 +53,7 @@ TEST_P(InferenceTest, GivesTheHostOnAGpuWhatTheCpuGives) {
   EXPECT_EQ(driver.live_bytes(), 0) << "the CPU needs no copies";
   for (const auto& device : {devices[0], devices[1], devices[0]}) {
     ValueMap values = Inputs(program, GetParam(), /*batch=*/5);
-    // In two parts, as caches do.
+    // In two parts, as caches do it.
     const int cut = program.num_layers() / 2;
     ASSERT_TRUE(inference.Forward(program, {0, cut}, device, {}, &values).ok());
     ASSERT_TRUE(inference.Forward(program, {cut, program.num_layers()}, device, {}, &values).ok());
@@ -80,11 +80,11 @@ TEST_P(InferenceTest, TakesNoMoreMemoryThanItIsSaidTo) {
     const auto gpu = (*cuda::CreateVirtualCudaDevices(&driver, 1))[0];
     ValueMap values = Inputs(program, GetParam(), kBatch, dtype);
     ASSERT_TRUE(inference.Forward(program, program.all_layers(), gpu, {dtype}, &values).ok());
-    // Tensors are rounded up to 512 bytes each.
+    // Each tensor is rounded up to 512 bytes.
     const int64_t rounding = 512 * (2 * program.num_parameters() + program.num_values());
     const int64_t said = InferenceBytes(program, program.all_layers(), kBatch, dtype);
     const int64_t peak = gpu->allocator().stats().peak_bytes;
-    // Values are so narrow that kernels take as much for sums of their rows.
+    // Values are so narrow that the kernels' row sums take as much memory.
     EXPECT_LE(peak, 2 * said + rounding);
     EXPECT_GE(2 * peak, said) << "no wild guess";
   }

@@ -8,7 +8,7 @@
 namespace dpipe::nn {
 namespace {
 
-// The value of `values` with this name; invalid where there is none.
+// Returns the value in `values` with this name; invalid if there is none.
 ValueId FindValue(const Program& program, absl::Span<const ValueId> values,
                   const std::string& name) {
   for (ValueId id : values) {
@@ -69,7 +69,7 @@ absl::Status CheckSelfConditioning(const Component& component) {
                                                  ", but ", output, " is ", given.shape.ToString()));
 }
 
-// Checkpoints and optimizers know the parameters of all backbones by name.
+// Parameter names must be unique over all backbones: checkpoints and optimizers key by them.
 absl::Status CheckParameterNames(const Model& model) {
   std::map<std::string, std::string> owners;
   for (int index : model.backbones()) {

@@ -1,4 +1,4 @@
-// A model: its components' programs, and how they feed one another.
+// A model: the programs of its components and the connections between them.
 #ifndef DPIPE_CORE_NN_MODEL_H_
 #define DPIPE_CORE_NN_MODEL_H_
 
@@ -11,16 +11,17 @@
 
 namespace dpipe::nn {
 
-// Where an external input of a component comes from.
+// The source of a component's external input.
 struct InputSource {
   std::string component;  // a frozen component, earlier in the model's list
   std::string output;     // one of its program's outputs, by name
 };
 
-// A backbone that reads its own estimate: it runs first without gradient, with zeros for the input,
-// and then again with what it gave the first time. Both empty: it does not.
+// Self-conditioning of a backbone that reads its own estimate. The first run is without gradients
+// and takes zeros as the input; the second takes the first one's output. Both names are empty if
+// the backbone has none.
 struct SelfConditioning {
-  std::string input;   // external, of the output's type
+  std::string input;   // an external input with the output's type
   std::string output;  // without a gradient (AddDetach)
 };
 
@@ -28,35 +29,36 @@ struct Component {
   std::string name;
   bool is_backbone = false;  // trained; all others are frozen and only run forward
   Program program;
-  // By external input. Inputs not named here are loaded (pixels, tokens) or drawn (noise,
-  // timesteps) by whoever needs them.
+  // Sources by external input. Inputs without a source are loaded (pixels, tokens) or drawn (noise,
+  // timesteps).
   std::map<std::string, InputSource> sources;
-  SelfConditioning self_conditioning = {};  // of a backbone
+  SelfConditioning self_conditioning = {};  // backbones only
 
-  // Of a backbone: the one output that is not the self-conditioning estimate.
+  // Returns a backbone's only output other than the self-conditioning estimate.
   ValueId loss() const;
 };
 
-// Immutable. Components come in an order in which each is fed by earlier ones only.
+// Immutable. Components are ordered so that each is fed only by earlier ones.
 class Model {
  public:
-  // InvalidArgument names the component and the input: an unknown, trained or later source, an
-  // output of another shape or element type, no backbone, a backbone without exactly one output
-  // besides its self-conditioning estimate, a parameter's name in two backbones.
+  // Returns InvalidArgument, naming the component and the input, for
+  // - an unknown, trained or later source, or one of another shape or element type;
+  // - no backbone, or one without exactly one output in addition to its self-conditioning estimate;
+  // - a parameter name that occurs in two backbones.
   static absl::StatusOr<Model> Create(std::string name, std::vector<Component> components);
 
   const std::string& name() const { return name_; }
   int num_components() const { return static_cast<int>(components_.size()); }
   const Component& component(int i) const { return components_[i]; }
-  // Indices of the backbones: one, or several that are trained together on the same samples, the
-  // sum of whose losses is minimised (cascaded models).
+  // Indices of the backbones. Several backbones (cascaded models) train together on the same
+  // samples and minimise the sum of their losses.
   const std::vector<int>& backbones() const { return backbones_; }
-  // The first of them.
+  // The first backbone.
   int backbone_index() const { return backbones_[0]; }
   const Component& backbone() const { return components_[backbones_[0]]; }
-  // Which of the backbones a component is; -1 if it is none.
+  // Returns a component's index among the backbones; -1 if it is none of them.
   int BackboneNumber(int component) const;
-  // -1 where there is none.
+  // Returns -1 if there is no such component.
   int FindComponent(const std::string& name) const;
 
  private:

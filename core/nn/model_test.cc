@@ -86,7 +86,7 @@ TEST(ModelTest, SeveralBackbonesHaveParametersOfTheirOwn) {
               HasSubstr("parameter a.weight is in two backbones, base and super"));
 }
 
-// x and the estimate of the last pass, both [4], to an estimate and a loss.
+// Maps x and the last pass's estimate, both [4], to an estimate and a loss.
 Component Estimator(const std::string& input, const std::string& output, bool detached) {
   ProgramBuilder builder("backbone");
   const ValueId x = builder.AddInput("x", {Shape{4}, Element::kCompute});

@@ -1,14 +1,14 @@
 // A node: one op with its parameters, as an edge of a Program's value graph.
 //
-// A node computes one value from others, in three passes that are separate calls, because schedules
-// place them separately:
+// A node computes one value from others, in three passes. Schedules place the passes separately, so
+// each is a call of its own:
 //
-//   Forward      y from the inputs; leaves in `saved` what the backward passes need
-//   InputGrad    the gradients of the inputs from y's; leaves in `saved` only what WeightGrad needs
-//   WeightGrad   ADDS into the parameters' gradients; then or later; its `saved` is dropped after
+//   Forward      computes y from the inputs; saves the tensors that the backward passes need
+//   InputGrad    computes the inputs' gradients from y's; then keeps only what WeightGrad needs
+//   WeightGrad   ADDS into the parameters' gradients, at once or later; `saved` is dropped after it
 //
-// Nodes are immutable and hold no tensors: one node serves all ranks and micro-batches at once. No
-// node mixes samples: row i of every output depends on row i of the inputs only.
+// Nodes are immutable and hold no tensors: one node serves all ranks and micro-batches
+// concurrently. No node mixes samples: row i of every output depends only on row i of the inputs.
 #ifndef DPIPE_CORE_NN_NODE_H_
 #define DPIPE_CORE_NN_NODE_H_
 
@@ -27,33 +27,33 @@ namespace dpipe::nn {
 // or bf16); a few values have a fixed one (noise, losses: fp32; tokens, timesteps: int32).
 enum class Element { kCompute, kF32, kI32 };
 
-// kCompute becomes `compute_dtype`, the others what they say.
+// Returns `compute_dtype` for kCompute and the fixed type for the others.
 DType ResolveElement(Element element, DType compute_dtype);
 
-// What is known of a value before any batch is. `shape` is that of one sample, without the batch
-// dimension; a tensor of the value has the shape [batch, shape...].
+// Properties of a value that do not depend on the batch. `shape` is that of one sample, without the
+// batch dimension; a tensor of the value has the shape [batch, shape...].
 struct ValueType {
   Shape shape;
   Element element = Element::kCompute;
 };
 
-// What one run of a node has kept, in slots whose meaning is the node's own affair. Tensors share
-// storage with the values that they came from.
+// Tensors that one run of a node has saved; each node defines the meaning of its slots. Tensors
+// share storage with the values that they came from.
 using SavedTensors = std::vector<Tensor>;
 
-// What the three passes get besides tensors.
+// Arguments of the three passes in addition to tensors.
 struct NodeContext {
   DType compute_dtype = DType::kF32;
-  // The node's parameters, in the order in which it was added to the program.
+  // The node's parameters, in the order given when it was added to the program.
   absl::Span<const ops::Weight* const> weights;
-  // Their fp32 gradients, in WeightGrad only.
+  // Their fp32 gradients; set only in WeightGrad.
   absl::Span<Tensor* const> weight_grads;
-  // False in layers that are not trainable: nothing need be saved for WeightGrad.
+  // False if the parameters are not trained: nothing need be saved for WeightGrad.
   bool wants_weight_grad = false;
-  // Bit i: somebody needs the gradient of input i.
+  // Bit i is set if the gradient of input i is needed.
   uint32_t input_grad_mask = 0;
-  // In InputGrad of nodes where AddsToGrad: what later readers of input 0 contribute to its
-  // gradient; undefined where there are none.
+  // For InputGrad of nodes with AddsToGrad(): the sum of later readers' contributions to the
+  // gradient of input 0; undefined if there are none.
   Tensor later_grad;
 
   bool WantsInputGrad(int i) const { return (input_grad_mask >> i) & 1u; }
@@ -66,27 +66,29 @@ class Node {
 
   virtual absl::string_view kind() const = 0;  // "conv2d", for summaries
   virtual ValueType output() const = 0;
-  // Multiply-adds of one sample's forward pass in convolutions, linear layers and attention; other
-  // ops count as nothing.
+  // Multiply-adds per sample of the forward pass in convolutions, linear layers and attention;
+  // other ops count as zero.
   virtual int64_t MultiplyAdds() const { return 0; }
 
-  // The output has no gradient, whatever the inputs have.
+  // True if the output has no gradient, even if inputs have one.
   virtual bool stops_gradient() const { return false; }
 
-  // InputGrad adds `later_grad` to the gradient of input 0 itself, which saves a pass over memory.
+  // True if InputGrad itself adds `later_grad` to the gradient of input 0, which saves a pass over
+  // memory.
   virtual bool AddsToGrad() const { return false; }
 
-  // `saved` is null where no backward pass will come.
+  // `saved` is null if no backward pass will follow.
   virtual absl::StatusOr<Tensor> Forward(const NodeContext& context,
                                          absl::Span<const Tensor> inputs,
                                          SavedTensors* saved) const = 0;
 
-  // One gradient an input, in order, shaped and typed as it; undefined where not wanted.
+  // Returns one gradient per input, in order, with the input's shape and type; undefined if not
+  // needed.
   virtual absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context,
                                                         SavedTensors* saved,
                                                         const Tensor& output_grad) const = 0;
 
-  // Only nodes with parameters have one.
+  // Overridden only by nodes with parameters.
   virtual absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const {
     return absl::OkStatus();
   }

@@ -167,7 +167,7 @@ void ParameterSet::AllocateGrads(LayerRange layers) {
 }
 
 int64_t ParameterSet::RowSize(ParameterId id) const {
-  constexpr int64_t kPlaces = 64;  // 256 bytes, as devices align what they allocate
+  constexpr int64_t kPlaces = 64;  // 256 bytes, the devices' allocation alignment
   return (ShapeOf(id).num_elements() + kPlaces - 1) / kPlaces * kPlaces;
 }
 

@@ -17,39 +17,39 @@
 
 namespace dpipe::nn {
 
-// What a set holds of a parameter: all of it, or a shard.
+// The part of a parameter that a set holds: all of it, or a shard.
 struct ParameterPart {
   Shape whole;
   bool is_shard = false;
   Shard shard;
 
-  // This part of a whole tensor: a view of the same storage.
+  // Returns this part of a whole tensor, as a view of the same storage.
   Tensor Of(const Tensor& tensor) const;
-  // Adds a copy of a part under this name; of a shard, fills its place in the tensor, which the
-  // first to come makes.
+  // Adds a copy of a part under this name. A shard is copied to its place in the whole tensor; the
+  // first shard to arrive allocates that tensor.
   void AddTo(const std::string& name, const Tensor& part,
              std::map<std::string, Tensor>* tensors) const;
 };
 
-// Owns fp32 masters and, for parameters of trainable layers, fp32 gradients. A stage's set belongs
-// to one rank. A set of frozen layers is only read (const) and may be shared by any number of
-// ranks. The Program must outlive it.
+// Owns fp32 masters and the fp32 gradients of trainable parameters. A stage's set belongs to one
+// rank. A set of frozen layers is only read (const) and may be shared by any number of ranks. The
+// Program must outlive the set.
 //
-// Where parameters are divided over ranks, a rank has two sets: one of shards, with this rank's
-// part of every parameter, its gradient and what the optimizer makes of them; and one on demand,
-// whose masters and gradients exist only between Allocate and Release calls.
+// If parameters are sharded over ranks, a rank has two sets. One holds shards: this rank's part of
+// every parameter, of its gradient and of its optimizer state. The other is on demand: its masters
+// and gradients exist only between Allocate and Release calls.
 class ParameterSet {
  public:
   // Masters are zero until InitRandom or Load. Gradients are allocated and zero.
   ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device);
-  // Masters and gradients are rows of numbers, the shard of each parameter's. No layer can be run
-  // with it.
+  // Creates a set of shards: masters and gradients are one-dimensional, the shard of each
+  // parameter's elements. Layers cannot be run with such a set.
   static std::unique_ptr<ParameterSet> OfShards(const Program& program, LayerRange layers,
                                                 std::shared_ptr<Device> device, Shard shard);
   static std::unique_ptr<ParameterSet> OnDemand(const Program& program, LayerRange layers,
                                                 std::shared_ptr<Device> device);
-  // Masters share the storage of `tensors`, which are as Load's, and are not to be written: what
-  // several sets on one machine need that only run passes.
+  // Creates a set whose masters share the storage of `tensors`, as for Load, and must not be
+  // written. For several sets on one machine that only run passes.
   static absl::StatusOr<std::unique_ptr<ParameterSet>> Sharing(
       const Program& program, LayerRange layers, std::shared_ptr<Device> device,
       const std::map<std::string, Tensor>& tensors);
@@ -58,19 +58,19 @@ class ParameterSet {
 
   const Program& program() const { return *program_; }
   LayerRange layers() const { return layers_; }
-  // Whether layers of a program can be run with this set: of its own program, or of one whose
-  // parameters of these layers have the same ids and shapes (see alike.h).
+  // True if these layers of a program can be run with this set. The program must be the set's own
+  // or have parameters with the same ids and shapes in these layers (see alike.h).
   bool Fits(const Program& program, LayerRange layers) const;
   const std::shared_ptr<Device>& device() const { return device_; }
 
-  // Ids of the parameters, increasing; of those in trainable layers.
+  // Ids of all parameters and of the trainable ones, increasing.
   const std::vector<ParameterId>& ids() const { return ids_; }
   const std::vector<ParameterId>& trainable_ids() const { return trainable_ids_; }
   bool Contains(ParameterId id) const;
   ParameterPart part(ParameterId id) const;
 
-  // Of a set on demand. Masters are uninitialised after AllocateMasters, gradients zero after
-  // AllocateGrads; what is there already stays as it is.
+  // For sets on demand. Masters are uninitialised after AllocateMasters, gradients are zero after
+  // AllocateGrads; existing ones stay unchanged.
   void AllocateMasters(LayerRange layers);
   void ReleaseMasters(LayerRange layers);
   bool HasMasters(LayerRange layers) const;
@@ -78,54 +78,55 @@ class ParameterSet {
   void ReleaseGrads(LayerRange layers);
   bool HasGrads(LayerRange layers) const;
 
-  // Exchanges the weights of two sets of the same layers, both with all masters; gradients stay.
+  // Exchanges the weights of two sets of the same layers, both with all masters. Gradients stay.
   void SwapWeights(ParameterSet* other);
 
   const ops::Weight& weight(ParameterId id) const;
-  // To write the master (optimizer, loading) and then MarkUpdated.
+  // For writing the master (optimizer, loading); call MarkUpdated afterwards.
   ops::Weight* mutable_weight(ParameterId id);
-  // fp32, shaped as the parameter; trainable ones only. The tensor shares storage: writes through
-  // it are seen.
+  // Returns a trainable parameter's gradient: fp32, with the parameter's shape. The tensor shares
+  // storage, so writes through it take effect.
   Tensor* grad(ParameterId id);
   const Tensor& grad(ParameterId id) const;
 
   void ZeroGrads();
-  // Of a set that is not on demand: the gradients of some layers as one row of numbers, in order of
-  // ids, each from a multiple of 64 numbers on, with zeros in between that nobody may change. The
-  // row is as long wherever these layers are. Undefined where there are none; shares storage.
+  // Returns the gradients of some layers as one row of numbers that shares their storage; undefined
+  // if these layers have none. Gradients are in order of ids, each aligned to 64 numbers; nobody
+  // may change the zeros in between. The row's length depends only on the layers, not on the set.
+  // Not for sets on demand.
   Tensor GradRow(LayerRange layers) const;
-  // Every parameter by its init rule. The numbers depend on the seed and the parameter's name only,
-  // so they are the same however the layers are distributed. Not of shards.
+  // Initialises every parameter by its init rule. The numbers depend only on the seed and the
+  // parameter's name, so they are the same for any distribution of the layers. Not for shards.
   void InitRandom(uint64_t seed);
 
-  // By checkpoint name. Every parameter of the set must be there, fp32, of the right shape (else
-  // InvalidArgument that lists what is missing or wrong); others are ignored. Values are copied; of
-  // shards, their part of the values.
+  // Copies values by checkpoint name; sets of shards copy their part. Every parameter of the set
+  // must be present, fp32 and of the right shape. Otherwise returns InvalidArgument, which lists
+  // the missing and wrong ones. Other tensors are ignored.
   absl::Status Load(const std::map<std::string, Tensor>& tensors);
-  // Adds copies of the masters, by name (see ParameterPart::AddTo).
+  // Adds copies of the masters by name (see ParameterPart::AddTo).
   void Collect(std::map<std::string, Tensor>* tensors) const;
 
   int64_t master_bytes() const;
   int64_t grad_bytes() const;
-  // Of the weights' cached forms, now.
+  // Bytes of the weights' cached prepared forms at present.
   int64_t prepared_bytes() const;
 
  private:
   struct Entry {
-    std::unique_ptr<ops::Weight> weight;  // null where released
-    Tensor grad;                          // undefined where frozen or released
+    std::unique_ptr<ops::Weight> weight;  // null if released
+    Tensor grad;                          // undefined if frozen or released
   };
   ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device,
                bool is_sharded, Shard shard);
   const Entry& entry(ParameterId id) const;
   bool IsTrainable(ParameterId id) const;
-  // As one row, all zero.
+  // Allocates all gradients as one row of zeros.
   void AllocateGradRow();
-  // Numbers that a gradient takes of the row.
+  // Length of a gradient's part of the row, padding included.
   int64_t RowSize(ParameterId id) const;
-  // Of ids(), in order; errors are Load's.
+  // Returns the tensors of ids(), in order; errors as for Load.
   absl::StatusOr<std::vector<Tensor>> Find(const std::map<std::string, Tensor>& tensors) const;
-  // As it is stored.
+  // Returns the shape as stored.
   Shape ShapeOf(ParameterId id) const;
 
   const Program* program_;
@@ -136,7 +137,7 @@ class ParameterSet {
   int first_id_ = 0;
   std::vector<Entry> entries_;
   std::vector<ParameterId> ids_, trainable_ids_;
-  Tensor grads_;  // what the gradients are parts of; undefined on demand
+  Tensor grads_;  // storage of all gradients; undefined on demand
 };
 
 }  // namespace dpipe::nn

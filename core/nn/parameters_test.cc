@@ -36,7 +36,7 @@ TEST(ParameterSetTest, HoldsItsLayersOnly) {
   EXPECT_EQ(set.grad_bytes(), 4 * (240 + 80));
 }
 
-// What ranks that hold different layers sum together is as long for each of them.
+// Ranks that hold different layers must sum rows of equal length.
 TEST(ParameterSetTest, GradientsLieInOneRow) {
   const Program program = ThreeLayers();
   ParameterSet whole(program, program.all_layers(), Device::Cpu());

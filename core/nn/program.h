@@ -3,10 +3,10 @@
 // Values are named tensors whose leading dimension is the batch. External inputs come from outside;
 // every other value is computed by exactly one node from earlier values. Nodes are grouped into
 // *layers*, the smallest units that a planner places; a layer owns the parameters of its nodes. Any
-// contiguous range of layers can be run on its own: liveness says what crosses its two cuts, so a
-// skip connection is just a value with a long live range.
+// contiguous range of layers can be run on its own. Liveness determines the values that cross its
+// two cuts, so a skip connection is just a value with a long live range.
 //
-// A *cut* c lies between layers c-1 and c; 0 <= c <= num_layers().
+// A *cut* c is the boundary between layers c-1 and c; 0 <= c <= num_layers().
 #ifndef DPIPE_CORE_NN_PROGRAM_H_
 #define DPIPE_CORE_NN_PROGRAM_H_
 
@@ -25,17 +25,17 @@
 namespace dpipe::nn {
 
 using ParameterId = StrongId<struct ParameterTag>;  // of a program
-using NodeId = StrongId<struct NodeTag>;            // of a program, in order of execution
+using NodeId = StrongId<struct NodeTag>;            // of a program, in execution order
 
 enum class LayerKind {
   kTrainable,
   kFrozen,              // forward only: no gradient ever reaches it
-  kFrozenWithGradient,  // gradients pass through to its inputs, none is made for its weights
+  kFrozenWithGradient,  // gradients pass to its inputs; its weights get none
 };
 
 absl::string_view LayerKindName(LayerKind kind);  // "trainable", "frozen", "frozen_with_gradient"
 
-// How a parameter starts where no checkpoint is loaded.
+// Initial value of a parameter if no checkpoint is loaded.
 struct InitRule {
   enum class Kind { kZeros, kOnes, kUniform, kNormal };
   Kind kind = Kind::kZeros;
@@ -44,8 +44,8 @@ struct InitRule {
   static InitRule Zeros() { return {Kind::kZeros, 0}; }
   static InitRule Ones() { return {Kind::kOnes, 0}; }
   static InitRule Normal(float stddev) { return {Kind::kNormal, stddev}; }
-  // PyTorch's default for weights and biases of linear layers and convolutions:
-  // kaiming_uniform(a = sqrt(5)), which is uniform within 1 / sqrt(fan_in).
+  // PyTorch's default for weights and biases of linear layers and convolutions: kaiming_uniform(a =
+  // sqrt(5)), which is uniform in +-1 / sqrt(fan_in).
   static InitRule FanIn(int64_t fan_in);
 };
 
@@ -53,20 +53,20 @@ struct ParameterInfo {
   std::string name;  // as in the checkpoint: "down_blocks.0.resnets.0.conv1.weight"
   Shape shape;       // as in the checkpoint
   InitRule init;
-  bool decay = true;  // whether weight decay applies (not to biases and norms)
+  bool decay = true;  // true if weight decay applies (not to biases and norms)
   int layer = -1;
-  bool trainable = true;  // never in a frozen layer; a trainable layer may have others too
+  bool trainable = true;  // false in frozen layers, and for some in trainable ones
 };
 
 struct ValueInfo {
   std::string name;
   ValueType type;
   NodeId producer;            // invalid (-1) for external inputs
-  int layer = -1;             // that computes it; -1 for external inputs
-  std::vector<NodeId> uses;   // nodes that read it, increasing, each once
-  int last_layer = -1;        // the last one that reads it; -1 where none does
-  bool is_output = false;     // of the program
-  bool has_gradient = false;  // float, and a trainable parameter lies upstream
+  int layer = -1;             // layer that computes it; -1 for external inputs
+  std::vector<NodeId> uses;   // nodes that read it, increasing, without duplicates
+  int last_layer = -1;        // last layer that reads it; -1 if there is none
+  bool is_output = false;     // true for outputs of the program
+  bool has_gradient = false;  // float, with a trainable parameter upstream
 
   bool is_external() const { return layer < 0; }
 };
@@ -77,8 +77,8 @@ struct NodeInfo {
   ValueId output;
   std::vector<ParameterId> parameters;
   int layer = -1;
-  uint32_t input_grad_mask = 0;    // inputs whose gradient is computed
-  bool wants_weight_grad = false;  // has parameters, in a trainable layer
+  uint32_t input_grad_mask = 0;    // inputs that need a gradient, as bits
+  bool wants_weight_grad = false;  // has trainable parameters
 
   bool has_backward() const { return wants_weight_grad || input_grad_mask != 0; }
 };
@@ -108,37 +108,37 @@ class Program {
   absl::Span<const ValueId> inputs() const { return inputs_; }    // external, in order of adding
   absl::Span<const ValueId> outputs() const { return outputs_; }  // in order of marking
 
-  // By name; dies where there is none (names are known to who asks).
+  // Return the value with this name; die if there is none, because callers know the names.
   ValueId InputNamed(absl::string_view name) const;
   ValueId OutputNamed(absl::string_view name) const;
-  // -1 where there is none.
+  // Returns -1 if there is no such layer.
   int FindLayer(absl::string_view name) const;
 
-  // Values computed by layers before the cut that layers from the cut on read, in ValueId order:
-  // what a message between two stages carries. External inputs are not among them.
+  // Values that a message between two stages carries: computed before the cut and read after it, in
+  // ValueId order. External inputs are not included.
   const std::vector<ValueId>& LiveAt(int cut) const { return live_at_[cut]; }
-  // Those of them that have gradients: what the message back carries.
+  // The subset of LiveAt with gradients, which the message back carries.
   const std::vector<ValueId>& GradientsAt(int cut) const { return gradients_at_[cut]; }
-  // External inputs that the layers of the range read, in order.
+  // External inputs that layers of the range read, in order.
   std::vector<ValueId> InputsReadBy(LayerRange range) const;
-  // Outputs of the program that the layers of the range compute, in order.
+  // Outputs of the program that layers of the range compute, in order.
   std::vector<ValueId> OutputsOf(LayerRange range) const;
 
-  // Parameters of the range, as a half-open range of ids (layers own contiguous ids).
+  // Parameters of the range, as a half-open range of ids (a layer's ids are contiguous).
   std::pair<int, int> ParameterRange(LayerRange range) const;
-  // fp32 bytes of the parameters.
+  // Bytes of the parameters in fp32.
   int64_t ParameterBytes(LayerRange range) const;
   int64_t ParameterCount(LayerRange range) const;
   int64_t TrainableParameterCount(LayerRange range) const;
-  // Multiply-adds of a sample's forward pass.
+  // Multiply-adds per sample of the forward pass.
   int64_t MultiplyAdds(LayerRange range) const;
-  // Bytes of one sample of a value.
+  // Bytes of a value per sample.
   int64_t BytesPerSample(ValueId id, DType compute_dtype) const;
-  // The shape of `batch` samples.
+  // Returns the shape of a value for `batch` samples.
   Shape BatchShape(ValueId id, int64_t batch) const;
 
-  // Several lines: counts, then a line a layer (name, kind, parameters, multiply-adds, what is live
-  // after it).
+  // Returns several lines: counts, then one line per layer with name, kind, parameters,
+  // multiply-adds, and the values that are live after it.
   std::string Summary() const;
 
  private:

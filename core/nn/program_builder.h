@@ -1,4 +1,4 @@
-// Builds a Program, node after node. Misuse (a duplicate name, a value nobody reads) is a bug of
+// Builds a Program node by node. Misuse, such as a duplicate name or an unread value, is a bug in
 // the model's code and dies.
 #ifndef DPIPE_CORE_NN_PROGRAM_BUILDER_H_
 #define DPIPE_CORE_NN_PROGRAM_BUILDER_H_
@@ -16,34 +16,36 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(std::string name);
 
-  // A value that comes from outside.
+  // Adds a value that comes from outside.
   ValueId AddInput(const std::string& name, const ValueType& type);
 
-  // What is added from here on belongs to this layer, until the next call. A frozen layer must not
-  // read a value that has a gradient: the gradient would silently end there.
+  // Starts a layer; all that is added until the next call belongs to it. A frozen layer must not
+  // read a value with a gradient, because the gradient would silently end there.
   void BeginLayer(const std::string& name, LayerKind kind);
 
-  // Whether parameters added from here on to trainable layers are not trained: of low-rank
-  // adaptation, all but the adapters are not. At first they are.
+  // If set, parameters added from here on to trainable layers are not trained. Low-rank adaptation
+  // freezes all but the adapters this way. Not set initially.
   void FreezeParameters(bool freeze) { freeze_parameters_ = freeze; }
 
-  // Of the current layer. Names are unique within the program.
+  // Adds a parameter to the current layer. Names are unique within the program.
   ParameterId AddParameter(const std::string& name, const Shape& shape, const InitRule& init,
                            bool decay);
 
-  // Of the current layer. The value that it computes takes the name of the layer and the node's
-  // kind. Inputs may be repeated. At most 32 of them. Of its parameters all are trained or none.
+  // Adds a node to the current layer. The value that it computes is named after the layer and the
+  // node's kind. At most 32 inputs, which may repeat. Either all of its parameters are trained or
+  // none.
   ValueId AddNode(std::unique_ptr<const Node> node, const std::vector<ValueId>& inputs,
                   const std::vector<ParameterId>& parameters = {});
 
-  // The value becomes an output of the program under this name. Where it has a gradient, no node
-  // may read it: the gradient that the caller gives would have to be told from the readers'.
+  // Makes the value an output of the program under this name. No node may read an output with a
+  // gradient: the caller's gradient could not be told apart from that of the readers.
   void MarkOutput(ValueId value, const std::string& name);
 
   const ValueType& type(ValueId value) const { return program_.values_[value.value()].type; }
   const Shape& shape(ValueId value) const { return type(value).shape; }
 
-  // Every computed value must be read or be an output. The builder is used up.
+  // Returns the program and leaves the builder unusable. Dies if a computed value is neither read
+  // nor an output.
   Program Build();
 
  private:

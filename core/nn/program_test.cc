@@ -10,7 +10,7 @@
 namespace dpipe::nn {
 namespace {
 
-// Has a type and no computation: for tests of the graph alone.
+// A node with a type but no computation, for tests of the graph alone.
 class AbstractNode : public Node {
  public:
   explicit AbstractNode(ValueType output, int64_t multiply_adds = 0)
@@ -100,7 +100,8 @@ TEST(ProgramTest, OnlyWhatLiesBehindATrainableParameterHasAGradient) {
   const ParameterId f = builder.AddParameter("f", Shape({1}), InitRule::Ones(), true);
   const ValueId frozen = builder.AddNode(Abstract(), {x}, {f});
   builder.BeginLayer("plain", LayerKind::kTrainable);
-  const ValueId plain = builder.AddNode(Abstract(), {frozen});  // no parameter: nothing to train
+  // no parameters, so nothing to train
+  const ValueId plain = builder.AddNode(Abstract(), {frozen});
   builder.BeginLayer("first", LayerKind::kTrainable);
   const ParameterId p = builder.AddParameter("p", Shape({1}), InitRule::Ones(), true);
   const ValueId first = builder.AddNode(Abstract(), {plain}, {p});
@@ -159,7 +160,7 @@ TEST(ProgramBuilderDeathTest, CatchesMistakesOfModelCode) {
   EXPECT_DEATH(read_output(), "output 'y' has a gradient and is read");
 }
 
-// LiveAt against its definition, on random graphs.
+// Compares LiveAt with its definition on random graphs.
 TEST(ProgramTest, LivenessAgreesWithBruteForce) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     RandomStream random(seed, 0, 0, RandomPurpose::kTest);

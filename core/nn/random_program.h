@@ -12,13 +12,13 @@ struct RandomProgramOptions {
   uint64_t seed = 1;
   int num_layers = 6;
   int max_nodes_per_layer = 3;
-  // Layers before this one are frozen, those after it trainable, some frozen with gradient.
+  // Number of frozen layers at the front. Later ones are trainable, or frozen with gradient.
   int frozen_layers = 1;
 };
 
-// Linear layers, norms, activations, sums and joins over vectors of one external input "x" [6],
-// wired at random with long and short live ranges; inputs repeat. Outputs are whatever nobody
-// reads, named "out0", "out1", ...
+// Generates linear layers, norms, activations, sums and concatenations over vectors from one
+// external input "x" [6]. They are wired at random with long and short live ranges, and inputs
+// repeat. Values that no node reads become outputs "out0", "out1", ...
 Program RandomProgram(const RandomProgramOptions& options);
 
 }  // namespace dpipe::nn

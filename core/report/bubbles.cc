@@ -17,7 +17,7 @@ struct Interval {
   Nanos end_ns;
 };
 
-// What decides the reasons of one device's idle time in one step.
+// Determines the reasons of one device's idle time in one step.
 struct Phases {
   Nanos first_backward_ns = kNever;
   Nanos last_forward_end_ns = 0;
@@ -44,7 +44,7 @@ BubbleReason ReasonAt(const Phases& phases, Nanos time_ns) {
   return time_ns < phases.last_forward_end_ns ? STEADY : COOL_DOWN;
 }
 
-// Appends the idle interval [start, end), split where its reason changes.
+// Appends the idle interval of `bubble`, split at changes of its reason.
 void AppendSplit(const Phases& phases, Bubble bubble, std::vector<Bubble>* bubbles) {
   std::vector<Nanos> cuts = {phases.first_backward_ns, phases.last_forward_end_ns,
                              phases.passes_end_ns, bubble.end_ns};
@@ -69,7 +69,7 @@ void AppendSplit(const Phases& phases, Bubble bubble, std::vector<Bubble>* bubbl
   }
 }
 
-// [rank][step of the window]
+// By rank, then step of the window.
 using PhaseTable = std::vector<std::vector<Phases>>;
 
 PhaseTable FindPhases(const TraceIndex& index, StepWindow window) {

@@ -1,4 +1,4 @@
-// Where each device's time went, and why it idled.
+// Breakdown of each device's time, and the reasons of its idle time.
 #ifndef DPIPE_CORE_REPORT_BUBBLES_H_
 #define DPIPE_CORE_REPORT_BUBBLES_H_
 
@@ -10,7 +10,7 @@
 
 namespace dpipe::report {
 
-// An interval in which a device computes nothing, of one reason.
+// An idle interval of a device with a single reason.
 struct Bubble {
   int rank = 0;
   int step = 0;
@@ -19,22 +19,22 @@ struct Bubble {
   BubbleReason reason = BUBBLE_REASON_UNSPECIFIED;
 };
 
-// All idle compute time within `window`, by rank, then time. Idle time is what no busy instruction
-// of the device covers (IsBusy). Its reason follows from the events around it:
-//   GRADIENT_SYNC  a gradient reduction of the device runs meanwhile;
-//   OPTIMIZER      every device has finished its passes, and the step is not over;
-//   WARM_UP        before the device's first backward pass, or its last forward if that comes
-//                  first;
-//   STEADY         after that, until its last forward pass;
-//   COOL_DOWN      the rest.
-// An interval to which several apply in turn is split. O(events log events).
+// Returns all idle compute time within `window`, by rank, then time. A device is idle while none of
+// its busy instructions runs (IsBusy). The first reason that applies is taken:
+//   GRADIENT_SYNC  a gradient reduction of the device is running;
+//   OPTIMIZER      the device gathers parameters, or all devices have finished the step's passes;
+//   WARM_UP        the device has no passes, or its first backward pass has not begun and its last
+//                  forward pass has not ended;
+//   STEADY         the device's last forward pass has not ended;
+//   COOL_DOWN      otherwise.
+// An interval with several reasons is split. O(events log events).
 std::vector<Bubble> FindBubbles(const TraceIndex& index, StepWindow window);
 
 // One device's time per step, averaged over a window.
 struct DeviceTime {
   double step_ns = 0;
   double forward_ns = 0;
-  double backward_ns = 0;  // with input and weight gradients
+  double backward_ns = 0;  // includes input and weight gradients
   double recompute_ns = 0;
   double frozen_ns = 0;
   double load_ns = 0;
@@ -49,10 +49,10 @@ struct DeviceTime {
 
 std::vector<DeviceTime> DeviceTimes(const TraceIndex& index, StepWindow window);
 
-// 1 - busy / (devices × time) over `window`.
+// Returns 1 - busy / (devices × time) over the devices' window.
 double BubbleRatio(const std::vector<DeviceTime>& devices);
 
-// "warm-up", "steady", "cool-down", "gradient sync", "optimizer".
+// Returns "warm-up", "steady", "cool-down", "gradient sync" or "optimizer".
 const char* BubbleReasonName(BubbleReason reason);
 
 }  // namespace dpipe::report

@@ -6,7 +6,7 @@
 namespace dpipe::report {
 namespace {
 
-// One device and one step of [0, 100): events are added in order.
+// One device and one step of [0, 100); events are added in order.
 class OneDeviceTrace {
  public:
   OneDeviceTrace() {

@@ -10,12 +10,13 @@ namespace dpipe::report {
 
 namespace {
 
-// Events one behind the other in one lane: narrow ones would be nothing but outlines.
+// Consecutive events in one lane. They get a common outline, since narrow ones would be all
+// outline.
 struct Run {
   int rank = 0;
   TraceEvent::Stream stream = TraceEvent::COMPUTE;
   Nanos start_ns = 0, end_ns = 0;
-  bool follows = false;  // the run before is the one that it waited for
+  bool follows = false;  // the run waited for the run before it
 };
 
 std::vector<Run> RunsInView(const TraceIndex& index, const TimelineLayout& layout) {

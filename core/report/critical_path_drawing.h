@@ -1,4 +1,4 @@
-// The chain of events that sets the step time, outlined on its timeline.
+// The critical path of a step, outlined on its timeline.
 #ifndef DPIPE_CORE_REPORT_CRITICAL_PATH_DRAWING_H_
 #define DPIPE_CORE_REPORT_CRITICAL_PATH_DRAWING_H_
 
@@ -9,8 +9,9 @@
 
 namespace dpipe::report {
 
-// An outline around each run of its events in one lane, and a line from the end of one run to the
-// start of the next; one group of class "crit". Empty if nothing of it is in view.
+// Draws an outline around each run of the path's events in one lane, and a line from the end of one
+// run to the start of the next. Returns one group of class "crit"; empty if no part of the path is
+// in view.
 std::string DrawCriticalPath(const TraceIndex& index, const TimelineLayout& layout);
 
 }  // namespace dpipe::report

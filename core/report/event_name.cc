@@ -1,4 +1,4 @@
-// Names and descriptions of instructions, for people.
+// Human-readable names and descriptions of instructions.
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,7 +9,7 @@
 namespace dpipe::report {
 namespace {
 
-// "4-7" for [4, 8), "4" for [4, 5).
+// Returns "4-7" for [4, 8), "4" for [4, 5).
 std::string RangeText(const Range& range) {
   if (range.end() - range.begin() == 1) return absl::StrCat(range.begin());
   return absl::StrCat(range.begin(), "-", range.end() - 1);
@@ -62,7 +62,8 @@ const char* PassName(Instruction::Kind kind) {
   }
 }
 
-// "stage 1", of several chains "stage 5 (place 1 of chain 1)", with what is special of it.
+// Returns "stage 1", or "stage 5 (place 1 of chain 1)" if there are several chains; notes the first
+// lap.
 std::string StageText(const Plan& plan, int id) {
   std::string text = absl::StrCat("stage ", id);
   const Stage* stage = FindStage(plan, id);
@@ -75,7 +76,7 @@ std::string StageText(const Plan& plan, int id) {
   return text;
 }
 
-// What is done, without layers and samples.
+// Describes the instruction without layers and samples.
 std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
   switch (instruction.kind()) {
     case Instruction::LOAD_BATCH:
@@ -111,8 +112,8 @@ std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
   }
 }
 
-// "·s2" where the first rank of the instruction's stage holds other stages, too: all ranks of a
-// stage hold the same ones.
+// Returns "·s2" if the first rank of the instruction's stage also holds other stages. All ranks of
+// a stage hold the same ones.
 std::string StageSuffix(const Plan& plan, const Instruction& instruction) {
   const Stage* own = FindStage(plan, instruction.stage());
   if (own == nullptr || own->ranks_size() == 0) return "";
@@ -125,7 +126,7 @@ std::string StageSuffix(const Plan& plan, const Instruction& instruction) {
   return "";
 }
 
-// One letter, the micro-batch, and the stage where that is not clear.
+// Returns a letter, the micro-batch, and the stage if it is ambiguous.
 std::string PassText(const Plan& plan, const Instruction& instruction, char letter) {
   return absl::StrCat(std::string(1, letter), instruction.micro_batch(),
                       StageSuffix(plan, instruction));

@@ -1,14 +1,14 @@
-// Style and script of the report page, as text to embed: report.css and report.js.
+// Style and script of the report page (report.css, report.js), to be embedded as text.
 #ifndef DPIPE_CORE_REPORT_HTML_ASSETS_H_
 #define DPIPE_CORE_REPORT_HTML_ASSETS_H_
 
 namespace dpipe::report {
 
-// Expects the variables --card and --fg, the colours of pictures' surfaces and text.
+// Expects the CSS variables --card and --fg: the surface and text colours of pictures.
 extern const char kReportCss[];
 
-// Zooming and panning of timelines, a line that tells what was tapped, and what unpacks folds
-// (packed_fold.h). Without it a page lacks these and is complete otherwise.
+// Zooms and pans timelines, shows the description of a tapped box, and unpacks folds
+// (packed_fold.h). A page without the script lacks only these.
 extern const char kReportScript[];
 
 }  // namespace dpipe::report

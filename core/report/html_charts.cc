@@ -24,7 +24,7 @@ double LargestSample(const BenchResults& results) {
 
 constexpr int kBarPx = 16;
 
-// The dots of all samples, and the interval of their median over the bar's end.
+// Draws the dots of all samples, and the median's interval over the bar's end.
 std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, double full_scale) {
   const int y = kBarPx / 2;
   const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
@@ -49,7 +49,7 @@ std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, d
   return svg + "</g>";
 }
 
-// `reference`: images per second where the dashed line is; 0: there is none.
+// `reference` is the images per second at the dashed line; 0: no line.
 std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks, double full_scale,
                           double reference, bool best) {
   const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
@@ -73,7 +73,7 @@ std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks
 
 // The axes of a plot of losses.
 struct LossScale {
-  size_t num_steps = 0;  // 0: there is nothing to plot
+  size_t num_steps = 0;  // 0: nothing to plot
   double low = INFINITY;
   double high = -INFINITY;
   double tick = 0;
@@ -104,7 +104,7 @@ LossScale ScaleOf(const std::vector<LossGroup>& groups) {
   return scale;
 }
 
-// Later curves are dashed, so that one beneath another shows.
+// Later curves are dashed, so that a curve beneath another is visible.
 std::string LossCurve(const std::vector<double>& losses, int number, const LossScale& scale) {
   std::string svg = absl::StrCat("<polyline class=\"curve q", number % kNumSeriesColors, "\"",
                                  number > 0 ? " stroke-dasharray=\"6 5\"" : "", " points=\"");
@@ -124,9 +124,9 @@ class DeviceBar {
   DeviceBar(const std::string& id_prefix, double step_ns)
       : id_prefix_(id_prefix), step_ns_(step_ns) {}
 
-  // A segment; shares below a two-thousandth are left out.
+  // Adds a segment; shares below 0.0005 are left out.
   void Add(const std::string& css_class, const std::string& name, double time_ns) {
-    // Until the page's script judges at the real width, room for names is that of a small screen.
+    // Assumes a small screen until the page's script adapts names to the real width.
     constexpr double kNominalPx = 620, kCharacterPx = 6.4;
     const double share = time_ns / step_ns_;
     if (share < 0.0005) return;

@@ -32,7 +32,7 @@ const StrategyResult* Fastest(const BenchResults& results) {
   return best;
 }
 
-// What is known of diffusionpipe, or of the fastest strategy where it did not run.
+// Shows the key numbers of diffusionpipe, or of the fastest strategy if it did not run.
 std::string Tiles(const BenchResults& results) {
   const StrategyResult* result = results.Find("diffusionpipe");
   if (result == nullptr || !result->counts()) result = Fastest(results);
@@ -59,7 +59,7 @@ std::string Tiles(const BenchResults& results) {
   return html + "</div>\n";
 }
 
-// What to know before any number: what does not count, and that turns are missing.
+// Shows warnings before any number: invalid results, missing turns.
 std::string Warnings(const BenchResults& results) {
   std::string html;
   const auto add = [&](const std::string& line) {

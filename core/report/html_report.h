@@ -1,10 +1,9 @@
-// report.html: one self-contained page (no network, no external file) that shows what a benchmark
-// found.
+// report.html: a benchmark's results as one self-contained page (no network, no external file).
 //
-// Machine, speedup bars, the table of results, where each device's time went, one timeline a
-// strategy (measured, and the predicted one to compare with), losses, how to read it all, command
-// line and flags. Light and dark after the reader's system, usable on a phone; scripts only add
-// zooming.
+// It shows the machine, speedup bars, the results table, each device's time, one timeline per
+// strategy (measured, and the predicted one for comparison), losses, a guide to reading them, the
+// command line and flags. It follows the reader's light or dark setting and works on a phone;
+// scripts only add zooming.
 #ifndef DPIPE_CORE_REPORT_HTML_REPORT_H_
 #define DPIPE_CORE_REPORT_HTML_REPORT_H_
 
@@ -17,7 +16,7 @@
 
 namespace dpipe::report {
 
-// InvalidArgument if a trace does not fit its own plan (see trace_index.h).
+// Returns InvalidArgument if a trace does not fit its own plan (see trace_index.h).
 absl::StatusOr<std::string> HtmlReport(const BenchResults& results,
                                        const std::vector<StrategyTraces>& traces);
 

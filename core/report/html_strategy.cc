@@ -29,7 +29,7 @@ std::string FactsText(const Trace& trace, const StrategyResult* result) {
   return absl::StrJoin(facts, " · ");
 }
 
-// Those that differ most, and all waiting.
+// Lists the largest differences, and all waiting.
 std::string InstructionTimesHtml(const std::vector<InstructionTimes>& times) {
   constexpr int kRows = 8;
   std::string html =

@@ -1,4 +1,4 @@
-// One strategy's part of a report page: its timelines and where its devices' time went.
+// One strategy's part of a report page: its timelines and its devices' time.
 #ifndef DPIPE_CORE_REPORT_HTML_STRATEGY_H_
 #define DPIPE_CORE_REPORT_HTML_STRATEGY_H_
 
@@ -10,18 +10,18 @@
 
 namespace dpipe::report {
 
-// Traces of one strategy; either may be null and is then left out. Not owned.
+// Traces of one strategy; a null one is omitted. Not owned.
 struct StrategyTraces {
   std::string strategy;
   const Trace* measured = nullptr;
   const Trace* predicted = nullptr;
 };
 
-// The measured timeline, or the predicted one where there is no other, with what is known of the
-// strategy beside its name; behind it, folded, the predicted one with its critical path and memory,
-// what takes other times than predicted, and each device's time. `result` may be null. `id_prefix`
-// begins the ids of its elements.
-// InvalidArgument if a trace does not fit its own plan (see trace_index.h).
+// Shows the measured timeline (the predicted one if there is no other) with the strategy's key
+// numbers beside its name. A fold holds the predicted timeline with its critical path and memory,
+// the instructions that deviate from the prediction, and each device's time. `result` may be null.
+// `id_prefix` is prepended to the ids of its elements. Returns InvalidArgument if a trace does not
+// fit its own plan (see trace_index.h).
 absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
                                          const std::string& id_prefix);
 

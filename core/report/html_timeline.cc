@@ -12,7 +12,7 @@
 namespace dpipe::report {
 namespace {
 
-// Of the first stage of each device; 0 where it has none.
+// Returns the hue of each device's first stage; 0 if it has none.
 std::vector<int> HuesOfDevices(const Plan& plan, size_t num_devices) {
   const TimelineStyle style(plan);
   std::vector<int> hues(num_devices, 0);
@@ -25,7 +25,7 @@ std::vector<int> HuesOfDevices(const Plan& plan, size_t num_devices) {
   return hues;
 }
 
-// Idle time of every device by reason, as shares of a step.
+// Returns a table of every device's idle time by reason, as shares of a step.
 std::string IdleTable(const std::vector<DeviceTime>& devices) {
   constexpr BubbleReason kReasons[] = {WARM_UP, STEADY, COOL_DOWN, GRADIENT_SYNC, OPTIMIZER};
   std::string html = "<div class=\"wide\"><table><tr><th>device</th><th class=\"n\">idle</th>";

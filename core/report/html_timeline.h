@@ -1,4 +1,4 @@
-// Pieces of HTML that every page with timelines has.
+// Pieces of HTML shared by all pages with timelines.
 #ifndef DPIPE_CORE_REPORT_HTML_TIMELINE_H_
 #define DPIPE_CORE_REPORT_HTML_TIMELINE_H_
 
@@ -9,19 +9,20 @@
 
 namespace dpipe::report {
 
-// One timeline with its legend, which may be empty, and its buttons.
+// Returns one timeline with its buttons and its legend, which may be empty.
 std::string FigureHtml(const TimelineParts& parts, const std::string& legend);
 
-// A chart and a table of where every device's time goes in a steady step, and why it idles.
+// Returns a chart and a table of every device's time in a steady step, with the reasons of idle
+// time.
 std::string DeviceTimesHtml(const TraceIndex& index, const std::string& id_prefix);
 
-// A number to see at once, and what it means.
+// Returns a tile with a prominent number and its meaning.
 std::string TileHtml(const std::string& value, const std::string& meaning);
 
-// "simulated", "executed", "emulated".
+// Returns "simulated", "executed" or "emulated".
 const char* SourceName(const Trace& trace);
 
-// A section that says what the colours and marks of a timeline mean.
+// A section that explains the colours and marks of a timeline.
 extern const char kHowToReadTimelines[];
 
 }  // namespace dpipe::report

@@ -1,7 +1,8 @@
-// Which instructions a simulated step has otherwise than executed ones.
+// Compares the instruction times of simulated and executed steps.
 //
-// A device's step is what its instructions take and what it waits. Where a predicted step is off,
-// the work whose times differ most says why; waiting differs because some device's work does.
+// A device's step consists of its instructions and its waiting. If a predicted step is off, the
+// work with the largest difference explains it; waiting differs only because some device's work
+// does.
 #ifndef DPIPE_CORE_REPORT_INSTRUCTION_TIMES_H_
 #define DPIPE_CORE_REPORT_INSTRUCTION_TIMES_H_
 
@@ -17,10 +18,11 @@
 
 namespace dpipe::report {
 
-// Times of a plan's work, step by step, of any number of its traces.
+// Times of a plan's work per step, over any number of its traces.
 class WorkTimes {
  public:
-  // Adds the trace's steps `steps`, complete ones. InvalidArgument as TraceIndex::Create.
+  // Adds the complete steps `steps` of the trace. Returns InvalidArgument as TraceIndex::Create
+  // does.
   absl::Status Add(const Trace& trace, StepWindow steps);
 
  private:
@@ -28,17 +30,17 @@ class WorkTimes {
                                                     const WorkTimes& predicted);
   struct Samples {
     int per_step = 0;        // instructions
-    std::vector<double> ms;  // one a step
+    std::vector<double> ms;  // one per step
   };
   std::map<std::pair<int, std::string>, Samples> by_device_and_work_;
 };
 
-// The medians over steps of all work of both, by how much they differ, the most first; after that,
-// waiting, by device.
+// Compares the medians over steps of all work that both have, sorted by difference, largest first.
+// Waiting follows, by device.
 std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const WorkTimes& predicted);
 
-// "most off: backward, stage 1 on device 1 (8 a step): 130.2 ms a step, predicted 121.9 (+6.8 %)",
-// without the percentage where no time was predicted; empty where there is nothing to compare.
+// Returns "most off: backward, stage 1 on device 1 (8 a step): 130.2 ms a step, predicted 121.9
+// (+6.8 %)". Without the percentage if no time was predicted; empty if there is nothing to compare.
 std::string MostOffText(const std::vector<InstructionTimes>& times);
 
 }  // namespace dpipe::report

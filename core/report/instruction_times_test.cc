@@ -10,7 +10,7 @@ constexpr StepWindow kAll = {1, 3};
 
 Trace OnePlan() { return MakeSyntheticTrace({"1f1b", 2, 4, 5, 0, 1}); }
 
-// Every event of this kind on a device takes longer; steps do not.
+// Lengthens every event of this kind on a device, but not the steps.
 Trace Slower(Trace trace, int device, Instruction::Kind kind, Nanos by_ns) {
   for (TraceEvent& event : *trace.mutable_events()) {
     const Instruction& instruction =

@@ -1,4 +1,4 @@
-// The machine a measurement was made on.
+// Description of the machine on which a measurement was made.
 #ifndef DPIPE_CORE_REPORT_MACHINE_H_
 #define DPIPE_CORE_REPORT_MACHINE_H_
 
@@ -11,37 +11,39 @@
 namespace dpipe::report {
 
 struct MachineInfo {
-  std::string cpu_model;         // "AMD EPYC 9B14"; "unknown" where Linux does not say
-  int num_logical_cores = 0;     // that this process can use: see UsableCpus
-  int num_physical_cores = 0;    // of the machine; 0 where not known
-  int64_t memory_bytes = 0;      // of the machine, 0 where not known
+  std::string cpu_model;         // "AMD EPYC 9B14"; "unknown" if Linux does not say
+  int num_logical_cores = 0;     // usable by this process: see UsableCpus
+  int num_physical_cores = 0;    // of the machine; 0 if unknown
+  int64_t memory_bytes = 0;      // of the machine; 0 if unknown
   std::string kernel;            // "Linux 6.1.0-18-amd64"
   std::string operating_system;  // "Debian GNU/Linux 12 (bookworm)"
-  std::string compiler;          // that built this program: "gcc 12.2.0"
-  // Of what was measured on GPUs alone; CollectMachineInfo knows none.
-  std::vector<std::string> gpus;  // names of those that the program might use: "NVIDIA H200"
-  std::string gpu_driver;         // its version: "570.86.15"; empty where not known
+  std::string compiler;          // compiler of this program: "gcc 12.2.0"
+  // Set only for measurements on GPUs; CollectMachineInfo leaves them empty.
+  std::vector<std::string> gpus;  // names of those that the program may use: "NVIDIA H200"
+  std::string gpu_driver;         // its version: "570.86.15"; empty if unknown
 };
 
-// Reads /proc and /etc/os-release. What cannot be read stays at its "not known" value: a report
-// without the CPU's name is better than none.
+// Reads /proc and /etc/os-release. Values that cannot be read keep their "unknown" defaults,
+// because a report without the CPU's name is better than none.
 MachineInfo CollectMachineInfo();
 
-// "AMD EPYC 9B14, 2 cores, 7.8 GiB", and, where there are GPUs, ", NVIDIA H200, driver 570.86.15".
+// Returns "AMD EPYC 9B14, 2 cores, 7.8 GiB", followed by ", NVIDIA H200, driver 570.86.15" if there
+// are GPUs.
 std::string DescribeMachine(const MachineInfo& machine);
-// "NVIDIA H200"; "2 x NVIDIA H100, NVIDIA A100" of several, in the order in which they are named;
-// "" where there is none.
+// Returns "NVIDIA H200", or "2 x NVIDIA H100, NVIDIA A100" for several, in order of first
+// appearance; "" if there is none.
 std::string DescribeGpus(const MachineInfo& machine);
 
-// From the text of /proc/cpuinfo: the first "model name" (or "Model", "Hardware" on ARM), and the
-// number of distinct (physical id, core id) pairs, 0 where it lists none.
+// Parse the text of /proc/cpuinfo. CpuModelOf returns the first "model name" (or "Model",
+// "Hardware" on ARM), NumPhysicalCoresOf the number of distinct (physical id, core id) pairs; 0 if
+// it lists none.
 std::string CpuModelOf(absl::string_view cpuinfo);
 int NumPhysicalCoresOf(absl::string_view cpuinfo);
 
-// From the text of /proc/meminfo: MemTotal in bytes, or 0.
+// Returns MemTotal in bytes from the text of /proc/meminfo; 0 if absent.
 int64_t MemoryBytesOf(absl::string_view meminfo);
 
-// From the text of /etc/os-release: PRETTY_NAME without quotes, or "".
+// Returns PRETTY_NAME without quotes from the text of /etc/os-release; "" if absent.
 std::string OperatingSystemOf(absl::string_view os_release);
 
 }  // namespace dpipe::report

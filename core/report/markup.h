@@ -1,4 +1,4 @@
-// Pieces of HTML and SVG text.
+// Helpers for HTML and SVG text.
 #ifndef DPIPE_CORE_REPORT_MARKUP_H_
 #define DPIPE_CORE_REPORT_MARKUP_H_
 
@@ -8,21 +8,21 @@
 
 namespace dpipe::report {
 
-// `text` as character data or as a quoted attribute's value: & < > " ' escaped, control characters
-// that XML forbids replaced by blanks.
+// Escapes `text` for use as character data or as a quoted attribute value: & < > " ' are escaped,
+// and control characters that XML forbids become blanks.
 std::string EscapeMarkup(absl::string_view text);
 
-// "12.3456": at most 4 decimals and no trailing zeros, whatever the locale.
+// Returns "12.3456": at most 4 decimals and no trailing zeros, for any locale.
 std::string NumberText(double value);
 
-// "412 µs", "3.21 ms", "1.5 s": three significant digits.
+// Returns "412 µs", "3.21 ms" or "1.5 s": three significant digits.
 std::string ShortDuration(double duration_ns);
 
-// "4.2 %" of a ratio 0.042; "-" of NaN.
+// Returns "4.2 %" for a ratio of 0.042; "-" for NaN.
 std::string PercentText(double ratio);
 
-// The distance between marks of an axis of `range` such that there are at most `max_marks`: 1, 2 or
-// 5 times a power of ten. `range` > 0.
+// Returns the smallest distance between axis marks that gives at most `max_marks` over `range`: 1,
+// 2 or 5 times a power of ten. Requires `range` > 0.
 double NiceTick(double range, int max_marks);
 
 }  // namespace dpipe::report

@@ -10,9 +10,9 @@ namespace dpipe::report {
 namespace {
 
 constexpr int kTitlePx = 20, kMaxTallDevices = 8;
-// A limit more than so many times the largest peak would press the curves flat.
+// A limit above this multiple of the largest peak would flatten the curves.
 constexpr double kFarLimit = 1.8;
-// Of a curve: samples closer than that are one, the largest.
+// Resolution of a curve; the largest sample of a column is drawn.
 constexpr int kColumns = 4000, kRows = 1000;
 
 struct Point {
@@ -20,7 +20,7 @@ struct Point {
   int64_t bytes = 0;
 };
 
-// What one device holds within the layout's time, by column.
+// Returns a device's memory within the layout's time, by column.
 std::vector<Point> PointsOf(const Trace& trace, const TimelineLayout& layout, int rank) {
   std::vector<Point> points;
   for (const MemorySample& sample : trace.memory()) {

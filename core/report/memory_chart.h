@@ -1,4 +1,4 @@
-// What each device holds over time, under the lanes of its timeline.
+// Memory of each device over time, below the lanes of its timeline.
 #ifndef DPIPE_CORE_REPORT_MEMORY_CHART_H_
 #define DPIPE_CORE_REPORT_MEMORY_CHART_H_
 
@@ -17,9 +17,9 @@ struct MemoryChart {
   int height_px = 0;   // 0: the trace has no memory over time
 };
 
-// One step curve a device, all of one scale that `at_least_bytes` fit into, from `top_px` down.
-// `limits` by rank; a limit is drawn where that leaves the curves readable, and named always. 0 or
-// missing: none.
+// Draws one step curve per device from `top_px` down. All have the same scale, which is at least
+// `at_least_bytes`. `limits` is by rank, 0 or missing for none. A limit is always named, but drawn
+// only if the curves stay readable.
 MemoryChart DrawMemory(const TraceIndex& index, const TimelineLayout& layout,
                        const std::vector<int64_t>& limits, int64_t at_least_bytes, int top_px);
 

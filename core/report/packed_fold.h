@@ -1,8 +1,8 @@
-// A fold of a page, <details>, whose inside is compressed until a reader opens it.
+// A fold of a page, <details>, whose content is compressed until a reader opens it.
 //
-// Timelines are long and alike: gzip in base64 leaves about a tenth of them. The page's script
-// (html_assets.h) unpacks a fold when it is opened, so that what nobody looks at is not laid out
-// either; without scripts the fold says that it needs them.
+// Timelines are long and repetitive: gzip in base64 leaves about a tenth of their size. The page's
+// script (html_assets.h) unpacks a fold when it is opened, so that unopened folds need no layout
+// either. Without scripts the fold says that it needs them.
 #ifndef DPIPE_CORE_REPORT_PACKED_FOLD_H_
 #define DPIPE_CORE_REPORT_PACKED_FOLD_H_
 
@@ -13,11 +13,11 @@
 
 namespace dpipe::report {
 
-// `summary` is text; `html` is markup without scripts. Deterministic.
+// Packs a fold. `summary` is plain text; `html` is markup without scripts. Deterministic.
 std::string PackedFold(const std::string& summary, const std::string& html);
 
-// `page` with the insides of all folds in their places, as after a reader has opened them.
-// InvalidArgument where one is damaged.
+// Returns `page` with the contents of all folds in place, as if a reader had opened them. Returns
+// InvalidArgument if a fold is damaged.
 absl::StatusOr<std::string> UnpackFolds(absl::string_view page);
 
 }  // namespace dpipe::report

@@ -10,7 +10,7 @@
 namespace dpipe::report {
 namespace {
 
-// Hues are ordered so that neighbours among stages are far apart.
+// Ordered so that neighbouring stages have distant hues.
 constexpr double kStageHues[kNumStageHues] = {255, 180, 310, 145, 280, 215, 340, 165};
 constexpr double kFrozenHues[kNumFrozenHues] = {75, 45, 100, 25};
 
@@ -19,8 +19,8 @@ struct Tone {
   double chroma;
 };
 
-// Blue, orange, green, pink, violet, cyan, ochre, red: at least 0.13 apart in OKLab in either
-// theme, and 3 to 1 in contrast to what is behind them.
+// Blue, orange, green, pink, violet, cyan, ochre, red: at least 0.13 apart in OKLab in both themes,
+// with a contrast of at least 3 to 1 to the background.
 struct SeriesTone {
   double hue;
   Tone light, dark;
@@ -50,7 +50,7 @@ Tone PassTone(Theme theme, Pass pass) {
   }
 }
 
-// Straight from OKLab to linear sRGB; components may lie outside [0, 1].
+// Converts OKLab to linear sRGB; components may be outside [0, 1].
 Rgb OklabToLinear(double lightness, double a, double b) {
   const double l = std::pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
   const double m = std::pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
@@ -84,7 +84,7 @@ double Luminance(const Rgb& color) {
 constexpr Rgb kNearBlack = {0.07, 0.08, 0.10};
 constexpr Rgb kNearWhite = {0.98, 0.98, 1.0};
 
-// Fill of a box and of the text on it.
+// Returns rules for the fill of a box and of its text.
 std::string BoxRule(const std::string& name, Rgb color) {
   return absl::StrCat(".", name, "{fill:", HexText(color), "}.t", name,
                       "{fill:", HexText(TextColorOn(color)), "}\n");
@@ -101,7 +101,7 @@ std::string ThemeRules(Theme theme) {
   for (int component = 0; component < kNumFrozenHues; ++component) {
     const std::string name = FrozenClass(component);
     css += BoxRule(name, FrozenColor(theme, component));
-    // A halo in the boxes' colour: the name of a run is written over their borders.
+    // A halo in the boxes' colour, because a run's name is written across their borders.
     absl::StrAppend(&css, ".run.t", name, "{stroke:", HexText(FrozenColor(theme, component)),
                     "}\n");
   }

@@ -63,7 +63,7 @@ TEST(PaletteTest, NoTwoColorsAreEqual) {
   }
 }
 
-// In OKLab, where 0.02 can just be told apart side by side.
+// Distance in OKLab, in which 0.02 is just distinguishable side by side.
 double Distance(Rgb x, Rgb y) {
   const auto lab = [](Rgb color) {
     const auto linear = [](double c) {

@@ -18,7 +18,7 @@ constexpr const char* kStreamNames[] = {"compute", "send", "receive", "collectiv
 
 class Writer {
  public:
-  // Processes from `first_process` on; flows from `first_flow` on. Appends to `*events`.
+  // Numbers processes from `first_process` and flows from `first_flow`. Appends to `*events`.
   Writer(const TraceIndex& index, std::string title, int first_process, int first_flow,
          Json* events)
       : index_(index),
@@ -27,8 +27,8 @@ class Writer {
         first_flow_(first_flow),
         events_(*events) {
     if (index.num_steps() > 0) origin_ns_ = index.StepStart(0);
-    // What happens before the first step (its frozen work) would have negative times, which viewers
-    // do not draw.
+    // Work before the first step (its frozen work) would have negative times, which viewers do not
+    // draw.
     if (!index.events().empty()) {
       origin_ns_ = std::min<Nanos>(origin_ns_, index.events().front().event->start_ns());
     }
@@ -44,12 +44,12 @@ class Writer {
   }
 
  private:
-  // Microseconds; a thousandth of one is exact.
+  // Returns microseconds, exact to the nanosecond.
   double Micros(Nanos time_ns) const {
     return static_cast<double>(time_ns - origin_ns_) / kNanosPerMicro;
   }
 
-  // Devices come after the steps, which are drawn on top.
+  // Devices follow the steps, which are drawn on top.
   int ProcessOf(int rank) const { return first_process_ + 1 + rank; }
   std::string ProcessName(const std::string& name) const {
     return title_.empty() ? name : absl::StrCat(title_, ": ", name);
@@ -102,7 +102,7 @@ class Writer {
          {"tid", kStepTrack},
          {"ts", Micros(start)},
          {"dur", static_cast<double>(index_.StepEnd(step) - start) / kNanosPerMicro}});
-    // A line across all tracks.
+    // Draws a line across all tracks.
     events_.push_back({{"ph", "i"},
                        {"s", "g"},
                        {"name", name},
@@ -144,7 +144,7 @@ class Writer {
          {"args", Args(index_.plan(), event, *item.instruction)}});
   }
 
-  // An arrow begins in the slice that encloses its time on its track, so both ends are slice
+  // An arrow attaches to the slice that encloses its time on its track, so both ends use slice
   // starts.
   void AddFlow(int id) {
     const TraceIndex::Message& message = index_.messages()[id];
@@ -162,7 +162,7 @@ class Writer {
     }
   }
 
-  // One slice after the other, on a track of its own.
+  // Adds a slice to the critical path's own track.
   void AddCritical(const TraceIndex::CriticalEvent& link) {
     const TraceEvent& event = *link.item.event;
     events_.push_back(

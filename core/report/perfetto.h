@@ -1,10 +1,10 @@
 // A Trace as a file for https://ui.perfetto.dev or chrome://tracing (Chrome's JSON trace event
 // format).
 //
-// One process a device with one track a stream (compute, send, receive, collective), an arrow from
-// every SEND to its RECV, a track of steps and one of the critical path, and the memory of each
-// device as a counter. Times are microseconds from the first event's start. Every event carries
-// what its instruction says: micro-batch, samples, layers, step, bytes, predicted time.
+// Each device is a process with one track per stream (compute, send, receive, collective) and a
+// memory counter. Arrows connect every SEND with its RECV; separate tracks show the steps and the
+// critical path. Times are microseconds from the first event's start. Every event carries its
+// instruction's fields: micro-batch, samples, layers, step, bytes, predicted time.
 #ifndef DPIPE_CORE_REPORT_PERFETTO_H_
 #define DPIPE_CORE_REPORT_PERFETTO_H_
 
@@ -17,10 +17,11 @@
 
 namespace dpipe::report {
 
-// InvalidArgument if an event names a rank or an instruction that the trace's plan does not have.
+// Returns InvalidArgument if an event names a rank or an instruction that the trace's plan lacks.
 absl::StatusOr<std::string> PerfettoJson(const Trace& trace);
 
-// Several in one file, each from its own time 0, with its title before the names of its processes.
+// Writes several traces to one file. Each has its own time 0, and its title precedes the names of
+// its processes.
 absl::StatusOr<std::string> PerfettoJson(const std::vector<TitledTrace>& traces);
 
 }  // namespace dpipe::report

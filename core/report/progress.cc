@@ -17,7 +17,7 @@
 namespace dpipe::report {
 namespace {
 
-// Below this share of the job, an estimate of the rest would be a guess.
+// Below this share of the job the remaining time cannot be estimated.
 constexpr double kMinFractionForEta = 0.02;
 
 std::string PhaseText(const ProgressState& state) {
@@ -30,7 +30,7 @@ std::string PhaseText(const ProgressState& state) {
   return absl::StrJoin(words, " ");
 }
 
-// "34 s", "2 min 05 s", "1 h 03 min".
+// Returns "34 s", "2 min 05 s" or "1 h 03 min".
 std::string RemainingText(double seconds) {
   const int64_t whole = std::max<int64_t>(0, std::llround(seconds));
   if (whole < 60) return absl::StrCat(whole, " s");
@@ -80,7 +80,7 @@ void Progress::Update(const ProgressState& state) {
 
 void Progress::Message(absl::string_view line) {
   const std::string drawn = std::exchange(drawn_, "");
-  // "\x1b[K" erases to the end of the line, where the progress line may have been longer.
+  // "\x1b[K" erases the rest of the line, since the progress line may have been longer.
   options_.write(absl::StrCat(drawn.empty() ? "" : "\r\x1b[K", line, "\n"));
   if (!drawn.empty()) Draw(drawn);
 }

@@ -15,7 +15,7 @@ ProgressState Measuring(int step) {
   return state;
 }
 
-// A progress line on a clock that the test turns.
+// A progress line with a clock that the test controls.
 class ProgressTest : public ::testing::Test {
  protected:
   Progress::Options MakeOptions(bool is_terminal) {
@@ -91,7 +91,7 @@ TEST_F(ProgressTest, LogGetsSparseWholeLines) {
   next.repeat = 3;
   next.detail = "gpipe";
   now_ns_ -= 9 * kNanosPerSecond;  // a second after the last line
-  progress.Update(next);           // another repeat or detail is no other phase
+  progress.Update(next);           // another repeat or detail does not start a new phase
   next.phase = "checking";
   progress.Update(next);  // another phase is shown at once
   progress.Message("note");

@@ -9,9 +9,10 @@ namespace dpipe::report {
 
 double StrategyResult::MedianImagesPerSecond() const { return Median(images_per_second); }
 
-// A turn's throughput is of its median step, and all turns' the median of those: so is this. Of an
-// even number of turns the median is a mean of two, of throughputs here too, so that a batch over
-// this is the median throughput.
+// The step time that corresponds to the median throughput. A turn's throughput is that of its
+// median step, and the strategy's is the median over turns. For an even number of turns this
+// averages the two middle throughputs, not times, so that batch / result is exactly the median
+// throughput.
 double StrategyResult::MedianStepMs() const {
   const size_t turns = images_per_second.size();
   if (turns == 0 || step_ms.size() % turns != 0) return Median(step_ms);

@@ -1,6 +1,5 @@
-// What a benchmark found, with every sample and all that is needed to judge it: the machine, the
-// versions, the flags. Written as JSON and read back unchanged, so that results can be compared
-// later.
+// Results of a benchmark, with every sample and everything needed to judge them: machine, versions,
+// flags. Written as JSON and read back unchanged, so that results can be compared later.
 //
 //   {"format": "dpipe.bench_results", "format_version": 1, "benchmark": "sd_pipeline", ...,
 //    "machine": {...}, "versions": {...}, "flags": {...},
@@ -25,10 +24,10 @@
 //                                        "measured_ms": 130.2, "predicted_ms": 121.9}, ...],
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
 //
-// "storage" is there of strategies that read frozen outputs back, the machine's "gpus" and
-// "gpu_driver" of what was measured on GPUs. Files without skipped, invalid, loss_check,
-// idle_by_reason, clips_gradients, changes_mathematics, session_group, gradient_norms, interrupted
-// or instruction_times are read too. A quantity that was not measured is NaN here and null in the
+// "storage" is present for strategies that read frozen outputs back; the machine's "gpus" and
+// "gpu_driver" for measurements on GPUs. In files to be read, these are optional: skipped, invalid,
+// loss_check, idle_by_reason, clips_gradients, changes_mathematics, session_group, gradient_norms,
+// interrupted and instruction_times. A quantity that was not measured is NaN here and null in the
 // file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_
@@ -52,37 +51,37 @@ struct PlanSummary {
   int num_micro_batches = 0;
   int micro_batch_size = 0;
   int devices_per_pipeline = 0;
-  // For people: "F+B of layers 0-20 on device 0, 21-41 on device 1".
+  // Human-readable: "F+B of layers 0-20 on device 0, 21-41 on device 1".
   std::string description;
 };
 
-// Whether a strategy computed what it should have: its losses and its gradients' global norms
-// beside others on the same samples. Losses alone do not show gradients of a wrong scale, which
-// clipping and AdamW nearly cancel.
+// Comparison of a strategy's losses and global gradient norms with those of others on the same
+// samples. Losses alone do not reveal gradients of a wrong scale, because clipping and AdamW nearly
+// cancel it.
 struct LossCheck {
-  std::string reference;  // "one device", "the other strategies"; empty: nothing was compared
-  int num_steps = 0;      // compared
+  std::string reference;  // "one device", "the other strategies"; empty: no comparison
+  int num_steps = 0;      // number of steps compared
   double max_relative_difference = kNotMeasured;
   double tolerance = kNotMeasured;
-  double max_gradient_norm_difference = kNotMeasured;  // relative, likewise
-  double gradient_norm_tolerance = kNotMeasured;       // of later steps; the first are held to more
+  double max_gradient_norm_difference = kNotMeasured;  // relative, too
+  double gradient_norm_tolerance = kNotMeasured;  // of later steps; the first have a tighter one
 };
 
-// What a strategy that reads frozen components' outputs back keeps on disk, and what making it
-// took, which is in none of the strategy's times.
+// Disk space that a strategy needs to read frozen components' outputs back, and the time to compute
+// them. That time is not part of the strategy's other times.
 struct StorageCost {
-  int num_images = 0;  // 0: it keeps nothing
+  int num_images = 0;  // 0: nothing is stored
   int num_captions = 0;
-  int64_t disk_bytes = 0;  // of the files
+  int64_t disk_bytes = 0;  // size of the files
   double fill_ms = kNotMeasured;
 
   double BytesPerImage() const { return static_cast<double>(disk_bytes) / num_images; }
 };
 
-// How long all instructions of a kind take a device in a step; or, where `per_step` is 0, how long
-// it computes nothing.
+// Time per step that a device spends on all instructions of a kind. If `per_step` is 0, the time
+// without computation.
 struct InstructionTimes {
-  std::string work;  // DescribeWork(); "waiting"
+  std::string work;  // DescribeWork(), or "waiting"
   int device = 0;
   int per_step = 0;  // instructions
   double measured_ms = kNotMeasured;
@@ -93,45 +92,45 @@ struct InstructionTimes {
 
 struct StrategyResult {
   std::string strategy;
-  std::string skipped;  // why it did not run, in a sentence; empty: it did
-  std::string invalid;  // why its numbers do not count; empty: they do
+  std::string skipped;  // reason why it did not run, as a sentence; empty if it ran
+  std::string invalid;  // reason why its numbers do not count; empty if they do
   LossCheck loss_check;
-  // Whether this is a pipeline whose bubbles are left empty and that computes the frozen work
-  // itself (gpipe, 1f1b): the rivals that filling is measured against.
+  // True for pipelines that leave their bubbles empty and compute the frozen work themselves
+  // (gpipe, 1f1b). Filling is measured against these.
   bool is_unfilled_pipeline = false;
-  // Not where weights lag behind: there no stage knows the norm of all gradients.
+  // False if weights lag behind: no stage then knows the norm of all gradients.
   bool clips_gradients = true;
-  // Weights lag behind or gradients are compressed: its losses are not those of one device, and are
-  // compared with no others.
+  // True if weights lag behind or gradients are compressed. The losses then differ from those of
+  // one device and are not compared.
   bool changes_mathematics = false;
-  // Of strategies that a device has no memory for together, those of one group take turns with each
-  // other, and groups come one behind another.
+  // If a device cannot hold all strategies at once, they are divided into groups. Strategies of one
+  // group take turns; groups run one after another.
   int session_group = 0;
-  std::vector<double> images_per_second;  // one a repeat
-  std::vector<double> step_ms;            // one a measured step, all repeats
+  std::vector<double> images_per_second;  // one per repeat
+  std::vector<double> step_ms;            // one per measured step, all repeats
   double speedup_vs_data_parallel = kNotMeasured;
   double speedup_vs_best_unfilled_pipeline = kNotMeasured;
   double bubble_ratio_measured = kNotMeasured;
   double bubble_ratio_predicted = kNotMeasured;
   double step_ms_predicted = kNotMeasured;
-  double step_ms_planned = kNotMeasured;   // predicted before training, from the planning profile
-  double step_over_bound = kNotMeasured;   // measured median step over the plan's lower bound
+  double step_ms_planned = kNotMeasured;   // predicted before training from the planning profile
+  double step_over_bound = kNotMeasured;   // measured median step divided by the plan's lower bound
   std::vector<int64_t> peak_memory_bytes;  // by device
-  std::vector<double> losses;              // by step; the same samples for every strategy
-  // By step, before clipping; empty where the plan does not compute them.
+  std::vector<double> losses;              // by step; all strategies see the same samples
+  // By step, before clipping; empty if the plan does not compute them.
   std::vector<double> gradient_norms;
-  // Idle share of all devices' time, by the name of its reason (BubbleReasonName).
+  // Idle share of all devices' time, by reason (BubbleReasonName).
   std::map<std::string, double> idle_by_reason;
   StorageCost storage;
-  // Measured beside predicted, those that differ most first; see instruction_times.h.
+  // Measured and predicted times, largest difference first; see instruction_times.h.
   std::vector<InstructionTimes> instruction_times;
   PlanSummary plan;
 
-  // It ran, and its numbers count.
+  // True if the strategy ran and its numbers count.
   bool counts() const { return skipped.empty() && invalid.empty() && !images_per_second.empty(); }
-  double MedianImagesPerSecond() const;    // of the turns
-  double MedianStepMs() const;             // of the turns' median steps
-  int64_t LargestPeakMemoryBytes() const;  // over devices; 0 if not measured
+  double MedianImagesPerSecond() const;    // over turns
+  double MedianStepMs() const;             // over the turns' median steps
+  int64_t LargestPeakMemoryBytes() const;  // maximum over devices; 0 if not measured
 };
 
 struct BenchResults {
@@ -143,23 +142,24 @@ struct BenchResults {
   int global_batch = 0;
   std::string created;  // UTC, "2026-01-31T12:00:00Z"
   std::string command_line;
-  std::string interrupted;  // "SIGINT after 3 of 15 turns"; empty: all turns were taken
+  std::string interrupted;  // "SIGINT after 3 of 15 turns"; empty if all turns were completed
   MachineInfo machine;
   std::map<std::string, std::string> versions;  // library → version
   std::map<std::string, std::string> flags;     // every flag → its value
-  std::vector<StrategyResult> results;          // in the order in which they are shown
+  std::vector<StrategyResult> results;          // in display order
 
   const StrategyResult* Find(const std::string& strategy) const;  // nullptr if absent
 };
 
-// Fills both speedups of every result from the medians of images per second; those with no rival
-// measured, and those of results that do not count, stay NaN.
+// Computes both speedups of every result from the median images per second. They stay NaN if the
+// other strategy was not measured or the result does not count.
 void ComputeSpeedups(BenchResults* results);
 
-// JSON, indented, ending in a newline. Doubles are written so that reading gives the same bits.
+// Returns indented JSON that ends in a newline. Doubles are written so that reading restores the
+// same bits.
 std::string ResultsToJson(const BenchResults& results);
 
-// InvalidArgument, naming the key, where `json` is not such a file.
+// Returns InvalidArgument, naming the key, if `json` is not a valid results file.
 absl::StatusOr<BenchResults> ResultsFromJson(absl::string_view json);
 
 }  // namespace dpipe::report

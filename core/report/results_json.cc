@@ -1,4 +1,4 @@
-// Results to JSON and back. The library's exceptions stop here.
+// Converts results to JSON and back. The library's exceptions stop here.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -98,8 +98,8 @@ Json ResultToJson(const StrategyResult& result) {
   return json;
 }
 
-// Reads values by key and remembers the first thing that is wrong, so that a reader is a list of
-// gets.
+// Reads values by key and records the first error, so that reading code is a plain list of Get
+// calls.
 class Reader {
  public:
   Reader(const Json& json, std::string path, absl::Status* status)
@@ -108,7 +108,7 @@ class Reader {
   }
 
   Reader Child(const char* key) const { return Reader(At(key), Path(key), status_); }
-  // Of the elements of a list, none if it is not one.
+  // Returns readers for the elements of a list; none if it is not a list.
   std::vector<Reader> Children(const char* key) const {
     std::vector<Reader> children;
     for (const Json& item : Items(key)) {
@@ -183,7 +183,7 @@ class Reader {
   }
 
  private:
-  // The elements of a list, none if it is not one.
+  // Returns the elements of a list; none if it is not a list.
   const Json& Items(const char* key) const {
     const Json& at = At(key);
     if (at.is_array()) return at;
@@ -274,7 +274,7 @@ InstructionTimes ReadInstructionTimes(const Reader& reader) {
   return times;
 }
 
-// Medians, the spread and the largest memory follow from the samples and are not read.
+// Medians, spread and maximum memory are derived from the samples and not read.
 StrategyResult ReadResult(const Reader& reader) {
   StrategyResult result;
   reader.Get("strategy", &result.strategy);
@@ -334,7 +334,7 @@ std::string ResultsToJson(const BenchResults& results) {
   for (const StrategyResult& result : results.results) {
     json["results"].push_back(ResultToJson(result));
   }
-  // Bytes that are not UTF-8 (a file name in a flag) become U+FFFD instead of an exception.
+  // Bytes that are not UTF-8 (such as a file name in a flag) become U+FFFD instead of an exception.
   return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
 

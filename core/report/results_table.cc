@@ -14,12 +14,12 @@
 namespace dpipe::report {
 namespace {
 
-// `value` with `decimals`, or "-" if it was not measured.
+// Formats `value` with `decimals`; "-" if not measured.
 std::string Fixed(double value, int decimals, const char* unit = "") {
   return std::isnan(value) ? "-" : absl::StrFormat("%.*f%s", decimals, value, unit);
 }
 
-// Three significant digits at least.
+// Gives at least three significant digits.
 int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : 3; }
 
 std::string ThroughputText(const StrategyResult& result) {

@@ -97,7 +97,7 @@ TEST(PredictionTextTest, SaysHowFarOffStepsAreAndWhy) {
       "Measured steps differ from predicted ones by 4.0 % (median), at most 4.0 %:\n"
       "1f1b: step +4.0 %; most off: backward, stage 1 on device 1 (4 a step): 60.0 ms a step, "
       "predicted 50.0 (+20.0 %)");
-  // Where a device's waiting alone can be compared, nothing says why.
+  // If only waiting can be compared, no work explains the difference.
   first.instruction_times = {{"waiting", 0, 0, 10, 5}};
   EXPECT_EQ(PredictionText(results),
             "Measured steps differ from predicted ones by 4.0 % (median), at most 4.0 %:\n"

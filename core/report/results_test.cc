@@ -65,7 +65,7 @@ TEST(SpeedupTest, RatiosOfMedians) {
   EXPECT_EQ(results.Find("zero3"), nullptr);
 }
 
-// Five turns of two steps and a batch of 32, in some of which another program slowed one step.
+// Five turns of two steps and a batch of 32; in some turns another program slowed one step.
 TEST(StrategyResultTest, ThroughputAndStepTimeAreOneStatistic) {
   for (const size_t turns : {5, 4}) {
     StrategyResult result;
@@ -141,7 +141,7 @@ TEST(ResultsJsonTest, RoundTripIsExact) {
   EXPECT_EQ(read->machine.cpu_model, "CPU \"X\" é");
 }
 
-// Files without them are of before GPUs were named, or of CPUs.
+// Results of measurements on CPUs lack these fields.
 TEST(ResultsJsonTest, GpusAreThereWhereSomethingRanOnThem) {
   BenchResults results = MakeResults();
   EXPECT_FALSE(nlohmann::json::parse(ResultsToJson(results))["machine"].contains("gpus"));

@@ -1,4 +1,4 @@
-// Medians and spreads of a few repeated measurements.
+// Medians and spreads of repeated measurements.
 #ifndef DPIPE_CORE_REPORT_STATS_H_
 #define DPIPE_CORE_REPORT_STATS_H_
 
@@ -6,14 +6,14 @@
 
 namespace dpipe::report {
 
-// The middle value; the mean of the two middle ones of an even number. NaN if `samples` is empty.
+// Returns the middle value, or the mean of the two middle values. NaN if `samples` is empty.
 double Median(std::vector<double> samples);
 
-// How far measurements lie apart. All NaN for no samples.
+// Spread of measurements. All NaN if there are no samples.
 struct Spread {
   double min = 0;
   double max = 0;
-  // Median absolute deviation from the median, unscaled: half of the samples lie within it.
+  // Median absolute deviation from the median, unscaled: half of the samples are within it.
   double mad = 0;
 };
 

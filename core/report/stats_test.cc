@@ -15,7 +15,7 @@ TEST(MedianTest, OddEvenAndEmpty) {
 }
 
 TEST(SpreadTest, ByHand) {
-  // Median 4; deviations 3, 2, 0, 1, 96, of which the median is 2: one outlier does not move it.
+  // Median 4; deviations 3, 2, 0, 1, 96 with median 2: one outlier does not move it.
   const Spread spread = SpreadOf({1, 2, 4, 5, 100});
   EXPECT_EQ(spread.min, 1);
   EXPECT_EQ(spread.max, 100);

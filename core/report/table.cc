@@ -13,7 +13,7 @@ namespace {
 
 bool IsBlank(const std::string& cell) { return cell.empty() || cell == "-"; }
 
-// `text` in a cell of `width`, aligned.
+// Pads `text` to `width` cells.
 std::string Padded(const std::string& text, int width, bool right) {
   const std::string blanks(std::max(0, width - DisplayWidth(text)), ' ');
   return right ? blanks + text : text + blanks;

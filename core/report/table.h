@@ -1,4 +1,4 @@
-// Tables for terminals and for Markdown files.
+// Tables for terminals and Markdown files.
 //
 //   Table table({"strategy", "img/s", "speedup"});
 //   table.AddRow({"data_parallel", "118.2", "1.00x"});
@@ -20,7 +20,7 @@ namespace dpipe::report {
 class Table {
  public:
   enum class Align {
-    kAuto,  // right if every cell that is not empty or "-" begins like a number, else left
+    kAuto,  // right if every cell other than "" and "-" begins like a number; else left
     kLeft,
     kRight,
   };
@@ -30,21 +30,21 @@ class Table {
   // CHECK-fails if `column` does not exist.
   void SetAlign(int column, Align align);
 
-  // One cell a column; fewer cells leave the rest empty, more are a CHECK failure. Cells are UTF-8
-  // and hold one line each.
+  // Adds one cell per column. Missing cells stay empty; extra cells fail a CHECK. Cells are UTF-8,
+  // one line each.
   void AddRow(std::vector<std::string> cells);
 
   int num_rows() const { return static_cast<int>(rows_.size()); }
   const std::vector<std::string>& headers() const { return headers_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
-  // Whether `column` is printed right-aligned.
+  // True if `column` is printed right-aligned.
   bool IsRightAligned(int column) const;
 
-  // Columns padded to equal display width, two blanks apart, no blanks at line ends.
+  // Returns columns padded to equal display width, two blanks apart, without trailing blanks.
   std::string ToText() const;
 
-  // A GitHub-flavoured Markdown table; "|" inside cells is escaped.
+  // Returns a GitHub-flavoured Markdown table; "|" inside cells is escaped.
   std::string ToMarkdown() const;
 
  private:
@@ -53,7 +53,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Whether `text` reads as a quantity: an optional sign or "~", then a digit ("12", "-0.5 ms",
+// True if `text` reads as a quantity: an optional sign or "~", then a digit ("12", "-0.5 ms",
 // "1.2x", "142.9 ±0.8", "31 %").
 bool LooksNumeric(const std::string& text);
 

@@ -12,7 +12,7 @@ struct Character {
   int width;
 };
 
-// The first character of `text`; an invalid byte is a character of its own, one cell wide.
+// Returns the first character of `text`; an invalid byte is a character of its own, one cell wide.
 Character FirstCharacter(absl::string_view text) {
   utf8proc_int32_t code = 0;
   const utf8proc_ssize_t length = utf8proc_iterate(reinterpret_cast<const uint8_t*>(text.data()),

@@ -1,4 +1,4 @@
-// Timelines of plans with several stages a rank and several chains, of memory over time, critical
+// Timelines of plans with several stages per rank and several chains; memory over time, critical
 // paths and comparisons.
 #include <cstdlib>
 #include <set>
@@ -26,7 +26,7 @@ using ::testing::Not;
 
 constexpr Nanos kUnit = kNanosPerMilli;
 
-// Stages of one chain on the ranks given.
+// Adds the stages of one chain on the given ranks.
 void AddChain(const std::vector<int>& ranks, Plan* plan) {
   PipelineChain* chain = plan->add_chains();
   chain->set_first_stage(plan->stages_size());
@@ -42,7 +42,7 @@ void AddChain(const std::vector<int>& ranks, Plan* plan) {
   }
 }
 
-// Appends an instruction to the rank's list, and its event behind the rank's last.
+// Appends an instruction to the rank's list, and its event after the rank's last event.
 Instruction* AddPass(int rank, Instruction::Kind kind, int stage, Nanos start_ns, Trace* trace) {
   while (trace->plan().devices_size() <= rank) {
     trace->mutable_plan()->add_devices()->set_rank(trace->plan().devices_size() - 1);
@@ -59,7 +59,8 @@ Instruction* AddPass(int rank, Instruction::Kind kind, int stage, Nanos start_ns
   return instruction;
 }
 
-// Two ranks, two directions: stage 0 on rank 0 and 1 on rank 1; stage 2 on rank 1 and 3 on rank 0.
+// Two ranks, two directions: stage 0 on rank 0, stage 1 on rank 1; stage 2 on rank 1, stage 3 on
+// rank 0.
 Trace TwoDirections() {
   Trace trace;
   trace.mutable_plan()->set_strategy("chimera");
@@ -266,7 +267,7 @@ TEST(TimelineChainsTest, ComparedTracesShareTheirAxis) {
   ASSERT_TRUE(svg.ok()) << svg.status();
   const auto elements = ReadXml(*svg);
   ASSERT_TRUE(elements.ok()) << elements.status();
-  double end = 0;  // of the last step: the last dashed line
+  double end = 0;  // of the last step: its dashed line
   for (const XmlElement& element : *elements) {
     const auto css_class = element.attributes.find("class");
     if (css_class == element.attributes.end() || css_class->second != "edge") continue;

@@ -21,7 +21,7 @@ namespace {
 constexpr int kMemoryGapPx = 10;
 constexpr double kThinPx = 4;
 
-// "stage 3", "stages 0, 7", "s0,7,11,12", "6 stages": what fits beside a lane.
+// Returns the longest that fits beside a lane: "stage 3", "stages 0, 7", "s0,7,11,12", "6 stages".
 std::string StagesLabel(const std::vector<int>& stages) {
   for (const std::string& text :
        {absl::StrCat(stages.size() > 1 ? "stages " : "stage ", absl::StrJoin(stages, ", ")),
@@ -96,7 +96,7 @@ class Drawer {
     return kCharacterPx * DisplayWidth(text) + 4 <= width_percent / 100 * options_.nominal_width_px;
   }
 
-  // "3.21 ms, from 12.3 ms" of the window.
+  // Returns "3.21 ms, from 12.3 to 15.5 ms", relative to the window's start.
   std::string TimeText(Nanos start_ns, Nanos end_ns) const {
     return absl::StrCat(
         ShortDuration(static_cast<double>(end_ns - start_ns)), ", from ",
@@ -130,7 +130,7 @@ class Drawer {
       const std::string x = NumberText(100 * i * tick_ms / range_ms);
       absl::StrAppend(&drawing_.body, "<line class=\"grid\" x1=\"", x, "%\" x2=\"", x, "%\" y1=\"",
                       TimelineLayout::kHeaderPx, "\" y2=\"", bottom + 4, "\"/>");
-      // Names at the very edges would be cut off if they were centred.
+      // Centred names at the edges would be cut off.
       const char* anchor = i == 0 ? "start" : i * tick_ms > 0.97 * range_ms ? "end" : "middle";
       absl::StrAppend(&drawing_.body, "<text class=\"mut\" x=\"", x, "%\" y=\"", bottom + 17,
                       "\" text-anchor=\"", anchor, "\">", NumberText(i * tick_ms),
@@ -175,18 +175,18 @@ class Drawer {
   }
 
   struct Box {
-    std::string attribute;  // of the group: what it stands for
+    std::string attribute;  // of the group: identifies the event
     std::string css_class;
     double x, width;  // percent
     int y, height;
-    std::vector<std::string> names;  // the first that fits is written
+    std::vector<std::string> names;  // the first that fits is used
     std::string title;
     bool band = false;
   };
 
   void DrawBox(const Box& box) {
     const double width = std::max(box.width, TimelineLayout::kMinPercent);
-    // The border of a narrow box would hide the box.
+    // The border would hide a narrow box.
     const bool thin = width / 100 * options_.nominal_width_px < kThinPx;
     absl::StrAppend(&drawing_.body, "<g class=\"e", thin ? " thin" : "", "\" data-k=\"",
                     box.attribute, "\"");
@@ -249,8 +249,8 @@ class Drawer {
     DrawBox(box);
   }
 
-  // Boxes of fill work are often too narrow for a name each; a run of one component's gets one
-  // name.
+  // Boxes of fill work are often too narrow for their names. A run of boxes of one component gets
+  // one name.
   void NameFrozenRuns() {
     std::vector<FrozenRun> runs(index_.num_devices());
     for (const TraceIndex::Event& item : index_.events()) {
@@ -282,7 +282,7 @@ class Drawer {
   struct FrozenRun {
     int component = 0;
     double x = 0, end = 0, widest = 0;  // percent
-    int count = 0;                      // of boxes
+    int count = 0;                      // number of boxes
     std::string name, css_class;
   };
 
@@ -295,7 +295,7 @@ class Drawer {
                     "</text>\n");
   }
 
-  // From the sender's lane to the receiver's, through the gap between them.
+  // Draws lines from the sender's lane to the receiver's, through the gap between them.
   void DrawMessages() {
     for (const TraceIndex::Message& message : index_.messages()) {
       const TraceIndex::Event& send = index_.events()[message.send];
@@ -336,7 +336,7 @@ class Drawer {
   const TimelineOptions& options_;
   const TimelineLayout layout_;
   const TimelineStyle style_;
-  std::set<std::string> used_;  // classes that appear
+  std::set<std::string> used_;  // classes that occur
   TimelineDrawing drawing_;
 };
 

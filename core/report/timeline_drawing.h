@@ -1,4 +1,4 @@
-// The lanes of a timeline as SVG elements; timeline_svg.h frames them.
+// The lanes of a timeline as SVG elements; timeline_svg.h adds the frame.
 #ifndef DPIPE_CORE_REPORT_TIMELINE_DRAWING_H_
 #define DPIPE_CORE_REPORT_TIMELINE_DRAWING_H_
 
@@ -12,18 +12,18 @@
 namespace dpipe::report {
 
 inline constexpr int kLabelWidthPx = 84;
-// Of a character of 11 px text, on average and a little generous.
+// Average width of a character of 11 px text, slightly overestimated.
 inline constexpr double kCharacterPx = 6.4;
 
 struct TimelineDrawing {
   std::string labels;  // elements in a box of kLabelWidthPx
   std::string body;    // elements whose positions along time are percentages
   std::vector<LegendItem> legend;
-  std::string description;  // one sentence, for those who cannot see it
+  std::string description;  // one sentence, for readers who cannot see the picture
   int height_px = 0;
 };
 
-// `window` lies within the trace.
+// Draws the steps of `window`, which must be within the trace.
 TimelineDrawing DrawTimeline(const TraceIndex& index, StepWindow window,
                              const TimelineOptions& options);
 

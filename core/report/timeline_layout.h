@@ -1,5 +1,4 @@
-// Where things are on a timeline: times as percentages of its width, devices as lanes from top to
-// bottom.
+// Geometry of a timeline: times as percentages of its width, devices as lanes from top to bottom.
 #ifndef DPIPE_CORE_REPORT_TIMELINE_LAYOUT_H_
 #define DPIPE_CORE_REPORT_TIMELINE_LAYOUT_H_
 
@@ -11,18 +10,18 @@
 namespace dpipe::report {
 
 struct TimelineLayout {
-  // From top to bottom: names of steps; per device its lane, a thin lane of messages, a gap;
-  // memory; the time axis.
+  // From top to bottom: step names; per device its lane, a thin lane of messages and a gap; memory;
+  // the time axis.
   static constexpr int kHeaderPx = 22, kMessagePx = 9, kGapPx = 19, kAxisPx = 22;
-  // Of the width: what is shorter is not visible and is left out (bubbles), or drawn as wide as
-  // that (work).
+  // Minimum visible share of the width. Shorter bubbles are left out; shorter work is drawn this
+  // wide.
   static constexpr double kMinPercent = 0.05;
 
   Nanos start_ns = 0;
-  Nanos end_ns = 0;   // of what is drawn
-  Nanos axis_ns = 0;  // what the whole width stands for; at least end - start
+  Nanos end_ns = 0;   // end of the drawn time
+  Nanos axis_ns = 0;  // time that the full width represents; at least end - start
   int lane_px = 38;
-  int num_ranks = 0;  // the first so many are drawn
+  int num_ranks = 0;  // number of ranks drawn, from rank 0
 
   double Percent(Nanos time_ns) const {
     const Nanos clipped = std::clamp(time_ns, start_ns, end_ns);
@@ -34,8 +33,8 @@ struct TimelineLayout {
   }
 
   int LaneTop(int rank) const { return kHeaderPx + rank * (lane_px + kMessagePx + kGapPx); }
-  // Where a device's events of a stream are: sends above, receives below; collectives take the
-  // whole thin lane.
+  // Return the position of a device's events of a stream. Sends are above, receives below;
+  // collectives take the whole thin lane.
   int StreamTop(int rank, TraceEvent::Stream stream) const {
     if (stream == TraceEvent::COMPUTE) return LaneTop(rank);
     return LaneTop(rank) + lane_px + 1 + (stream == TraceEvent::RECV_STREAM ? 5 : 0);

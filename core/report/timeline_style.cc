@@ -75,7 +75,7 @@ void TimelineStyle::ChooseHues() {
     const int first = has_chain ? plan_.chains(stage.chain()).first_stage() : 0;
     const PipelineChain* chain = has_chain ? &plan_.chains(stage.chain()) : nullptr;
     int hue = std::max(0, stage.id() - first) % kNumStageHues;
-    // The second lap's stages come as many places later as there are in a lap.
+    // A second-lap stage's counterpart in the first lap is num_stages / 2 before it.
     const Stage* lap =
         chain == nullptr ? nullptr : FindStage(plan_, stage.id() - chain->num_stages() / 2);
     if (lap != nullptr && lap->forward_only() && !stage.forward_only() &&
@@ -214,7 +214,7 @@ std::vector<LegendItem> TimelineStyle::Legend(const std::set<std::string>& used,
                        const std::string& text) {
     if (used.count(css_class) > 0) legend.push_back({{swatch}, text});
   };
-  // More stages than hues make a legend that nobody reads.
+  // A legend with more stages than hues would be unreadable.
   if (plan_.stages_size() <= kNumStageHues) {
     AppendStages(used, &legend);
   } else {

@@ -1,4 +1,4 @@
-// How a timeline shows each kind of instruction: its colour, its names, its line in the legend.
+// The look of each kind of instruction on a timeline: colour, names, legend entry.
 #ifndef DPIPE_CORE_REPORT_TIMELINE_STYLE_H_
 #define DPIPE_CORE_REPORT_TIMELINE_STYLE_H_
 
@@ -17,27 +17,28 @@ struct LegendItem {
   std::string text;
 };
 
-// Views a plan, which must outlive this.
+// Views a plan, which must outlive this object.
 //
-// A stage's hue follows from its place in its chain, so that the copies of a stage in the two
-// directions of a bidirectional schedule look alike; where that is taken by another stage of the
-// same rank, it is the next free one. Self-conditioning's two laps over one stage share a hue.
+// A stage's hue is determined by its index in its chain, so that a stage's copies in both
+// directions of a bidirectional schedule look alike. If another stage of the same rank has that
+// hue, the next free one is taken. Both laps of self-conditioning over one stage share a hue.
 class TimelineStyle {
  public:
   explicit TimelineStyle(const Plan& plan);
 
-  // The CSS class of the instruction's box (palette.h), or of the message's arrow.
+  // Returns the CSS class of the instruction's box (palette.h), or of the message's arrow.
   std::string ClassOf(const Instruction& instruction) const;
 
-  // Of a stage; 0 if there is none such.
+  // Returns the hue of a stage; 0 if the stage does not exist.
   int HueOf(int stage) const;
-  // Whether the instruction belongs to a second chain (an odd one), which is marked by a band.
+  // True if the instruction belongs to an odd chain, which is marked by a band.
   bool IsOtherDirection(const Instruction& instruction) const;
 
-  // What may be written into its box, longest first; never empty.
+  // Returns the possible texts for its box, longest first; never empty.
   std::vector<std::string> NamesOf(const Instruction& instruction) const;
 
-  // What the classes in `used` mean ("bub" for bubbles); ids as in TimelineOptions.
+  // Returns legend entries for the classes in `used` ("bub" for bubbles); ids as in
+  // TimelineOptions.
   std::vector<LegendItem> Legend(const std::set<std::string>& used,
                                  const std::string& id_prefix) const;
 
@@ -48,7 +49,7 @@ class TimelineStyle {
   void AppendStages(const std::set<std::string>& used, std::vector<LegendItem>* legend) const;
 
   const Plan& plan_;
-  std::vector<int> frozen_order_;  // by component; -1: not frozen
+  std::vector<int> frozen_order_;  // index among frozen components; -1: not frozen
   std::map<int, int> hues_;        // by stage id
 };
 

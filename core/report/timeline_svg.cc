@@ -49,7 +49,7 @@ std::string LegendHtml(const std::vector<LegendItem>& items) {
   return html + "</ul>\n";
 }
 
-// The legend in rows of `width`; `*height` is what it takes.
+// Draws the legend in rows of `width`; sets `*height`.
 std::string LegendSvg(const std::vector<LegendItem>& items, int width, int* height) {
   constexpr int kRow = 20, kGap = 22;
   std::string svg;
@@ -75,7 +75,7 @@ std::string LegendSvg(const std::vector<LegendItem>& items, int width, int* heig
   return svg;
 }
 
-// Title, picture and legend from `*y` down, which ends up below them.
+// Draws title, picture and legend from `*y` down, and advances `*y` past them.
 std::string SectionSvg(const TimelineDrawing& drawing, const std::string& title, int width,
                        int* y) {
   constexpr int kTitlePx = 32;

@@ -44,7 +44,7 @@ TEST(TimelineSvgTest, EveryComputeEventOfTheWindowIsDrawnOnce) {
                     event.start_ns() < trace.step_start_ns(4);
       }
       const auto elements = Elements(TimelineSvg(trace, strategy, options));
-      std::map<int, int> rects;  // of a group
+      std::map<int, int> rects;  // number per group
       for (const XmlElement& element : elements) rects[element.parent] += element.name == "rect";
       std::set<std::string> drawn;
       for (size_t i = 0; i < elements.size(); ++i) {

@@ -13,8 +13,8 @@
 namespace dpipe::report {
 namespace {
 
-// What a SEND and its RECV agree on. Stages are unordered: the two ends may name them from their
-// own side.
+// Fields that match between a SEND and its RECV. Stages are unordered: each end may name its own
+// first.
 using MessageKey = std::tuple<int, int, int, int, int, int, int, int, int, int, int>;
 
 MessageKey KeyOf(const TraceEvent& event, const Instruction& instruction) {
@@ -39,7 +39,7 @@ MessageKey KeyOf(const TraceEvent& event, const Instruction& instruction) {
           instruction.step_offset()};
 }
 
-// Differences and sums of two times fit into 64 bits.
+// Keeps differences and sums of two times within 64 bits.
 constexpr Nanos kMaxTraceNanos = Nanos{1} << 61;
 
 absl::Status CheckStepStarts(const Trace& trace) {
@@ -58,7 +58,7 @@ absl::Status CheckStepStarts(const Trace& trace) {
   return absl::OkStatus();
 }
 
-// The instruction of `event` by way of `programs`, indexed by rank.
+// Looks up the instruction of `event` in `programs`, which are indexed by rank.
 absl::StatusOr<const Instruction*> FindInstruction(
     const TraceEvent& event, const std::vector<const DeviceProgram*>& programs) {
   if (event.rank() < 0 || event.rank() >= static_cast<int>(programs.size()) ||
@@ -142,7 +142,7 @@ absl::Status TraceIndex::CheckMemory() const {
 }
 
 void TraceIndex::PairMessages() {
-  // Messages with equal keys are paired in order: links are first in, first out.
+  // Messages with equal keys pair in order: links are first in, first out.
   std::map<MessageKey, std::pair<std::deque<int>, std::deque<int>>> waiting;
   for (int i = 0; i < static_cast<int>(events_.size()); ++i) {
     const Instruction& instruction = *events_[i].instruction;

@@ -95,13 +95,13 @@ TEST(TraceIndexTest, SteadyStepsLeaveOutBothEnds) {
 TEST(TraceIndexTest, TypicalStepsAreTheMedianOnes) {
   Trace trace = MakeTrace("1f1b", 2, 2);
   trace.clear_step_start_ns();
-  // Steps of 9, 5, 7, 30, 6, 9; pairs of steady ones: 12, 37, 36. The median, 36, is steps 3 and 4.
+  // Steps of 9, 5, 7, 30, 6, 9; pairs of steady ones: 12, 37, 36. The median is 36: steps 3 and 4.
   for (int start : {0, 9, 14, 21, 51, 57, 66}) trace.add_step_start_ns(start);
   const auto index = TraceIndex::Create(trace);
   EXPECT_EQ(index->TypicalSteps(2).first_step, 3);
   EXPECT_EQ(index->TypicalSteps(2).num_steps, 2);
   EXPECT_EQ(index->TypicalSteps(9).num_steps, 4) << "all there are";
-  // Of a run whose steps take 6 otherwise, this trace is of a slow minute.
+  // If the run's other steps take 6, this trace was taken in a slow minute.
   EXPECT_EQ(index->TypicalSteps(2, 6).first_step, 1);
 }
 

@@ -23,7 +23,7 @@ double SteadyStepNs(const TraceIndex& index) {
          steady.num_steps;
 }
 
-// `reference_ns`: the first trace's step, 0 for that one itself.
+// `reference_ns` is the first trace's step time; 0 for the first trace itself.
 std::string Tiles(const TraceIndex& index, double reference_ns) {
   const double step_ns = SteadyStepNs(index);
   if (step_ns <= 0) return "";

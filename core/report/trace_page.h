@@ -1,4 +1,4 @@
-// A self-contained page (no network, no external file) of one trace, or of several to compare.
+// A self-contained page (no network, no external file) for one trace or a comparison of several.
 #ifndef DPIPE_CORE_REPORT_TRACE_PAGE_H_
 #define DPIPE_CORE_REPORT_TRACE_PAGE_H_
 
@@ -10,9 +10,10 @@
 
 namespace dpipe::report {
 
-// For each: step time, throughput, bubbles, memory; its timeline, zoomable, on an axis common to
-// all; where each device's time goes. Timelines of a comparison zoom and move together. Light and
-// dark after the reader's system, usable on a phone. Errors as MakeTimelineParts.
+// Shows for each trace: step time, throughput, bubbles, memory; a zoomable timeline, with the same
+// axis for all; and each device's time. The timelines of a comparison zoom and move together. The
+// page follows the reader's light or dark setting and works on a phone. Errors as
+// MakeTimelineParts.
 absl::StatusOr<std::string> TracePage(const std::vector<TitledTrace>& traces,
                                       const TimelineOptions& options = {});
 

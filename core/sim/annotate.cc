@@ -16,11 +16,11 @@ absl::Status AnnotatePrediction(Plan* plan, const CostModel& cost, double unfill
   options.sort_events = false;
   DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(*plan, cost, options));
   const int steady = options.num_steps - 1;
-  // Under contention a run takes a step more to settle than the simulator's own statistics wait.
+  // Under contention a run needs one more step to settle than the simulator's own statistics allow.
   DPIPE_ASSIGN_OR_RETURN(const TraceStats stats, ComputeTraceStats(*plan, simulation.events,
                                                                    /*warmup_steps=*/steady - 1,
                                                                    /*skip_last=*/false));
-  // The first event of the step: a rank may be ahead of those that set step_start_ns.
+  // The step's first event: a rank may be ahead of those that set step_start_ns.
   Nanos origin = simulation.step_start_ns[steady];
   for (const StreamEvent& event : simulation.events) {
     if (event.step == steady) origin = std::min(origin, event.start_ns);

@@ -1,4 +1,4 @@
-// Writes what the simulator expects into a plan.
+// Writes the simulator's predictions into a plan.
 #ifndef DPIPE_CORE_SIM_ANNOTATE_H_
 #define DPIPE_CORE_SIM_ANNOTATE_H_
 
@@ -8,9 +8,10 @@
 
 namespace dpipe {
 
-// Sets predicted_start_ns and predicted_duration_ns of every instruction (of a steady-state step,
-// whose start is time 0) and plan->prediction; `unfilled_bubble_ratio` is that of the same schedule
-// with no fill work, 0 where nothing is filled. Errors as Simulate's.
+// Sets predicted_start_ns and predicted_duration_ns of every instruction, and plan->prediction. The
+// times are those of a steady-state step and count from its first event. `unfilled_bubble_ratio` is
+// that of the same schedule without fill work; 0 if nothing is filled. Returns the errors of
+// Simulate.
 absl::Status AnnotatePrediction(Plan* plan, const CostModel& cost,
                                 double unfilled_bubble_ratio = 0);
 

@@ -32,7 +32,7 @@ TEST(AnnotateTest, PredictionsAreTheSimulationsOwn) {
         busy += instruction.predicted_duration_ns();
       }
     }
-    // Two steps are averaged, and one is written into the plan; contention rounds each by itself,
+    // The statistics average two steps, the plan has one. Contention rounds each step separately,
     // and collectives that hold up computation may meet another part of it.
     const bool contention =
         instance.cluster.contention_factor() > 1 || instance.cluster.collectives_use_compute();

@@ -57,7 +57,7 @@ class IndexChecker {
   }
 
  private:
-  // Tables are made by micro-batch, and each is at least one instruction.
+  // Bounds the size of tables by micro-batch: each micro-batch has at least one instruction.
   absl::Status CheckMicroBatches() const {
     int longest = 0;
     for (const DeviceProgram& program : plan_.devices()) {

@@ -1,4 +1,4 @@
-// The indices of a plan that the simulator relies on: VerifyPlan says more.
+// Checks the indices of a plan that the simulator relies on. VerifyPlan checks everything else.
 #ifndef DPIPE_CORE_SIM_CHECK_PLAN_H_
 #define DPIPE_CORE_SIM_CHECK_PLAN_H_
 
@@ -10,15 +10,15 @@
 
 namespace dpipe {
 
-// InvalidArgument, naming rank or stage, instruction, field and both values, if the plan is for
-// another number of devices, a rank holds no stage, or a stage, component, layer, micro-batch, peer
-// or range of samples does not exist.
+// Returns InvalidArgument if the plan is for another number of devices, if a rank holds no stage,
+// or if a stage, component, layer, micro-batch, peer or range of samples does not exist. The
+// message names rank or stage, instruction, field and both values.
 absl::Status CheckPlanIndices(const Plan& plan, const CostModel& cost);
 
-// The chains of a plan; of one that names none, all of its stages in a row.
+// Returns the plan's chains. If it names none, all of its stages form one chain.
 std::vector<PipelineChain> ChainsOf(const Plan& plan);
 
-// The most micro-batches of any chain.
+// Returns the maximum number of micro-batches of any chain.
 int MostMicroBatches(const Plan& plan);
 
 }  // namespace dpipe

@@ -22,7 +22,7 @@ Instruction* AnyInstruction(RandomStream& stream, Plan* plan) {
       static_cast<int>(stream.NextBelow(program->instructions_size())));
 }
 
-// Sets a field of an instruction or a stage to a number that may not exist.
+// Sets a field of an instruction or a stage to a number that may be out of range.
 void Damage(RandomStream& stream, Plan* plan) {
   const int32_t numbers[] = {std::numeric_limits<int32_t>::min(), -2, -1, 0, 1, 7,
                              std::numeric_limits<int32_t>::max()};
@@ -57,7 +57,7 @@ void Damage(RandomStream& stream, Plan* plan) {
   }
 }
 
-// Whatever is done to a plan, simulating it ends: with times, or with an error that says something.
+// For any damage to a plan, simulation ends with times or with an error message.
 TEST(CheckPlanTest, DamagedPlansEndInAnErrorOrATrace) {
   int refused = 0;
   for (int i = 0; i < 150; ++i) {

@@ -29,7 +29,7 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       is_first_stage_(graph.num_ranks(), false) {
   for (RankState& rank : ranks_) rank.step = first_step_;
   if (first_step_ == 0) step_start_ns_[0] = 0;
-  // A message is two instructions and two events; the prologue is less than a step.
+  // A message is two instructions and two events; the prologue has fewer than a step.
   events_.reserve(graph.nodes.size() * (num_steps - first_step_));
   for (int rank : graph.first_stage_ranks) is_first_stage_[rank] = true;
 }
@@ -77,7 +77,7 @@ void EventEngine::Advance(int rank, Nanos now) {
   }
 }
 
-// After a computation on this rank. Nothing else happens before its end most of the time, which
+// Continues after a computation on this rank. Usually nothing else happens before its end, which
 // saves the alarm.
 bool EventEngine::GoOn(int rank, Nanos* now) {
   if (contention_) return false;  // Start has set the alarm
@@ -106,7 +106,7 @@ bool EventEngine::FinishStep(int rank, Nanos now) {
   return true;
 }
 
-// Everybody has finished its prologue when the first step starts, as in the runtime.
+// As in the runtime, the first step starts after all ranks have finished the prologue.
 void EventEngine::MeetAfterPrologue(int rank, Nanos now) {
   const Moment arrival{now, ranks_[rank].last_event};
   if (prologue_.count == 0) prologue_.latest = arrival;
@@ -119,7 +119,7 @@ void EventEngine::MeetAfterPrologue(int rank, Nanos now) {
   }
 }
 
-// Handles one instruction; false if the rank must be woken before it can go on.
+// Handles one instruction. Returns false if the rank must be woken before it can continue.
 bool EventEngine::Step(int rank, Nanos* now) {
   RankState& state = ranks_[rank];
   if (state.done) return false;
@@ -154,14 +154,15 @@ bool EventEngine::Step(int rank, Nanos* now) {
   return false;
 }
 
-// When everything that the instruction reads is there; false if that is not known yet.
+// Sets the time at which all inputs of the instruction are there; returns false if it is still
+// unknown.
 bool EventEngine::ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* ready) {
   RankState& state = ranks_[rank];
   *ready = {now, state.last_event};
   for (int w = node.waits_begin; w < node.waits_end; ++w) {
     const PlanWait& wait = graph_.waits[w];
     const int step = state.step - (wait.previous_step ? 1 : 0);
-    if (step < first_step_) continue;  // there is nothing to wait for
+    if (step < first_step_) continue;  // nothing to wait for
     const Arrival& arrival = arrivals_[At(step, graph_.num_arrivals, wait.arrival)];
     if (arrival.time == kUnknown) {
       state.waiting = true;
@@ -198,7 +199,7 @@ bool EventEngine::Optimize(int rank, const PlanNode& node, Nanos* now) {
   return false;
 }
 
-// Once the last rank has come, the instruction starts on all, which go on when woken.
+// When the last rank arrives, starts the instruction on all ranks, which continue when woken.
 void EventEngine::StartEverywhere(Gathering* gathering) {
   if (++gathering->count < graph_.num_ranks()) return;
   const Moment start{gathering->latest.time + norm_latency_, gathering->latest.cause};
@@ -220,7 +221,7 @@ bool EventEngine::Flush(int rank, const PlanNode& node, Nanos now) {
   return false;
 }
 
-// So that no more than one bucket's whole gradients are there, as in the runtime.
+// Keeps at most one bucket's whole gradients in memory, as in the runtime.
 bool EventEngine::AwaitReductions(int rank, Nanos now) {
   RankState& state = ranks_[rank];
   if (state.open_reductions > 0) {
@@ -231,7 +232,7 @@ bool EventEngine::AwaitReductions(int rank, Nanos now) {
     Wake(rank, state.reductions_end.time);
     return false;
   }
-  // What comes next on the rank comes after it.
+  // The rank's next events are caused by the reduction.
   if (state.reductions_end.time == now && now > 0) state.last_event = state.reductions_end.cause;
   return true;
 }
@@ -252,7 +253,7 @@ bool EventEngine::Collect(int rank, const PlanNode& node, Nanos now) {
   return true;
 }
 
-// On the streams of their own, which may take the devices' compute units.
+// Collectives run on their own streams, but may take the devices' compute units.
 void EventEngine::StartCollective(int step, const PlanNode& node, const Gathering& gathering) {
   const PlanCollective& collective = graph_.collectives[node.index];
   Moment start = gathering.latest;
@@ -377,7 +378,7 @@ void EventEngine::UpdateContention(const Alarm& alarm) {
   if (state.running >= 0) Reschedule(alarm.rank(), std::max(alarm.time, state.updated_ns));
 }
 
-// The end of what runs, if nothing changes.
+// Schedules the end of the running computation as if nothing else changed.
 void EventEngine::Reschedule(int rank, Nanos now) {
   RankState& state = ranks_[rank];
   const double factor = SlowDown(state);

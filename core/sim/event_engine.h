@@ -15,7 +15,7 @@
 
 namespace dpipe {
 
-// A StreamEvent and the event that its start waited for: the end of the chain behind it.
+// A StreamEvent with its cause: the event that its start waited for.
 struct CausedEvent {
   StreamEvent event;
   int cause = -1;  // index into the engine's events; -1: the start of the run
@@ -24,26 +24,28 @@ struct CausedEvent {
 // Runs a graph once. Not reusable.
 class EventEngine {
  public:
-  // Steps 0 to num_steps - 1, after a prologue (step -1) if the plan works across steps;
-  // `periodic`: no prologue, every step does all its work and the first finds what its predecessor
-  // would have left. `norm_latency_ns`: of a meeting of all ranks, from the last one's arrival on:
-  // at OPTIMIZER_STEP with a global norm, at a FLUSH, and after the prologue. Keeps references.
+  // Simulates steps 0 to num_steps - 1, after a prologue (step -1) if the plan works across steps.
+  // If `periodic`, there is no prologue: every step does all its work, and the first finds the
+  // results that a predecessor would have left. `norm_latency_ns` is the time that a meeting of all
+  // ranks takes after the last one's arrival: at OPTIMIZER_STEP with a global norm, at a FLUSH, and
+  // after the prologue. Keeps references to its arguments.
   EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nanos norm_latency_ns,
               int num_steps, bool periodic);
 
-  // DeadlineExceeded, naming the waiting ranks, if the run cannot end.
+  // Returns DeadlineExceeded, naming the waiting ranks, if the run cannot end.
   absl::Status Run();
 
-  // In order of their making.
+  // Events in order of creation.
   const std::vector<CausedEvent>& events() const { return events_; }
-  // num_steps + 1 times: the start of step 0, then the earliest end of an OPTIMIZER_STEP among the
-  // ranks of stage 0, for each step.
+  // num_steps + 1 times: the start of step 0; then, for each step, the earliest end of an
+  // OPTIMIZER_STEP among the ranks of stage 0.
   const std::vector<Nanos>& step_start_ns() const { return step_start_ns_; }
 
  private:
   static constexpr Nanos kUnknown = -1;
 
-  // At one moment in this order: what ends where a collective begins is not held up by it.
+  // Alarms of one moment are handled in this order. So a computation that ends when a collective
+  // begins is not delayed by it.
   enum AlarmKind : uint32_t {
     kTransferEnd,
     kTransferStart,
@@ -54,7 +56,7 @@ class EventEngine {
   struct Alarm {
     Nanos time;
     uint32_t order;  // kind, then rank
-    int version;     // of the rank's computation; a stale one is ignored
+    int version;     // of the rank's computation; stale alarms are ignored
     AlarmKind kind() const { return static_cast<AlarmKind>(order >> kRankBits); }
     int rank() const { return static_cast<int>(order & ((1u << kRankBits) - 1)); }
     friend bool operator>(const Alarm& a, const Alarm& b) {
@@ -67,48 +69,48 @@ class EventEngine {
   static uint32_t OrderOf(AlarmKind kind, int rank) {
     return static_cast<uint32_t>(kind) << kRankBits | static_cast<uint32_t>(rank);
   }
-  // A moment, and the event that brought it about.
+  // A time and the event that determined it.
   struct Moment {
     Nanos time = 0;
     int cause = -1;
   };
   struct RankState {
     int step = 0;
-    int next = 0;          // instruction
+    int next = 0;          // next instruction
     int last_event = -1;   // on the compute stream
-    bool waiting = false;  // for something whose time is not known yet
+    bool waiting = false;  // for an event whose time is still unknown
     bool done = false;
-    // REDUCE_GRADS on streams of their own: issued but not started, and the latest end of those
-    // started.
+    // REDUCE_GRADS runs on its own streams. Number of reductions issued but not started, and the
+    // latest end of those started.
     int open_reductions = 0;
     Moment reductions_end;
     Moment collective_free;
     Moment send_free, recv_free;
-    // Where communication slows computation: what runs now.
-    int running = -1;  // event
+    // The running computation, if communication slows computation.
+    int running = -1;  // event; -1 if none
     double remaining_ns = 0;
     Nanos updated_ns = 0;
     int transfers = 0;
-    int collectives = 0;  // that hold up what runs
+    int collectives = 0;  // number that hold up the computation
     int version = 0;
   };
-  // Of a message whose one side has come.
+  // The first post of a message, whose other side is still to come.
   struct Post {
     Nanos time = kUnknown;
     int cause = -1;
   };
-  // Of a message, or of gathered parameters on one rank.
+  // Arrival of a message, or of gathered parameters on one rank.
   struct Arrival {
     Nanos time = kUnknown;
     int event = -1;
   };
-  // Ranks that have come to a collective.
+  // Ranks that have arrived at a collective.
   struct Gathering {
     int count = 0;
     Moment latest;
   };
 
-  // Of tables by step, which begin with the prologue.
+  // Index into tables by step, which begin with the prologue.
   size_t At(int step, int num_per_step, int index) const {
     return static_cast<size_t>(step + 1) * num_per_step + index;
   }
@@ -119,7 +121,7 @@ class EventEngine {
 
   void Wake(int rank, Nanos now);
   void Advance(int rank, Nanos now);
-  // False if the rank must be woken before it can go on.
+  // Return false if the rank must be woken before it can continue.
   bool FinishStep(int rank, Nanos now);
   void MeetAfterPrologue(int rank, Nanos now);
   bool ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* ready);
@@ -139,7 +141,7 @@ class EventEngine {
   int AddEvent(const StreamEvent& event, int cause);
   void Communicates(int rank, Nanos start, Nanos end);
   void HoldsUp(int rank, Nanos start, Nanos end);
-  // How many times as long what runs takes now; 0: it stands still.
+  // Factor by which the running computation takes longer at present; 0 if it is stopped.
   double SlowDown(const RankState& state) const;
   void UpdateContention(const Alarm& alarm);
   void Reschedule(int rank, Nanos now);
@@ -149,7 +151,7 @@ class EventEngine {
   const int num_steps_;
   const bool periodic_;
   const int first_step_;   // -1: the prologue
-  const bool contention_;  // communication slows computation, or holds it up
+  const bool contention_;  // true if communication slows or stops computation
   const Nanos norm_latency_;
 
   std::vector<RankState> ranks_;
@@ -158,8 +160,8 @@ class EventEngine {
   std::vector<Gathering> gatherings_;                  // [step][collective]
   std::vector<Gathering> optimizers_;                  // [step]
   std::vector<Gathering> flushes_;                     // [step][flush]
-  Gathering prologue_;                                 // its end
-  std::vector<std::pair<Moment, Moment>> interfaces_;  // out, in
+  Gathering prologue_;                                 // the meeting after the prologue
+  std::vector<std::pair<Moment, Moment>> interfaces_;  // per interface: out, in
   std::vector<CausedEvent> events_;
   std::vector<Nanos> step_start_ns_;
   std::vector<bool> is_first_stage_;

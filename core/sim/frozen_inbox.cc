@@ -17,7 +17,7 @@ void FrozenInbox::Await(int component, int step_offset, SampleRange samples,
                         std::vector<PlanWait>* waits) {
   using Key = std::tuple<int, int, int>;
   for (int offset = step_offset; offset <= 1; ++offset) {
-    // As ranges do not overlap, their ends rise with their beginnings.
+    // Ranges do not overlap, so their ends increase with their beginnings.
     auto entry = std::lower_bound(entries_.begin(), entries_.end(),
                                   Key(component, offset, samples.begin + 1),
                                   [](const Entry& e, const Key& key) {

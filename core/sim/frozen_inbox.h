@@ -1,4 +1,4 @@
-// Received frozen outputs of one rank, found by component and samples.
+// Frozen outputs received by one rank, indexed by component and samples.
 #ifndef DPIPE_CORE_SIM_FROZEN_INBOX_H_
 #define DPIPE_CORE_SIM_FROZEN_INBOX_H_
 
@@ -14,9 +14,9 @@ class FrozenInbox {
   struct Entry {
     int component = 0;
     int step_offset = 0;
-    SampleRange samples;  // those of one component do not overlap
+    SampleRange samples;  // do not overlap within a component
     int arrival = 0;
-    // The compute stream is in order, so only the first instruction that reads it has to wait.
+    // The compute stream is in order, so only the first instruction that reads an entry must wait.
     bool awaited = false, awaited_next_step = false;
   };
 
@@ -25,8 +25,8 @@ class FrozenInbox {
   void Add(const Entry& entry) { entries_.push_back(entry); }
   void Sort();  // after the last Add
 
-  // Appends what a computation of `step_offset` that reads `samples` of `component` is the first to
-  // wait for. O(log entries), and the number of those that overlap.
+  // Appends a wait for every entry with `samples` of `component` that no earlier instruction has
+  // waited for, on behalf of a computation of `step_offset`. O(log entries + overlapping entries).
   void Await(int component, int step_offset, SampleRange samples, std::vector<PlanWait>* waits);
 
  private:

@@ -11,10 +11,10 @@
 namespace dpipe {
 namespace {
 
-// One chain's stages on one device: what a rank of it holds of the chain.
+// One chain's stages on one device: the part of the chain that a rank there holds.
 struct ChainPart {
-  int first_stage = -1;           // the lowest
-  int first_gradient_stage = -1;  // the lowest that carries a gradient
+  int first_stage = -1;           // lowest stage
+  int first_gradient_stage = -1;  // lowest stage that carries a gradient
   int num_gradient_stages = 0;
   std::vector<int> stages;
 };
@@ -53,7 +53,7 @@ class BoundMaker {
     return least;
   }
 
-  // Ways in and out of every stage, then what they and the device's passes make together.
+  // Computes the ways in and out of every stage, then the paths through the devices.
   void AddChain(const PipelineChain& chain) {
     const int begin = chain.first_stage(), end = begin + chain.num_stages();
     int first_gradient = begin;
@@ -62,7 +62,7 @@ class BoundMaker {
       way_in_[s] = way_in_[s - 1] + Times(s - 1).forward + Times(s).receive_activations;
       if (s <= first_gradient) continue;
       const StageTimes& before = Times(s - 1);
-      // The first stage's weight gradients come before its optimizer step too.
+      // The first stage's weight gradients come before its optimizer step, too.
       const Nanos pass = s - 1 == first_gradient ? before.backward : before.gradient;
       way_out_[s] = way_out_[s - 1] + before.shortest_gradient + pass;
       queued_way_out_[s] = queued_way_out_[s - 1] + before.receive_gradients + pass;
@@ -73,7 +73,7 @@ class BoundMaker {
     bound_.micro_batch_path_ns =
         std::max(bound_.micro_batch_path_ns,
                  start + way_in_[end - 1] + Times(end - 1).forward + last_pass + way_out_[end - 1]);
-    std::map<int, ChainPart> parts;  // by first rank, which stands for the device
+    std::map<int, ChainPart> parts;  // by a device's first rank
     for (int s = begin; s < end; ++s) {
       ChainPart& part = parts[plan_.stages(s).ranks(0)];
       if (part.stages.empty()) part.first_stage = s;
@@ -89,7 +89,7 @@ class BoundMaker {
   }
 
   Nanos PathOf(const ChainPart& part, Nanos start, int first_gradient) const {
-    // All passes are over before the optimizer step of a rank on which the chain begins.
+    // All passes end before the optimizer step of a rank on which the chain begins.
     const bool is_first = part.first_gradient_stage == first_gradient;
     Nanos least = -1;
     for (int j = 0; j < plan_.stages(part.first_stage).ranks_size(); ++j) {
@@ -102,7 +102,7 @@ class BoundMaker {
            (queued ? queued_way_out_ : way_out_)[part.first_gradient_stage];
   }
 
-  // By rank, backbone passes and loads of cached batches.
+  // Returns, by rank, the backbone passes and loads of cached batches.
   std::vector<Nanos> RankWork(bool with_weights) const {
     std::vector<Nanos> work(plan_.devices_size(), 0);
     if (with_weights) work = times_.loads;
@@ -115,8 +115,8 @@ class BoundMaker {
     return work;
   }
 
-  // On rank r at speed v_r, T - w_r is left of a step T for frozen work, which in the profile's
-  // time is v_r (T - w_r). It must hold all of it: T >= (frozen + sum v_r w_r) / sum v_r.
+  // In a step of length T, rank r has T - w_r left for frozen work; at speed v_r that is v_r (T -
+  // w_r) of the profile's time. All frozen work must fit: T >= (frozen + sum v_r w_r) / sum v_r.
   void AddDevicesAndWork() {
     const std::vector<Nanos> work = RankWork(/*with_weights=*/true);
     long double weighted = FrozenWork(), speeds = 0;
@@ -126,7 +126,8 @@ class BoundMaker {
       weighted += static_cast<long double>(cost_.SpeedOf(r)) * busy;
       speeds += cost_.SpeedOf(r);
     }
-    // OnRank knows speeds to a part in 2^32 times the speed, and there are none above 1,000.
+    // OnRank rounds speeds to 2^-32, a relative error of 2^-32 times the speed; no speed exceeds
+    // 1,000.
     const long double slack = cost_.IsUniform() ? 1 : 1 - 1e-6L;
     bound_.work_ns = static_cast<Nanos>(std::floor(weighted / speeds * slack));
   }
@@ -144,7 +145,7 @@ class BoundMaker {
       }
       for (int rank : plan_.stages(any.first_stage).ranks()) {
         const Nanos start = std::max(times_.optimizer[rank], way_in);
-        // Cached batches are loaded by the rank itself, and may be while it waits.
+        // The rank itself loads cached batches, possibly while it waits.
         const Nanos passes = all[rank] - times_.loads[rank];
         bound_.common_ns = std::max(
             {bound_.common_ns, start + passes + norm_, start + spine[rank] + way_out + norm_});
@@ -152,7 +153,7 @@ class BoundMaker {
     }
   }
 
-  // Of a step, over all devices, in the profile's time.
+  // Returns a step's frozen work over all devices, in the profile's time.
   long double FrozenWork() const {
     if (plan_.cached_frozen_outputs()) return 0;
     const int batch = plan_.global_batch();
@@ -172,7 +173,7 @@ class BoundMaker {
   const BackboneTimes times_;
   const Nanos norm_;
   std::vector<Nanos> way_in_, way_out_, queued_way_out_;  // by stage
-  // By a device's first rank: its chains, each with the least optimizer step where it begins.
+  // By a device's first rank: its chains, each with the minimum optimizer step where it begins.
   std::map<int, std::vector<std::pair<Nanos, ChainPart>>> parts_;
   StepBound bound_;
 };

@@ -1,39 +1,49 @@
-// How fast a step could possibly be. [algorithms.md §4, Bound]
+// A lower bound of the step time. [algorithms.md §4, Bound]
 //
-// Given the stages, micro-batches, messages and backbone passes of a plan, no order of its
-// instructions and no placement of frozen work, within a step or across steps, has a steady step
-// (TraceStats.step_ns) shorter than the largest of
-//   work    all compute of a step over the devices: backbone passes, optimizer, and the frozen
-//           layers each at its least time per sample over the local batches it may run at; devices
+// Fix the stages, micro-batches, messages and backbone passes of a plan. For any order of its
+// instructions and any placement of frozen work, within a step or across steps, a steady step
+// (TraceStats.step_ns) takes at least the largest of
+//   work    all compute of a step over the devices: backbone passes, optimizer, and frozen layers,
+//           each at its minimum time per sample over the local batches at which it may run; devices
 //           count by their speed;
 //   device  the backbone passes and the optimizer of the busiest rank;
-//   path    for every chain and every device that holds stages of it: the optimizer step where the
-//           chain begins; the way in: forward passes and links of one micro-batch through the
-//           chain's stages before the device's first; all passes of the chain's stages on the
-//           device that a gradient depends on; the way out: input gradients and links through the
-//           gradient-carrying stages before the device's first such stage;
-//   common  with a global norm, for every device: the least way in of any of its chains, all of its
-//           passes, the least way out.
+//   path    for every chain and every device that holds stages of it, the sum of
+//           - the optimizer step where the chain begins;
+//           - the way in: forward passes and links of one micro-batch through the chain's stages
+//             before the device's first;
+//           - all passes of the chain's stages on the device that a gradient depends on;
+//           - the way out: input gradients and links through the gradient-carrying stages before
+//             the device's first such stage;
+//   common  with a global norm, for every device: the minimum way in of any of its chains, all of
+//           its passes, the minimum way out.
 //
-// Proof of the third. Let E_k be the earliest end of OPTIMIZER_STEP k on a rank of the chain's
-// first stage. (A first lap of self-conditioning lies on the same ranks as the second.) The chain's
-// first forward pass of step k + 1 starts no earlier. A sample's place within its micro-batch
-// decides which rank of every stage holds it, so follow one place x. On the device's rank that
-// holds x, no pass of this chain can start before the way in: a forward pass needs all of its
-// samples, and one receive engine takes their messages in turn. The last of the passes counted
-// there is an input gradient or a backward pass of some stage of it, since after every forward pass
-// (of either lap) and recomputation one follows for its micro-batch. The gradient of x then has to
-// go back through every gradient-carrying stage before that one, each a transfer of at least the
-// shortest message on that link and an input gradient, to the rank of the chain's beginning that
-// holds x; its weight gradient and its OPTIMIZER_STEP k + 1 come after. As this is so for every x,
-// E_{k+1} - E_k is at least the sum, taking the least time over the ranks of each stage. So is the
-// step: the rank that gave E at the first of n steps takes at least n times the sum.
-//   Where no input gradients are split off, backward passes of a stage come in micro-batch order,
-// so all ranks of a device with one gradient-carrying stage of the chain end with the same
-// micro-batch, and all messages of it queue up behind the receive engine: their sum counts instead
-// of the shortest. With a global norm all ranks start the optimizer together, so that what holds of
-// any rank holds of all: that is the fourth.
-//   Contention, queueing, collectives, flushes and waiting for frozen outputs only add.
+// Proof of `path`. Let E_k be the earliest end of OPTIMIZER_STEP k on a rank of the chain's first
+// stage. (A first lap of self-conditioning runs on the same ranks as the second.)
+//
+// 1. The chain's first forward pass of step k + 1 starts at E_k or later.
+// 2. A sample's place within its micro-batch determines which rank of every stage holds it, so
+//    follow one place x.
+// 3. On the device's rank that holds x, no pass of this chain starts before the way in has passed:
+//    a forward pass needs all of its samples, and one receive engine takes their messages in turn.
+// 4. The last of the counted passes there is an input gradient or a backward pass of one of the
+//    device's stages, since every forward pass (of either lap) and every recomputation is followed
+//    by one for its micro-batch.
+// 5. The gradient of x must then go back through every gradient-carrying stage before that one, to
+//    the rank of the chain's beginning that holds x. Each stage costs at least the shortest message
+//    on that link and an input gradient. The first stage's weight gradient and OPTIMIZER_STEP k + 1
+//    follow.
+// 6. This holds for every x, so E_{k+1} - E_k is at least the sum, with the minimum time over the
+//    ranks of each stage. The step takes at least as long, too: the rank that gave E at the first
+//    of n steps needs at least n times the sum.
+//
+// If no input gradients are split off, backward passes of a stage come in micro-batch order. All
+// ranks of a device with one gradient-carrying stage of the chain then end with the same
+// micro-batch, and all its messages queue behind the receive engine: their sum counts instead of
+// the shortest.
+//
+// `common` follows because with a global norm all ranks start the optimizer together, so a bound
+// for any rank holds for all. Contention, queueing, collectives, flushes and waits for frozen
+// outputs only add time.
 #ifndef DPIPE_CORE_SIM_LOWER_BOUND_H_
 #define DPIPE_CORE_SIM_LOWER_BOUND_H_
 
@@ -48,13 +58,14 @@ namespace dpipe {
 struct StepBound {
   Nanos work_ns = 0;
   Nanos device_ns = 0;
-  std::vector<Nanos> path_ns;     // by stage: of its chain's stages on its device
+  std::vector<Nanos> path_ns;     // by stage: the path of its chain's stages on its device
   Nanos common_ns = 0;            // 0 without a global norm
-  Nanos micro_batch_path_ns = 0;  // one micro-batch through all stages and back, and the optimizer
-  Nanos bound_ns = 0;             // the largest
+  Nanos micro_batch_path_ns = 0;  // one micro-batch through all stages and back, plus the optimizer
+  Nanos bound_ns = 0;             // the maximum of all terms
 };
 
-// `plan` must be valid but for its frozen work, which may be missing. O(instructions).
+// Returns the bound of a plan, which must be valid except that frozen work may be missing.
+// O(instructions).
 StepBound StepLowerBound(const Plan& plan, const CostModel& cost);
 
 }  // namespace dpipe

@@ -35,7 +35,7 @@ TEST(LowerBoundTest, NoSimulatedStepBeatsIt) {
     ASSERT_GE(training->stats.step_ns, bound.bound_ns) << "instance " << i;
     tight += steady->stats.step_ns == bound.bound_ns;
   }
-  // A bound that is never reached would be no bound worth printing.
+  // A bound that is never attained would not be worth printing.
   EXPECT_GT(tight, kInstances / 100);
 }
 
@@ -59,7 +59,7 @@ TEST(LowerBoundTest, UnitCostsReachIt) {
       for (int s = 0; s < p; ++s) options.layers.push_back({s, s + 1});
       const Plan plan = Lowered(*cost, *MakeSchedule("1f1b", {p, m}), options);
       const StepBound bound = StepLowerBound(plan, *cost);
-      // A message of no bytes takes no time, so the way in and out are of passes alone.
+      // An empty message takes no time, so the ways in and out consist of passes alone.
       EXPECT_EQ(bound.bound_ns, (m + p - 1) * 2000);
       EXPECT_EQ(bound.device_ns, m * 2000);
       EXPECT_EQ(bound.work_ns, m * 2000);
@@ -68,7 +68,7 @@ TEST(LowerBoundTest, UnitCostsReachIt) {
   }
 }
 
-// One chain of four stages on devices 0, 1, 1, 0; passes of 1000, messages of 100.
+// One chain of four stages on devices 0, 1, 1, 0; passes take 1000, messages 100.
 TEST(LowerBoundTest, StagesOfADeviceAreCountedTogether) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
@@ -89,7 +89,7 @@ TEST(LowerBoundTest, StagesOfADeviceAreCountedTogether) {
   EXPECT_EQ(bound.path_ns[2], bound.path_ns[1]);
   EXPECT_EQ(bound.path_ns[0], 12000);  // nothing before the chain's beginning
   EXPECT_EQ(bound.micro_batch_path_ns, 8000 + 4 * 100);
-  // Recomputation is work.
+  // Recomputation counts as work.
   options.recompute = std::vector<bool>(4, true);
   EXPECT_EQ(StepLowerBound(Lowered(*cost, schedule, options), *cost).path_ns[1],
             1100 + 18000 + 1100);
@@ -109,20 +109,20 @@ TEST(LowerBoundTest, FrozenWorkGoesWhereSpeedIs) {
   options.num_devices = 2;
   options.layers = {{0, 1}, {1, 2}};
   const Plan plan = Lowered(*cost, *MakeSchedule("1f1b", {2, 1}), options);
-  // 100,000 of frozen work and 2 x 2000 of passes at speeds 3 and 1; rounding takes 1 ns of the
-  // frozen work and one part in a million.
+  // 100,000 of frozen work and 2 x 2000 of passes at speeds 3 and 1. Rounding costs 1 ns of the
+  // frozen work and a relative 1e-6.
   EXPECT_NEAR(StepLowerBound(plan, *cost).work_ns, 104000 / 4, 2);
 }
 
-// The terms in the order of StepBound's fields, of paths the longest.
+// Returns the terms in the order of StepBound's fields, with the longest path.
 std::vector<Nanos> Terms(const StepBound& bound) {
   return {bound.work_ns, bound.device_ns,
           *std::max_element(bound.path_ns.begin(), bound.path_ns.end()), bound.common_ns,
           bound.micro_batch_path_ns};
 }
 
-// Layers of 1000 each way, one a stage, in the order of the chains; stages of `stage_devices`, one
-// list a chain.
+// Layers of 1000 each way, one per stage, in the order of the chains. `stage_devices` has one list
+// of devices per chain.
 StepBound BoundOf(const ModelProfile& profile, const std::vector<std::vector<int>>& stage_devices,
                   int num_micro_batches, bool global_norm = false) {
   LayoutOptions options;
@@ -149,7 +149,7 @@ ModelProfile Layers(int num_layers) {
   return UniformProfile(options);
 }
 
-// Rounding takes a nanosecond of the frozen work.
+// Rounding costs one nanosecond of the frozen work.
 TEST(LowerBoundTest, WorkIsTheBoundWhereFrozenWorkIsMost) {
   UniformProfileOptions frozen;
   frozen.num_layers = 2;
@@ -174,9 +174,10 @@ TEST(LowerBoundTest, APathIsTheBoundOfAShortPipeline) {
   EXPECT_EQ(bound.bound_ns, bound.path_ns[1]);
 }
 
-// Two chains in opposite directions. Devices 1 and 2 hold a second and a third stage: each can
+// Two chains in opposite directions. Devices 1 and 2 hold a second and a third stage. Each can
 // begin after one forward pass and must leave one backward pass to others, with all 6 micro-batches
-// between. A chain alone has 3 of them, but at its last stage three passes before and after.
+// between. A single chain has only 3 of them, but at its last stage three passes before and three
+// after.
 TEST(LowerBoundTest, WhatChainsHaveInCommonIsTheBoundWithAGlobalNorm) {
   const StepBound bound = BoundOf(Layers(4), {{0, 1, 2, 3}, {3, 2, 1, 0}}, 3, /*global_norm=*/true);
   const Nanos norm = 1;  // of an all-reduce that takes no time, at least a nanosecond
@@ -185,7 +186,7 @@ TEST(LowerBoundTest, WhatChainsHaveInCommonIsTheBoundWithAGlobalNorm) {
   EXPECT_EQ(bound.bound_ns, bound.common_ns);
 }
 
-// A single micro-batch goes through both of device 0's stages, and between them through device 1.
+// A single micro-batch passes both of device 0's stages, and device 1 between them.
 TEST(LowerBoundTest, AMicroBatchsWayIsTheBoundWhereThereIsOne) {
   const StepBound bound = BoundOf(Layers(4), {{0, 1, 1, 0}}, 1);
   EXPECT_THAT(Terms(bound), ElementsAre(4000, 4000, 1000 + 4000 + 1000, 0, 8000));

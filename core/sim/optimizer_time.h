@@ -1,4 +1,4 @@
-// How long OPTIMIZER_STEP takes on each rank of a plan.
+// Duration of OPTIMIZER_STEP on each rank of a plan.
 #ifndef DPIPE_CORE_SIM_OPTIMIZER_TIME_H_
 #define DPIPE_CORE_SIM_OPTIMIZER_TIME_H_
 
@@ -10,10 +10,10 @@
 
 namespace dpipe {
 
-// By rank: the optimizer's fixed part and the shares of the layers of all gradient-carrying stages
-// of the rank (each holds weights of its own; the first lap of self-conditioning has none), at the
-// rank's speed. Of a sharded stage's share a rank takes its part. `plan`'s stages must name layers
-// and ranks that exist. O(stages x ranks of a stage).
+// Returns, by rank and at the rank's speed, the optimizer's fixed time plus the shares of the
+// layers of its gradient-carrying stages. Each such stage holds its own weights; the first lap of
+// self-conditioning has none. A rank takes its part of a sharded stage's share. The stages of
+// `plan` must name existing layers and ranks. O(stages x ranks per stage).
 std::vector<Nanos> OptimizerTimes(const Plan& plan, const CostModel& cost);
 
 }  // namespace dpipe

@@ -10,7 +10,7 @@ struct Entry {
   int peer = 0;
 };
 
-// Stable, by counting.
+// Stable counting sort.
 template <typename Key>
 std::vector<Entry> SortedBy(const std::vector<Entry>& entries, int num_keys, Key key) {
   std::vector<int> at(num_keys + 1, 0);
@@ -33,7 +33,7 @@ bool SameContent(const Instruction& send, const Instruction& recv) {
          send.samples().end() == recv.samples().end();
 }
 
-// Finds the words for what is wrong.
+// Returns MatchMessages' description of the error.
 absl::Status Explain(const Plan& plan) {
   const absl::Status status = MatchMessages(plan).status();
   return status.ok() ? absl::InternalError("the messages of a plan do not pair up") : status;

@@ -1,4 +1,4 @@
-// Which SEND belongs to which RECV, in time linear in their number.
+// Pairs SENDs with RECVs in linear time.
 #ifndef DPIPE_CORE_SIM_PAIR_MESSAGES_H_
 #define DPIPE_CORE_SIM_PAIR_MESSAGES_H_
 
@@ -18,9 +18,10 @@ struct MessagePair {
   MessageEnd send, recv;
 };
 
-// The k-th SEND of one rank to another with the k-th RECV there from it; by (receiver, sender,
-// order). Peers must be ranks of the plan. InvalidArgument, as MatchMessages (rendezvous.h), if one
-// is left over or two differ in payload, stages, component, micro-batch, samples, bytes or step.
+// Pairs the k-th SEND from one rank to another with the k-th RECV there from it; sorted by
+// (receiver, sender, order). Peers must be ranks of the plan. Returns InvalidArgument, as
+// MatchMessages does (rendezvous.h), if a message is unpaired or a pair differs in payload, stages,
+// component, micro-batch, samples, bytes or step.
 absl::StatusOr<std::vector<MessagePair>> PairMessages(const Plan& plan);
 
 }  // namespace dpipe

@@ -80,7 +80,7 @@ class GraphBuilder {
     return absl::OkStatus();
   }
 
-  // ---- What a rank receives, by (stage, micro-batch): chains of arrivals. ----
+  // ---- A rank's received messages by (stage, micro-batch), as linked lists of arrivals. ----
   int& Inbox(bool gradient, int stage, int micro_batch) {
     return inbox_[(static_cast<size_t>(inbox_of_stage_[stage]) * 2 + gradient) *
                       num_micro_batches_ +
@@ -114,7 +114,7 @@ class GraphBuilder {
     NumberSyncs(rank);
     pending_gathers_.clear();
     int flushes = 0;
-    int flushed = 0;  // messages before it have been waited for
+    int flushed = 0;  // messages before this instruction have been awaited
     const auto& list = plan_.devices(rank).instructions();
     for (int i = 0; i < list.size(); ++i) {
       PlanNode& node = NodeAt(rank, i);
@@ -139,7 +139,7 @@ class GraphBuilder {
     return absl::OkStatus();
   }
 
-  // For every message in [begin, end) of the list that the same part of a step receives.
+  // Waits for every message in [begin, end) of the list that the same part of a step receives.
   void AddFlushWaits(int rank, int begin, int end) {
     const auto& list = plan_.devices(rank).instructions();
     for (int i = begin; i < end; ++i) {
@@ -184,7 +184,7 @@ class GraphBuilder {
   void AddWaits(const Instruction& pass) {
     switch (pass.kind()) {
       case Instruction::FORWARD:
-        // Of a pass in parts the first meets what is received.
+        // If a pass is split, its first part waits for the messages.
         if (pass.layers().begin() == plan_.stages(pass.stage()).layers().begin()) {
           AwaitInbox(false, pass);
         }
@@ -206,15 +206,15 @@ class GraphBuilder {
     }
   }
 
-  // Whatever is computed after updates are shared waits for them, also in the next step.
+  // Computation after shared updates waits for them, also in the next step.
   void AwaitSync() {
     const int arrival = std::exchange(syncing_, -1);
     if (arrival < 0) return;
     graph_.waits.push_back({arrival, std::exchange(sync_is_of_last_step_, false)});
   }
 
-  // Numbers the arrivals of a rank's SYNC_PARAMS; the first computation waits for the last of them,
-  // if it ends the list.
+  // Numbers the arrivals of a rank's SYNC_PARAMS. If the list ends with one, the first computation
+  // of the next step waits for it.
   void NumberSyncs(int rank) {
     const auto& list = plan_.devices(rank).instructions();
     for (int i = 0; i < list.size(); ++i) {
@@ -262,8 +262,8 @@ class GraphBuilder {
   // ---- Collectives ----
 
   struct Member {
-    // Which collective: a reduction of a weight group's layers, or which of the rank's gathers of a
-    // stage.
+    // Identifies the collective: a reduction of a weight group's layers, or the n-th gather of a
+    // stage by its rank.
     std::tuple<bool, int, int, int> key;
     CollectiveMember at;
   };
@@ -294,7 +294,7 @@ class GraphBuilder {
                : cost_.AllReduce(ranks, instruction.bytes());
   }
 
-  // A rank that holds both directions' copies of a stage adds them up first and takes part once.
+  // A rank that holds both directions' copies of a stage adds them first and takes part only once.
   void AddCollectives() {
     std::stable_sort(members_.begin(), members_.end(),
                      [](const Member& a, const Member& b) { return a.key < b.key; });
@@ -341,16 +341,17 @@ class GraphBuilder {
   const int num_micro_batches_;
   const WeightGroups weights_;
   PlanGraph graph_;
-  std::vector<Nanos> optimizer_ns_;                    // by rank
-  std::vector<std::vector<int>> stages_of_;            // by rank
-  std::vector<std::vector<int>> sources_;              // by stage
-  std::vector<std::pair<int, int>> gathers_of_stage_;  // (rank, its gathers so far)
+  std::vector<Nanos> optimizer_ns_;          // by rank
+  std::vector<std::vector<int>> stages_of_;  // by rank
+  std::vector<std::vector<int>> sources_;    // by stage
+  // by stage: (rank, number of its gathers so far)
+  std::vector<std::pair<int, int>> gathers_of_stage_;
   std::vector<Member> members_;
-  // Of the rank at hand.
+  // State of the current rank.
   std::vector<int> inbox_of_stage_, inbox_, next_in_inbox_;
   FrozenInbox frozen_;
   std::vector<PendingGather> pending_gathers_;
-  int syncing_ = -1;  // the arrival of updates that are being shared
+  int syncing_ = -1;  // arrival of the updates being shared; -1 if none
   bool sync_is_of_last_step_ = false;
 };
 

@@ -1,7 +1,7 @@
-// A plan as the simulator walks it: what each instruction costs, and what it waits for.
+// A plan in the simulator's form: the cost of each instruction, and the events that it waits for.
 //
-// Everything is flat: the instructions of all ranks one after another, and tables that they point
-// into by index. O(instructions), but for sorting the frozen outputs that a rank receives.
+// The structure is flat: all ranks' instructions one after another, with indices into tables.
+// Building it is O(instructions), except for sorting each rank's received frozen outputs.
 #ifndef DPIPE_CORE_SIM_PLAN_GRAPH_H_
 #define DPIPE_CORE_SIM_PLAN_GRAPH_H_
 
@@ -17,7 +17,7 @@ namespace dpipe {
 
 enum class NodeKind : uint8_t {
   kCompute,
-  kInstant,  // no time: RELEASE_PARAMS, a gradient that is added on the rank itself
+  kInstant,  // takes no time: RELEASE_PARAMS, a gradient added on the rank itself
   kSend,
   kRecv,
   kCollective,  // REDUCE_GRADS, GATHER_PARAMS, SYNC_PARAMS
@@ -27,19 +27,19 @@ enum class NodeKind : uint8_t {
 
 // One instruction.
 struct PlanNode {
-  Nanos duration = 0;  // of a computation, at the rank's speed
+  Nanos duration = 0;  // of a computation at the rank's speed
   NodeKind kind = NodeKind::kCompute;
   bool gathers = false;  // GATHER_PARAMS, SYNC_PARAMS: passes wait for it
-  // REDUCE_GRADS of a sharded stage, which only begins when the rank's reductions before it are
-  // over.
+  // True for REDUCE_GRADS of a sharded stage, which begins only after the rank's earlier
+  // reductions.
   bool awaits_reductions = false;
   int8_t step_offset = 0;
-  int index = -1;    // into messages or collectives; which flush of the step
-  int arrival = -1;  // of RECV and what gathers: what it is awaited by
+  int index = -1;    // into messages or collectives; number of a FLUSH in its step
+  int arrival = -1;  // of RECV and gathers: the arrival that others wait for
   int waits_begin = 0, waits_end = 0;
 };
 
-// Something received or gathered that an instruction needs.
+// A message or gather that an instruction needs.
 struct PlanWait {
   int arrival = 0;
   bool previous_step = false;
@@ -47,7 +47,7 @@ struct PlanWait {
 
 struct PlanMessage {
   int from = 0, to = 0;    // ranks
-  int send = 0, recv = 0;  // instructions of theirs
+  int send = 0, recv = 0;  // the ranks' instructions
   int out = -1, in = -1;   // network interfaces; -1 within a node
   Nanos duration = 0;
 };
@@ -55,7 +55,7 @@ struct PlanMessage {
 struct PlanCollective {
   int members_begin = 0, members_end = 0;
   Nanos duration = 0;
-  bool between_nodes = false;  // holds its members' network interfaces
+  bool between_nodes = false;  // if set, occupies its members' network interfaces
 };
 
 struct CollectiveMember {
@@ -71,7 +71,7 @@ struct PlanGraph {
   }
 
   std::vector<PlanNode> nodes;
-  std::vector<int> rank_begin;  // [rank]: its first node; one more at the end
+  std::vector<int> rank_begin;  // by rank: its first node; one more at the end
   std::vector<PlanWait> waits;
   std::vector<PlanMessage> messages;  // message m arrives as arrival m
   std::vector<PlanCollective> collectives;
@@ -80,13 +80,13 @@ struct PlanGraph {
   int num_interfaces = 0;
   std::vector<int> interface_of_rank;
   std::vector<int> first_stage_ranks;
-  int num_flushes = 0;  // of a step, the same on every rank
+  int num_flushes = 0;  // per step, the same on every rank
   bool global_norm = false;
   bool works_across_steps = false;
 };
 
-// InvalidArgument if an index is out of range, messages do not pair up or the cluster has another
-// number of devices. Everything else that can be wrong with a plan is VerifyPlan's to say.
+// Returns InvalidArgument if an index is out of range, messages do not pair up, or the cluster has
+// another number of devices. VerifyPlan finds all other errors of a plan.
 absl::StatusOr<PlanGraph> MakePlanGraph(const Plan& plan, const CostModel& cost);
 
 }  // namespace dpipe

@@ -1,5 +1,5 @@
-// Where messages, reductions and optimizer steps are free, simulating a plan and running its
-// schedule (Schedule::StartTimes) are two implementations of one thing.
+// If messages, reductions and optimizer steps are free, simulating a plan and running its schedule
+// (Schedule::StartTimes) are two implementations of the same computation.
 #include <map>
 #include <tuple>
 
@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Compute only: no bytes, no frozen work, no optimizer.
+// Only computation: no bytes, no frozen work, no optimizer.
 RandomInstance FreeInstance(RandomStream& stream) {
   RandomPlanOptions options;
   options.profile.max_frozen_components = 0;
@@ -70,8 +70,8 @@ TEST(ScheduleParityTest, FreeMessagesGiveTheSchedulesOwnTimes) {
     const std::vector<PassCosts> costs = StageCostsOf(instance, *cost);
     const auto simulation = SimulateSteadyState(instance.plan, *cost);
     ASSERT_TRUE(simulation.ok()) << i << ": " << simulation.status();
-    // Of the first step, in which all ranks start together: when each pass starts (its first part,
-    // where it has several) on each rank, and the end of all.
+    // In the first step all ranks start together. Collects the start of each pass on each rank (of
+    // its first part, if it is split) and the end of the last.
     std::map<std::tuple<int, int, int, int>, Nanos> starts;  // rank, kind, stage, micro-batch
     Nanos makespan = 0;
     for (const StreamEvent& event : simulation->events) {

@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// The engine's events by start, rank, end, step and instruction: their indices.
+// Returns the indices of the engine's events, sorted by start, rank, end, step and instruction.
 std::vector<int> SortedOrder(const std::vector<CausedEvent>& events) {
   std::vector<int> order(events.size());
   std::iota(order.begin(), order.end(), 0);
@@ -26,8 +26,8 @@ std::vector<int> SortedOrder(const std::vector<CausedEvent>& events) {
   return order;
 }
 
-// Back from the end of the last optimizer step of `step` to that of the step before. `position` of
-// the engine's events among the simulation's.
+// Traces back from the end of the last optimizer step of `step` to that of the previous step.
+// `position` maps the engine's events to the simulation's.
 std::vector<CriticalEvent> CriticalPath(const PlanGraph& graph,
                                         const std::vector<CausedEvent>& events,
                                         const std::vector<int>& position, int step) {
@@ -51,7 +51,7 @@ std::vector<CriticalEvent> CriticalPath(const PlanGraph& graph,
   return path;
 }
 
-// What each rank holds, from each compute instruction's start on.
+// Records each rank's memory from the start of each compute instruction.
 void AddMemory(const Plan& plan, const CostModel& cost, const std::vector<int>& order,
                const std::vector<CausedEvent>& events, Simulation* simulation) {
   std::vector<RankMemory> memory;
@@ -82,14 +82,14 @@ absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
         absl::StrCat("num_steps is ", options.num_steps,
                      ", which leaves no steady step to measure; it must be at least ", fewest));
   }
-  // One more: the prologue.
+  // One more, for the prologue.
   DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost, plan.global_batch(), options.num_steps + 1));
   EventEngine engine(graph, cost.cluster(), cost.GlobalNorm(), options.num_steps, periodic);
   DPIPE_RETURN_IF_ERROR(engine.Run());
   const std::vector<CausedEvent>& events = engine.events();
   Simulation simulation;
   simulation.step_start_ns = engine.step_start_ns();
-  std::vector<int> order;  // engine's events; as they were made if empty
+  std::vector<int> order;  // indices of the engine's events; empty: in their order
   if (options.sort_events || options.memory) order = SortedOrder(events);
   simulation.events.reserve(events.size());
   std::vector<int> position(options.critical_path ? events.size() : 0);

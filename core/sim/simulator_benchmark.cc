@@ -1,4 +1,4 @@
-// How long it takes to lower, verify and simulate a plan of 64 devices and 64 micro-batches.
+// Measures lowering, verifying and simulating a plan of 64 devices and 64 micro-batches.
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
 #include "core/cost/fake_profile.h"
@@ -53,11 +53,11 @@ void BM_SimulateSteadyState(benchmark::State& state) {
   for (auto _ : state) {
     const auto simulation = SimulateSteadyState(plan, setting.cost);
     DPIPE_CHECK(simulation.ok());
-    // Forward and backward 2 layers x 2000 ns; (m + p - 1) of them bound the pipeline part from
-    // below.
+    // Forward and backward of 2 layers take 2000 ns each; (m + p - 1) of them are a lower bound for
+    // the pipeline part.
     DPIPE_CHECK_GE(simulation->stats.step_ns, (2 * state.range(0) - 1) * 4000);
   }
-  // Of the plan, once: two steps are simulated, from the protobuf message to the statistics.
+  // Counts the plan once, although two steps are simulated, from protobuf message to statistics.
   state.counters["plan_instructions"] = static_cast<double>(instructions);
   state.counters["plan_instructions/s"] = benchmark::Counter(
       static_cast<double>(instructions * state.iterations()), benchmark::Counter::kIsRate);

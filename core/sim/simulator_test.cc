@@ -60,8 +60,9 @@ TEST(SimulatorTest, UnitCostsGiveTheClosedForms) {
   }
 }
 
-// Two virtual workers of one stage: F and B 1000 each, an update of 100, and after every second one
-// the 100 bytes of weights shared, 100 at 1e9 bytes/s, which the next pass waits for.
+// Two virtual workers of one stage. F and B take 1000 each and an update 100. After every second
+// update the 100 bytes of weights are shared, which takes 100 at 1e9 bytes/s; the next pass waits
+// for it.
 TEST(SimulatorTest, SharedUpdatesHoldUpTheNextPass) {
   UniformProfileOptions options;
   options.num_layers = 1;
@@ -91,7 +92,7 @@ TEST(SimulatorTest, SharedUpdatesHoldUpTheNextPass) {
 
 TEST(SimulatorTest, LinksByHand) {
   // Two stages, one micro-batch: F 1000, link, F 1000, B 1000, link, B 1000. A link moves 500 bytes
-  // at 1e9 bytes/s after 100 ns: 600. An optimizer step costs nothing.
+  // at 1e9 bytes/s with a latency of 100 ns: 600. An optimizer step costs nothing.
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_latency_ns(100);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
@@ -101,8 +102,7 @@ TEST(SimulatorTest, LinksByHand) {
   const auto simulation = Simulate(c.plan, c.cost);
   ASSERT_TRUE(simulation.ok()) << simulation.status();
   EXPECT_EQ(simulation->stats.step_ns, 4000 + 2 * 600);
-  // With a global norm, one small all-reduce more: 2 x latency + 8 bytes over the link (2 (n-1)/n =
-  // 1).
+  // A global norm adds one small all-reduce: 2 x latency + 8 bytes over the link (2 (n-1)/n = 1).
   const Case norm = Uniform("1f1b", 2, 1, profile, {}, cluster);
   EXPECT_EQ(*SteadyStepTime(norm.plan, norm.cost), 4000 + 2 * 600 + 208);
 }
@@ -116,7 +116,7 @@ TEST(SimulatorTest, CriticalPathCoversTheStepWithoutGaps) {
     sum += event.wait_ns + event.event.end_ns - event.event.start_ns;
   }
   EXPECT_EQ(sum, simulation->stats.step_ns);
-  // The trace says the same, by index into its events.
+  // The trace has the same path, as indices of its events.
   const Trace trace = ToTrace(*simulation, c.plan);
   ASSERT_EQ(trace.critical_path_size(), simulation->critical_path.size());
   Nanos end = -1;
@@ -141,7 +141,7 @@ TEST(SimulatorTest, TracesHoldMemoryOverTime) {
   for (const MemorySample& sample : trace.memory()) {
     EXPECT_GE(sample.time_ns(), time);
     time = sample.time_ns();
-    EXPECT_NE(sample.bytes(), held[sample.rank()]);  // only where it changes
+    EXPECT_NE(sample.bytes(), held[sample.rank()]);  // only changes are recorded
     held[sample.rank()] = sample.bytes();
     peak[sample.rank()] = std::max<int64_t>(peak[sample.rank()], sample.bytes());
   }
@@ -150,9 +150,9 @@ TEST(SimulatorTest, TracesHoldMemoryOverTime) {
 }
 
 TEST(SimulatorTest, ContentionSlowsComputingWhileItLasts) {
-  // One message of 400 ns while stage 0 computes its second forward pass, at factor 1.5: in these
-  // 400 ns 266.67 ns of work are done, so 133.33 are added. Stage 0: F0 F1, stage 1: F0 meets the
-  // message of F1.
+  // One message of 400 ns overlaps stage 0's second forward pass, at factor 1.5. In these 400 ns
+  // only 266.67 ns of work are done, so 133.33 are added. Stage 0 runs F0 F1; on stage 1, F0 meets
+  // the message of F1.
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
   cluster.set_contention_factor(1.5);
@@ -174,7 +174,7 @@ TEST(SimulatorTest, ContentionSlowsComputingWhileItLasts) {
   EXPECT_EQ(second_forward_end, 2000 + 134);  // rounded up
 }
 
-// One pipeline of two stages with two replicas each, a stage to a node: every message crosses.
+// One pipeline of two stages with two replicas each, one stage per node: every message crosses.
 TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.set_num_nodes(2);
@@ -190,12 +190,13 @@ TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto step = SteadyStepTime(*plan, *cost);
   ASSERT_TRUE(step.ok()) << step.status();
-  // Four passes of 1000. Both activations are ready at once and go one after the other: 500 and
-  // 1000. The gradients follow 500 apart as they were made, so nobody waits for the other: 500.
+  // Four passes of 1000. Both activations are ready at once and are sent one after the other: they
+  // arrive after 500 and 1000. The gradients are made 500 apart, so neither waits for the other:
+  // 500.
   EXPECT_EQ(*step, 4000 + 1000 + 500);
 }
 
-// Two interfaces a node: the messages of the two replicas no longer wait for each other.
+// With two interfaces per node, the messages of the two replicas do not wait for each other.
 TEST(SimulatorTest, ANodesInterfacesWorkAtOnce) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.set_num_nodes(2);
@@ -242,9 +243,9 @@ TEST(SimulatorTest, TheTurnOfAVNeedsNoMessage) {
     ASSERT_TRUE(placed.ok()) << placed.status();
     const auto plan = LowerPlan(*placed, *schedule, NoGlobalNorm(), *cost);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    // Eight passes of 1000 one after another and four messages of 500; the turns cost none. Of the
-    // forward passes that are made again those of stages 3 and 1 show, whose gradients come from
-    // their own rank; those of 2 and 0 are made while their rank waits for a gradient.
+    // Eight passes of 1000 one after another and four messages of 500; the turns cost none.
+    // Recomputed forward passes show only at stages 3 and 1, whose gradients come from their own
+    // rank. Those of stages 2 and 0 run while their rank waits for a gradient.
     const auto simulation = SimulateSteadyState(*plan, *cost);
     ASSERT_TRUE(simulation.ok()) << simulation.status();
     EXPECT_EQ(simulation->stats.step_ns, 8000 + 4 * 500 + (recompute ? 2000 : 0));
@@ -262,7 +263,7 @@ TEST(SimulatorTest, PassesTakeTheSpeedOfTheirRank) {
   EXPECT_EQ(*SteadyStepTime(c.plan, c.cost), 2000 + 4000);
 }
 
-// Weights of one stage on two ranks, gathered layer by layer ahead of their use.
+// Weights of one stage on two ranks, gathered layer by layer ahead of use.
 TEST(SimulatorTest, ComputationsWaitForGatheredParameters) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
@@ -298,13 +299,14 @@ TEST(SimulatorTest, ComputationsWaitForGatheredParameters) {
     }
     const auto simulation = SimulateSteadyState(plan, *cost);
     ASSERT_TRUE(simulation.ok()) << simulation.status();
-    // F of layer 0 at 1200, of layer 1 at 2400 when its weights are there too; B 2000. Where
-    // collectives use the compute units, F of layer 0 stands still until the second gather ends.
+    // F of layer 0 starts at 1200, of layer 1 at 2400 when its weights have arrived, too; B takes
+    // 2000. If collectives use the compute units, F of layer 0 is stopped until the second gather
+    // ends.
     EXPECT_EQ(simulation->stats.step_ns, (use_compute ? 2400 + 2000 : 2400 + 1000) + 2000);
   }
 }
 
-// A pipeline of two stages in each of two nodes: both stages are reduced between the nodes.
+// A pipeline of two stages in each of two nodes: both stages are reduced across the nodes.
 TEST(SimulatorTest, ReductionsBetweenNodesShareTheInterface) {
   UniformProfileOptions options;
   options.num_layers = 2;
@@ -318,15 +320,15 @@ TEST(SimulatorTest, ReductionsBetweenNodesShareTheInterface) {
     const auto cost = CostModel::Create(UniformProfile(options), cluster);
     const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), NoGlobalNorm(), *cost);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    // The last stage's is ready at 3000, the first one's at 4000.
+    // The last stage's reduction is ready at 3000, the first stage's at 4000.
     EXPECT_EQ(*SteadyStepTime(*plan, *cost), interfaces == 1 ? 3000 + 2000 + 2000 : 4000 + 2000);
   }
 }
 
 TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeUnits) {
   // One stage of two layers on two ranks, one sample each; layer gradients of 100 bytes at 1e9
-  // bytes/s: a ring of two takes 100 ns. F 2000, B of layer 1 1000, its reduction beside B of
-  // layer 0 1000, whose own shows.
+  // bytes/s: a ring of two takes 100 ns. F takes 2000. Layer 1's B takes 1000, and its reduction
+  // overlaps layer 0's B of 1000. Only layer 0's own reduction shows.
   UniformProfileOptions options;
   options.num_layers = 2;
   options.parameter_bytes = 100;
@@ -343,13 +345,13 @@ TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeUnits) {
     const auto simulation = SimulateSteadyState(*plan, *cost);
     ASSERT_TRUE(simulation.ok()) << simulation.status();
     EXPECT_EQ(simulation->stats.step_ns, 4000 + (use_compute ? 200 : 100));
-    // A reduction is not work, but B of layer 0 takes 100 longer where the first holds it up.
+    // A reduction is not work, but layer 0's B takes 100 longer if the first reduction holds it up.
     EXPECT_EQ(simulation->stats.busy_ns[0], 4000 + (use_compute ? 100 : 0));
   }
 }
 
 TEST(SimulatorTest, PrologueAndLastStepByHand) {
-  // One device, one sample: F 1000, B 1000 and an encoder of 300 for the next step.
+  // One device, one sample: F 1000, B 1000, and an encoder of 300 for the next step.
   UniformProfileOptions options;
   options.num_layers = 1;
   options.frozen_layers = 1;
@@ -373,7 +375,7 @@ TEST(SimulatorTest, PrologueAndLastStepByHand) {
             "num_steps is 2, which leaves no steady step to measure; it must be at least 3");
 }
 
-// As in the runtime: all ranks meet after the prologue, however long each one's takes.
+// As in the runtime, all ranks meet after the prologue, however long each one's takes.
 TEST(SimulatorTest, NobodyStartsBeforeEverybodyHasFinishedItsPrologue) {
   RandomStream stream(4, 0, 0, RandomPurpose::kTest);
   int num_uneven = 0;
@@ -406,7 +408,7 @@ TEST(SimulatorTest, NobodyStartsBeforeEverybodyHasFinishedItsPrologue) {
 
 TEST(SimulatorTest, SaysWhoWaitsForEver) {
   Case c = Uniform("1f1b", 2, 1);
-  // The gradient is awaited before the forward pass that leads to it.
+  // Waits for the gradient before the forward pass that leads to it.
   c.plan.mutable_devices(0)->mutable_instructions()->SwapElements(0, 3);
   const auto simulation = Simulate(c.plan, c.cost);
   EXPECT_EQ(simulation.status().code(), absl::StatusCode::kDeadlineExceeded);

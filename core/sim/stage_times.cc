@@ -24,9 +24,9 @@ bool SplitsGradients(const Plan& plan) {
   return false;
 }
 
-// What one rank receives at one stage.
+// Transfer times of one rank's messages at one stage.
 struct Received {
-  std::vector<Nanos> activations, gradients;  // sums by micro-batch, kNone where nothing comes
+  std::vector<Nanos> activations, gradients;  // sums by micro-batch; kNone without messages
 };
 
 class TimesCollector {
@@ -61,7 +61,7 @@ class TimesCollector {
   }
 
  private:
-  // Times of one micro-batch, on the quickest rank.
+  // Sets the times of one micro-batch on the fastest rank.
   void SetStage(const PipelineChain& chain, int s) {
     const Stage& stage = plan_.stages(s);
     StageTimes& t = times_.stages[s];
@@ -83,7 +83,7 @@ class TimesCollector {
   }
 
   void AddRank(int rank, const std::vector<int>& stages) {
-    std::vector<int> place;  // of the rank in each of its stages
+    std::vector<int> place;  // index of the rank in each of its stages
     for (int s : stages) {
       const auto& ranks = plan_.stages(s).ranks();
       place.push_back(
@@ -143,7 +143,7 @@ class TimesCollector {
   const Plan& plan_;
   const CostModel& cost_;
   BackboneTimes times_;
-  std::vector<Received> received_;  // by stage, of the rank at hand
+  std::vector<Received> received_;  // by stage, for the current rank
 };
 
 }  // namespace

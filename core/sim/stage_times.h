@@ -1,4 +1,4 @@
-// What the backbone passes and messages of a plan take, by stage: what a lower bound is made of.
+// Times of a plan's backbone passes and messages by stage: the input of the lower bound.
 #ifndef DPIPE_CORE_SIM_STAGE_TIMES_H_
 #define DPIPE_CORE_SIM_STAGE_TIMES_H_
 
@@ -11,26 +11,27 @@
 namespace dpipe {
 
 struct StageTimes {
-  // All micro-batches of a step, by rank of the stage (its place in Stage.ranks): forward passes,
-  // recomputations, input gradients and unsplit backward passes; weight gradients by themselves.
+  // Sums over all micro-batches of a step, by the rank's index in Stage.ranks. `spine` has forward
+  // passes, recomputations, input gradients and unsplit backward passes; `weights` the weight
+  // gradients.
   std::vector<Nanos> spine, weights;
-  // One micro-batch, on the quickest rank. `gradient`: what its gradient waits for, which is the
-  // input gradient alone where a plan splits any off.
+  // Times of one micro-batch on the fastest rank. `gradient` is the time until its gradient can be
+  // sent: the input gradient alone if the plan splits any off, otherwise the backward pass.
   Nanos forward = 0, gradient = 0, backward = 0;
-  // The least time, over ranks and micro-batches, to receive all messages of one micro-batch from
-  // the stage before and the stage after; and the shortest single message from the stage after.
-  // 0 where there is none.
+  // The minimum time, over ranks and micro-batches, to receive all messages of one micro-batch from
+  // the previous stage and from the next stage; and the shortest single message from the next
+  // stage. 0 if there is none.
   Nanos receive_activations = 0, receive_gradients = 0, shortest_gradient = 0;
 };
 
 struct BackboneTimes {
   std::vector<StageTimes> stages;
-  std::vector<Nanos> loads;      // by rank: of cached batches
+  std::vector<Nanos> loads;      // by rank: loads of cached batches
   std::vector<Nanos> optimizer;  // by rank
   bool splits_gradients = false;
 };
 
-// Of a valid plan, whose frozen work may be missing. O(instructions).
+// Returns the times of a valid plan, in which frozen work may be missing. O(instructions).
 BackboneTimes TimesOfBackbones(const Plan& plan, const CostModel& cost);
 
 }  // namespace dpipe

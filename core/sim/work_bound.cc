@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// Of all passes on one sample.
+// Returns the time of all passes per sample.
 long double PerSample(const CostModel& cost, int component, int layer, int batch) {
   const LayerTimes& times = cost.Times(component, batch);
   const LayerRange one{layer, layer + 1};
@@ -51,7 +51,7 @@ Nanos WorkBound(const CostModel& cost, int global_batch, int local_batch) {
   }
   for (int component : cost.frozen_components()) work += FrozenWork(cost, component, global_batch);
   for (int rank = 0; rank < cost.num_devices(); ++rank) speeds += cost.SpeedOf(rank);
-  // Times of batches are rounded up to nanoseconds, and speeds known to a part in a million.
+  // Batch times are rounded up to nanoseconds, and speeds have a relative error of 1e-6.
   const long double slack = cost.IsUniform() ? 1 : 1 - 1e-6L;
   return static_cast<Nanos>(std::floor(work / speeds * slack));
 }

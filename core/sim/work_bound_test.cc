@@ -5,8 +5,8 @@
 namespace dpipe {
 namespace {
 
-// Two trainable layers whose passes take 10 + 2 n, 4 n and 6 n on n samples, 1 the optimizer; a
-// frozen one that takes 8 n.
+// Two trainable layers: passes take 10 + 2 n, 4 n and 6 n for n samples, the optimizer 1. One
+// frozen layer: 8 n.
 ModelProfile SmallModel() {
   ModelProfile model;
   model.set_model("small");
@@ -46,11 +46,11 @@ ClusterSpec Devices(int count) {
 TEST(WorkBoundTest, ByHand) {
   const auto cost = CostModel::Create(SmallModel(), Devices(2));
   ASSERT_TRUE(cost.ok()) << cost.status();
-  // 8 samples two at a time: 4 x 2 layers x (14 + 8 + 12), 2 of the optimizer, 64 frozen.
-  // Frozen layers' least times are rounded down, by a nanosecond a sample at most.
+  // 8 samples two at a time: 4 x 2 layers x (14 + 8 + 12), 2 for the optimizer, 64 frozen. Frozen
+  // layers' minimum times are rounded down, by at most one nanosecond per sample.
   EXPECT_NEAR(WorkBound(*cost, 8, 2), (4 * 2 * 34000 + 2000 + 64000) / 2, 4);
   EXPECT_LE(WorkBound(*cost, 8, 2), (4 * 2 * 34000 + 2000 + 64000) / 2);
-  // Free: all eight at once cost one launch.
+  // Free: all eight at once cost a single launch.
   EXPECT_NEAR(WorkBound(*cost, 8, 0), (2 * (26000 + 80000) + 2000 + 64000) / 2, 4);
 }
 

@@ -5,8 +5,9 @@
 namespace dpipe {
 namespace {
 
-// Of numbers i, ..., i + kLanes - 1. All are computed before one is written: the compiler does not
-// know that a term is either the sum or far from it, and would go number by number.
+// Adds up elements i, ..., i + kLanes - 1. All totals are computed before one is written: the
+// compiler cannot know that a term either is the sum or does not overlap it, and would otherwise
+// not vectorise.
 template <int kLanes, bool kAdds, typename NumTerms>
 inline void AddUpLanes(const float* const* terms, NumTerms num_terms, int64_t i, float* sum) {
   float totals[kLanes];
@@ -31,7 +32,7 @@ void AddUpBy(const OrderedSum& sum, NumTerms num_terms) {
 
 template <bool kAdds>
 void AddUpAny(const OrderedSum& sum) {
-  // With a number that is known beforehand, totals stay in registers.
+  // With a compile-time number of terms, the totals stay in registers.
   switch (sum.terms.size()) {
     case 1:
       return AddUpBy<kAdds>(sum, std::integral_constant<int, 1>());

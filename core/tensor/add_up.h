@@ -1,4 +1,4 @@
-// Ordered sums of numbers in the host's memory.
+// Ordered sums of numbers in host memory.
 #ifndef DPIPE_CORE_TENSOR_ADD_UP_H_
 #define DPIPE_CORE_TENSOR_ADD_UP_H_
 
@@ -6,8 +6,8 @@
 
 namespace dpipe {
 
-// All terms are read side by side, a few numbers at a time, which memory is faster at than at one
-// term after another.
+// Computes `sum`, reading all terms side by side in small blocks: memory delivers that faster than
+// one term after another.
 void AddUp(const OrderedSum& sum);
 
 }  // namespace dpipe

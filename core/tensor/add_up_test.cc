@@ -15,7 +15,7 @@ std::vector<float> Normals(int64_t count, uint64_t seed) {
   return values;
 }
 
-// Whatever the number of terms, at odd addresses, and nothing beside them.
+// For any number of terms and at odd addresses; elements beside the sum stay as they are.
 TEST(AddUpTest, AddsFromLeftToRight) {
   for (const int64_t count : {0, 1, 63, 64, 65, 128, 1000}) {
     for (int num_terms = 1; num_terms <= 9; ++num_terms) {

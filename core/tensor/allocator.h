@@ -1,4 +1,4 @@
-// Where a device's memory comes from, with statistics: one allocator a device.
+// A device's memory and its statistics: one allocator per device.
 #ifndef DPIPE_CORE_TENSOR_ALLOCATOR_H_
 #define DPIPE_CORE_TENSOR_ALLOCATOR_H_
 
@@ -7,14 +7,14 @@
 namespace dpipe {
 
 struct MemoryStats {
-  int64_t allocated_bytes = 0;  // in live tensors now
-  int64_t peak_bytes = 0;       // the most of that since ResetPeak
+  int64_t allocated_bytes = 0;  // in live tensors at present
+  int64_t peak_bytes = 0;       // maximum of allocated_bytes since ResetPeak
   int64_t reserved_bytes = 0;   // taken from the system, cached blocks included
 };
 
-// Thread-safe, since a tensor may be released by a rank other than the one that made it. On a
-// device that runs asynchronously a block is for the work that is enqueued after Allocate, and Free
-// counts from the end of the work that is enqueued before it.
+// Thread-safe, because a tensor may be released by a rank other than the one that made it. On an
+// asynchronous device a block is meant for work enqueued after Allocate, and Free takes effect when
+// the work enqueued before it has finished.
 class Allocator {
  public:
   Allocator() = default;
@@ -22,19 +22,20 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // At least `size_bytes`, uninitialised; aborts where there is no more, with the sizes.
+  // Returns at least `size_bytes` of uninitialised memory; aborts with the sizes if memory runs
+  // out.
   virtual void* Allocate(int64_t size_bytes) = 0;
-  // To find out whether there is room: null where there is none and that can be told. A block of
-  // uninitialised bytes, to be freed at once: the peak does not count it.
+  // Probes for room. Returns null if memory has run out and the allocator can tell; otherwise a
+  // block of uninitialised bytes, to be freed at once. The peak does not count the block.
   virtual void* AllocateIfRoom(int64_t size_bytes) { return Allocate(size_bytes); }
-  // `size_bytes` as it was requested.
+  // Frees a block; `size_bytes` must be the size that was requested.
   virtual void Free(void* data, int64_t size_bytes) = 0;
   virtual MemoryStats stats() const = 0;
   virtual void ResetPeak() = 0;
-  // Gives cached blocks back to the system.
+  // Returns cached blocks to the system.
   virtual void ReleaseCache() = 0;
-  // For tests: every block handed out is filled with ones, which is NaN in fp32 and bf16 and -1 in
-  // int32, so that reading what was never written shows.
+  // For tests: fills every block with ones, so that reads of unwritten memory show. All ones is NaN
+  // in fp32 and bf16, and -1 in int32.
   virtual void set_poison(bool poison) = 0;
 };
 

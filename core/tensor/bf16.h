@@ -1,4 +1,4 @@
-// The element type bf16, without anything that a compiler of device code need not read.
+// The element type bf16, free of includes that a device compiler need not read.
 #ifndef DPIPE_CORE_TENSOR_BF16_H_
 #define DPIPE_CORE_TENSOR_BF16_H_
 
@@ -7,12 +7,12 @@
 
 namespace dpipe {
 
-// The upper half of an IEEE single: 8 bits of exponent, 7 of fraction.
+// The upper half of an IEEE single: sign, 8 bits of exponent, 7 of fraction.
 struct Bf16 {
   uint16_t bits = 0;
 
   Bf16() = default;
-  // Round to nearest even; a NaN stays a (quiet) NaN.
+  // Rounds to nearest even; a NaN stays a (quiet) NaN.
   explicit Bf16(float value) {
     uint32_t u;
     std::memcpy(&u, &value, sizeof(u));

@@ -13,14 +13,12 @@ namespace {
 
 constexpr int64_t kAlignment = 64;  // a cache line, and a full AVX-512 register
 
-// Blocks of this size or more are separate mappings: what is released goes back to the operating
-// system at once, whatever lies beside it, and the part of a block that rounding added is never
-// touched.
+// Blocks of at least this size are separate mappings. Their memory returns to the operating system
+// at once, whatever their neighbours, and the part that rounding adds is never touched.
 constexpr int64_t kLeastMapped = int64_t{1} << 20;
 
-// Blocks of this size or more begin at a page of it and ask for such pages, where the operating
-// system has them: it hands them out, and cores find their addresses, far sooner than 512 small
-// ones.
+// Blocks of at least this size are aligned to huge pages and ask for them, if the operating system
+// has them. Such a page is handed out and translated far faster than 512 small ones.
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
 void* Map(int64_t size) {
@@ -39,8 +37,8 @@ void* MapHugePages(int64_t size) {
   return mapped + before;
 }
 
-// Address space that stays free under a limit (`ulimit -v`): libraries that compile and plan
-// kernels crash where they get none, while a tensor's request can be refused with a sentence.
+// Address space that stays free under a limit (`ulimit -v`). Libraries that compile and plan
+// kernels crash without it, while a tensor's request can be refused with a message.
 constexpr int64_t kAddressSpaceForLibraries = int64_t{64} << 20;
 
 void* TakeFromSystem(int64_t size) {
@@ -64,8 +62,8 @@ void GiveToSystem(void* data, int64_t size) {
 CachingAllocator::~CachingAllocator() { ReleaseCache(); }
 
 // Sizes keep three significant bits, so that slightly different requests share blocks and at most a
-// quarter of a block is wasted; of the largest, parameters and the like, whose sizes repeat
-// exactly, at most a sixteenth.
+// quarter of a block is wasted. The largest blocks (parameters and the like) repeat their sizes
+// exactly; of them at most a sixteenth is wasted.
 int64_t CachingAllocator::RoundUp(int64_t size_bytes) {
   constexpr int64_t kMostGranule = int64_t{1} << 20, kLarge = 16 * kMostGranule;
   int64_t granule = kAlignment;
@@ -91,7 +89,7 @@ void* CachingAllocator::Allocate(int64_t size_bytes) {
   }
   if (data == nullptr) data = TakeFromSystem(size);
   if (data == nullptr) {
-    ReleaseCache();  // blocks of other sizes
+    ReleaseCache();  // frees blocks of other sizes
     data = TakeFromSystem(size);
   }
   if (data == nullptr) EndOutOfMemory(size, "a tensor");

@@ -1,4 +1,4 @@
-// Host memory that is kept and handed out again.
+// A caching allocator for host memory.
 #ifndef DPIPE_CORE_TENSOR_CACHING_ALLOCATOR_H_
 #define DPIPE_CORE_TENSOR_CACHING_ALLOCATOR_H_
 
@@ -12,8 +12,9 @@
 
 namespace dpipe {
 
-// 64-byte aligned. Freed blocks are kept by size: the same step repeated takes nothing from the
-// operating system. Where that has nothing more to give, it gets them back first.
+// Blocks are 64-byte aligned. Freed blocks are cached by size, so that a repeated step takes
+// nothing from the operating system. If the system runs out of memory, the cache is released before
+// the next try.
 class CachingAllocator : public Allocator {
  public:
   CachingAllocator() = default;

@@ -26,7 +26,7 @@ class PastEvent : public DeviceEvent {
   const Nanos time_ns_ = MonotonicNow();
 };
 
-// Of none, too, where there may be no address.
+// Copies of 0 bytes may pass null pointers, which memcpy must not get.
 void CopyAny(void* to, const void* from, int64_t size_bytes) {
   if (size_bytes > 0) std::memcpy(to, from, size_bytes);
 }
@@ -70,14 +70,14 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpus(int count,
                                                    cpus.count, " cores are available",
                                                    note.empty() ? "" : ": ", note));
   }
-  // Even shares; cores that do not divide stay unused, since unequal devices would make unequal
-  // stages.
+  // Even shares. Cores that do not divide evenly stay unused, since unequal devices would make
+  // unequal stages.
   const int share = cpus.count / count;
   std::vector<std::shared_ptr<Device>> devices;
   for (int i = 0; i < count; ++i) {
     if (cpus.is_limited()) {
-      // Under a quota other programs have the same cores, and as many of them would be pinned to
-      // the first ones. The system's scheduler knows which are free.
+      // Under a quota other programs share the cores, and equally many of them would be pinned to
+      // the first ones. The system's scheduler knows which cores are free.
       devices.push_back(std::make_shared<CpuDevice>(DeviceKind::kCpu, absl::StrCat("cpu:any", i),
                                                     std::vector<int>(), share));
     } else {

@@ -1,4 +1,4 @@
-// Devices whose memory is the host's.
+// Devices that use host memory.
 #ifndef DPIPE_CORE_TENSOR_CPU_DEVICE_H_
 #define DPIPE_CORE_TENSOR_CPU_DEVICE_H_
 
@@ -15,9 +15,9 @@ namespace dpipe {
 // A share of the machine's cores; ops run synchronously on the bound thread and its OpenMP team.
 class CpuDevice : public Device {
  public:
-  // `cores` as for Device::Cpu: none, and the threads run on any.
+  // `cores` as for Device::Cpu: if empty, the threads run on any core.
   CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores, int num_threads);
-  // With a thread for each core, and at least one.
+  // Uses one thread per core, and at least one.
   CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores);
 
   std::shared_ptr<Device> Twin() const override;
@@ -33,7 +33,7 @@ class CpuDevice : public Device {
   void Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                int64_t count) override;
   void AddUp(absl::Span<const OrderedSum> sums) override;
-  // Done when it is recorded, since nothing is ever under way.
+  // The event is done at once, because work on a CPU is never in flight.
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override {}
   void GiveBack(absl::Span<const Lent> blocks) override {}
@@ -45,7 +45,7 @@ class CpuDevice : public Device {
 };
 
 namespace internal {
-// Device::PartitionCpu of a machine that has `cpus`.
+// Implements Device::PartitionCpu for a machine with `cpus`.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpus(int count,
                                                                    const UsableCpus& cpus);
 }  // namespace internal

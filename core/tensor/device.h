@@ -1,4 +1,4 @@
-// A device: where tensors live and ops run.
+// A device owns tensors' memory and runs ops.
 #ifndef DPIPE_CORE_TENSOR_DEVICE_H_
 #define DPIPE_CORE_TENSOR_DEVICE_H_
 
@@ -20,10 +20,10 @@
 
 namespace dpipe {
 
-// Which implementation of every op a device uses.
+// Selects the implementation of every op.
 enum class DeviceKind {
   kCpu,           // oneDNN and vectorised loops
-  kCpuReference,  // plain loops, the definition that the others are tested against
+  kCpuReference,  // plain loops: the reference that the others are tested against
   kCuda,
 };
 
@@ -32,81 +32,82 @@ class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
   virtual bool done() const = 0;
-  // When the device came to it, as MonotonicNow() counts. Once it is done.
+  // Time at which the device reached the event, on the clock of MonotonicNow(). Valid once done().
   virtual Nanos time_ns() const = 0;
 };
 
-// One thread works for a device; it calls BindThread once. Ops on the device's tensors run there:
-// synchronously on a CPU; enqueued in the thread's order on a device that runs asynchronously,
-// whose errors show at the latest in Synchronize. Owned by a shared_ptr, because every tensor keeps
-// its device alive.
+// Driven by one thread, which calls BindThread once. Ops on the device's tensors run in that
+// thread, synchronously on a CPU. On an asynchronous device they are enqueued in the thread's
+// order, and their errors show in Synchronize at the latest. Owned by a shared_ptr, because every
+// tensor keeps its device alive.
 class Device {
  public:
-  // A share of the machine's cores. `cores`: logical cores to pin to; empty: no pinning, one
-  // thread.
+  // Returns a share of the machine's cores. `cores` are the logical cores to pin to; if empty,
+  // there is one thread and no pinning.
   static std::shared_ptr<Device> Cpu(std::vector<int> cores = {});
   static std::shared_ptr<Device> CpuReference();
-  // `count` CPU devices that share this process's allowed cores evenly, in order. InvalidArgument
-  // where there are fewer cores than devices, naming both numbers.
+  // Returns `count` CPU devices that share this process's allowed cores evenly, in order.
+  // InvalidArgument if there are fewer cores than devices; the message names both numbers.
   static absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpu(int count);
 
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Another device on the same cores, with a separate allocator and statistics.
+  // Returns another device on the same cores, with its own allocator and statistics.
   virtual std::shared_ptr<Device> Twin() const = 0;
 
   DeviceKind kind() const { return kind_; }
   const std::string& name() const { return name_; }
-  // Host threads that an op may use.
+  // Maximum number of host threads per op.
   virtual int num_threads() const { return 1; }
   virtual Allocator& allocator() = 0;
-  // Whether host code may read and write the memory of its tensors, at any time.
+  // True if host code may read and write the memory of this device's tensors at any time.
   virtual bool has_host_memory() const = 0;
 
-  // Makes the calling thread the one that works for this device: pins it to the device's cores and
-  // gives its OpenMP teams that many threads, or makes the device current.
+  // Makes the calling thread this device's worker: pins it to the device's cores and sizes its
+  // OpenMP teams, or makes the device current.
   virtual absl::Status BindThread() const = 0;
-  // Blocks until everything enqueued is done. The first error since the device was made.
+  // Blocks until everything enqueued is done. Returns the first error since the device was made.
   virtual absl::Status Synchronize() = 0;
 
-  // Bytes, in the order of the device's work. `host` may be written again (read) on return.
+  // Copy bytes, in the order of the device's work. On return `host` may be written again
+  // (CopyFromHost) or read (CopyToHost).
   virtual void CopyFromHost(void* to, const void* host, int64_t size_bytes) = 0;
   virtual void CopyToHost(void* host, const void* from, int64_t size_bytes) = 0;
-  // `from` is memory of `peer`, a device of the same kind, maybe this one; read after what `peer`
-  // has enqueued so far.
+  // Copies from memory of `peer`, a device of the same kind or this device itself. The copy runs
+  // after all work that `peer` has enqueued so far.
   virtual void CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) = 0;
   virtual void FillZero(void* data, int64_t size_bytes) = 0;
-  // Rounds fp32 to bf16 (to nearest even) or widens bf16 to fp32: `count` elements.
+  // Rounds `count` elements from fp32 to bf16 (to nearest even), or widens them from bf16 to fp32.
   virtual void Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                        int64_t count) = 0;
 
-  // Adds up each of `sums`, in as few launches as can be. No sum is memory of another one, nor of
-  // its terms.
+  // Computes all `sums` in as few launches as possible. No sum may overlap another sum or another
+  // sum's terms.
   virtual void AddUp(absl::Span<const OrderedSum> sums) = 0;
   // sum += term: fp32, `count` elements each, element by element.
   void Accumulate(void* sum, const void* term, int64_t count);
 
-  // After everything that has been enqueued so far.
+  // Returns an event after everything that has been enqueued so far.
   virtual std::shared_ptr<DeviceEvent> RecordEvent() = 0;
-  // What is enqueued here from now on comes after `event`, of any device of the same kind.
+  // Makes all work enqueued from here on wait for `event`, which may be of any device of the same
+  // kind.
   virtual void WaitFor(const DeviceEvent& event) = 0;
   // A block of another device's allocator.
   struct Lent {
     Device* lender;
     void* data;
   };
-  // This device will enqueue nothing more that uses the blocks, which must outlast what is enqueued
-  // already.
+  // Declares that this device will enqueue no more work on the blocks. Their lenders reuse them
+  // only after the work that this device has already enqueued.
   virtual void GiveBack(absl::Span<const Lent> blocks) = 0;
 
-  // What it computes in another way than it was made for, and why, for a person; each once.
-  // Thread-safe.
+  // Human-readable notes about fallbacks, without duplicates. Thread-safe.
   std::vector<std::string> notes() const ABSL_LOCKS_EXCLUDED(notes_mutex_);
   void Note(const std::string& note) ABSL_LOCKS_EXCLUDED(notes_mutex_);
 
-  // Null: it cannot record its work.
+  // Returns null if the device cannot record its work.
   virtual DeviceGraphs* graphs() { return nullptr; }
 
  protected:
@@ -119,8 +120,8 @@ class Device {
   std::vector<std::string> notes_ ABSL_GUARDED_BY(notes_mutex_);
 };
 
-// Copies bytes from any device to any other, through the host's memory where there is no other way.
-// `to` is written in the order of to_device's work.
+// Copies bytes between any two devices, through host memory if there is no direct way. `to` is
+// written in the order of to_device's work.
 void CopyBytes(Device& to_device, void* to, Device& from_device, const void* from,
                int64_t size_bytes);
 

@@ -1,4 +1,4 @@
-// Work that a device records once and enqueues again in one call: CUDA graphs.
+// Work that a device records once and relaunches in one call: CUDA graphs.
 #ifndef DPIPE_CORE_TENSOR_DEVICE_GRAPHS_H_
 #define DPIPE_CORE_TENSOR_DEVICE_GRAPHS_H_
 
@@ -11,34 +11,35 @@
 
 namespace dpipe {
 
-// What was recorded, with the memory that its work allocated. That memory stays taken, on the
-// device's account, until the graph and every tensor in it are gone. Destroyed, it waits for its
-// launches. The device outlives it.
+// Recorded work, with the memory that it allocated. The memory stays allocated, on the device's
+// account, until the graph and all its tensors are gone. The destructor waits for pending launches.
+// The device must outlive the graph.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  // Enqueues the work on the tensors that it was recorded with: their memory must be as it was.
+  // Enqueues the work on the tensors that it was recorded with; their memory must be unchanged.
   virtual void Launch() = 0;
 };
 
-// To be used by the thread that works for the device.
+// Used only by the device's worker thread.
 class DeviceGraphs {
  public:
   virtual ~DeviceGraphs() = default;
 
-  // Runs `work` as always, and returns how many bytes it takes to have it recorded: those of the
-  // tensors that it makes, at their most, as they would be placed in one block.
+  // Runs `work` normally and returns the memory that recording it needs: the peak of its tensors'
+  // bytes if they are placed in one block.
   virtual int64_t MeasureMemory(const std::function<void()>& work) = 0;
-  // Waits for the device, and calls `work`, which does not run what it enqueues: it is recorded.
-  // Tensors that it makes lie in a block of `memory_bytes`; such as outlive it hold what the last
-  // launch has computed. The error of `work`, or what it has done that cannot be recorded: copying
-  // from or to the host, events, more memory than that. Nothing has happened to the device then;
-  // what `work` has made is to be dropped.
+  // Waits for the device and calls `work`, whose operations are recorded instead of run. Tensors
+  // made by `work` are placed in a block of `memory_bytes`; those that outlive it hold the results
+  // of the last launch. Returns the error of `work`, or an error if `work` does something that
+  // cannot be recorded: a copy from or to the host, an event, or an allocation beyond
+  // `memory_bytes`. After an error the device is unchanged, and the caller must drop everything
+  // that `work` has made.
   virtual absl::StatusOr<std::unique_ptr<DeviceGraph>> Record(
       int64_t memory_bytes, const std::function<absl::Status()>& work) = 0;
-  // Whether the calling thread is recording.
+  // True if the calling thread is recording.
   virtual bool recording() const = 0;
-  // Has the recording that the calling thread is making end with this error.
+  // Makes the calling thread's recording end with this error.
   virtual void Refuse(const std::string& reason) = 0;
 };
 

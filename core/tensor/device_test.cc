@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Host memory that pretends to be out of the host's reach, and remembers what was asked of it.
+// A device whose memory pretends to be unreachable for the host; records its calls.
 class FarDevice : public CpuDevice {
  public:
   explicit FarDevice(DeviceKind kind) : CpuDevice(kind, "far", {}, 1) {}
@@ -112,7 +112,7 @@ TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
   EXPECT_EQ(HostValues(sum), (std::vector<float>{2, 4, 6, 8, 10, 12}));
 }
 
-// Of 2 MiB, which the operating system hands out at once.
+// Huge pages are 2 MiB.
 TEST(DeviceTest, LargeBlocksOfACpuBeginAtHugePages) {
   constexpr int64_t kMiB = 1 << 20;
   for (const int64_t size : {2 * kMiB - 1, 3 * kMiB, 33 * kMiB + 5}) {

@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-// The job is done when what it has enqueued is.
+// The job ends when the work that it enqueued has finished.
 absl::Status RunGuarded(const std::function<absl::Status()>& job, Device& device) {
   try {
     DPIPE_RETURN_IF_ERROR(job());
@@ -64,7 +64,7 @@ void DeviceWorker::Loop() {
     }
     const absl::Status status = bound.ok() ? RunGuarded(job, *device_) : bound;
     if (spin != nullptr) spin->Observe(MonotonicNow());
-    job = nullptr;  // what it holds is released before anybody hears that it is done
+    job = nullptr;  // destroy its captures before Wait() can return
     absl::MutexLock lock(&mutex_);
     result_ = status;
     busy_ = false;

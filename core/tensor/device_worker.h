@@ -1,4 +1,4 @@
-// A thread that works for one device, for as long as the process likes.
+// A thread that drives one device, possibly for the life of the process.
 #ifndef DPIPE_CORE_TENSOR_DEVICE_WORKER_H_
 #define DPIPE_CORE_TENSOR_DEVICE_WORKER_H_
 
@@ -15,8 +15,8 @@
 
 namespace dpipe {
 
-// Pinned to the device's cores. It outlives sessions, because kernels cache what they compile and
-// plan by thread.
+// Pinned to the device's cores. It outlives sessions, because libraries cache compiled kernels and
+// plans per thread.
 class DeviceWorker {
  public:
   explicit DeviceWorker(std::shared_ptr<Device> device);
@@ -26,10 +26,10 @@ class DeviceWorker {
 
   const std::shared_ptr<Device>& device() const { return device_; }
 
-  // Starts `job` on the worker's thread; the previous one must have been waited for. An exception
-  // that escapes it becomes an Internal status.
+  // Starts `job` on the worker's thread. The caller must have waited for the previous job. An
+  // exception that escapes `job` becomes an Internal status.
   void Start(std::function<absl::Status()> job);
-  // Blocks until the job is done, and what it has enqueued on the device.
+  // Blocks until the job and all work that it enqueued on the device are done.
   absl::Status Wait();
 
  private:
@@ -44,15 +44,15 @@ class DeviceWorker {
   std::thread thread_;
 };
 
-// One worker for each of `devices`.
+// Starts one worker per device.
 std::vector<std::unique_ptr<DeviceWorker>> StartWorkers(
     absl::Span<const std::shared_ptr<Device>> devices);
 
-// Runs job(i) on every worker i at once and returns all statuses, in order.
+// Runs job(i) on every worker i concurrently and returns all statuses, in order.
 std::vector<absl::Status> RunOnAll(absl::Span<DeviceWorker* const> workers,
                                    const std::function<absl::Status(int)>& job);
 
-// The first status that is not OK, in order.
+// Returns the first status that is not OK, in order.
 absl::Status FirstError(absl::Span<const absl::Status> statuses);
 
 }  // namespace dpipe

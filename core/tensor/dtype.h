@@ -13,13 +13,13 @@ namespace dpipe {
 
 enum class DType { kF32, kBf16, kI32 };
 
-int64_t SizeOf(DType dtype);               // bytes of one element
+int64_t SizeOf(DType dtype);               // bytes per element
 absl::string_view DTypeName(DType dtype);  // "fp32", "bf16", "int32"
-// What a program computes in, from its --dtype: "fp32" or "bf16". InvalidArgument names the flag,
-// its value and these.
+// Parses the value of a program's --dtype, "fp32" or "bf16". InvalidArgument names the flag, its
+// value and the two choices.
 absl::StatusOr<DType> ParseComputeDType(absl::string_view name);
 
-// The DType of a C++ element type.
+// Maps a C++ element type to its DType.
 template <typename T>
 struct DTypeOf;
 template <>

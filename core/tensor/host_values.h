@@ -1,4 +1,4 @@
-// A tensor's numbers, for tests.
+// Reads a tensor's numbers in tests.
 #ifndef DPIPE_CORE_TENSOR_HOST_VALUES_H_
 #define DPIPE_CORE_TENSOR_HOST_VALUES_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe {
 
-// The elements of an fp32 or bf16 tensor on any device.
+// Returns the elements of an fp32 or bf16 tensor on any device.
 inline std::vector<float> HostValues(const Tensor& t) {
   const Tensor host = t.ToHost().To(DType::kF32);
   return std::vector<float>(host.span<float>().begin(), host.span<float>().end());

@@ -1,4 +1,4 @@
-// Sums whose order of addition is part of what they are.
+// Sums with a defined order of addition.
 #ifndef DPIPE_CORE_TENSOR_ORDERED_SUM_H_
 #define DPIPE_CORE_TENSOR_ORDERED_SUM_H_
 
@@ -8,13 +8,13 @@
 
 namespace dpipe {
 
-// sum = terms[0] + terms[1] + ..., from left to right, element by element in fp32. Of a single term
-// the bits are copied. A term may be the sum itself; otherwise the two do not overlap.
+// sum = terms[0] + terms[1] + ..., from left to right, element by element in fp32. A single term is
+// copied bit by bit. A term may be the sum itself; otherwise the two must not overlap.
 struct OrderedSum {
   float* sum;
   absl::InlinedVector<const float*, 4> terms;  // at least one
   int64_t count;                               // elements of the sum, and of each term
-  bool adds = false;                           // sum += (terms[0] + terms[1] + ...) instead
+  bool adds = false;                           // if set: sum += (terms[0] + terms[1] + ...)
 };
 
 }  // namespace dpipe

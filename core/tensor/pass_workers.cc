@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-// At once, since several devices may be parts of one GPU.
+// Probes all devices at once, since several may be parts of one GPU.
 absl::StatusOr<std::vector<DeviceWorker*>> WithRoom(const std::vector<DeviceWorker*>& workers,
                                                     int64_t size_bytes) {
   std::vector<void*> blocks(workers.size(), nullptr);
@@ -20,7 +20,7 @@ absl::StatusOr<std::vector<DeviceWorker*>> WithRoom(const std::vector<DeviceWork
       return absl::OkStatus();
     }));
   };
-  // What one of them keeps for later no other could have.
+  // Memory cached by one device is not available to the others.
   DPIPE_RETURN_IF_ERROR(on_all([](Allocator& allocator, void*&) { allocator.ReleaseCache(); }));
   DPIPE_RETURN_IF_ERROR(on_all([size_bytes](Allocator& allocator, void*& block) {
     block = allocator.AllocateIfRoom(size_bytes);

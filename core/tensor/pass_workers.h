@@ -11,20 +11,20 @@
 
 namespace dpipe {
 
-// A device whose tensors the host can read: the given one, or the CPU where it is a GPU.
+// Returns a device whose tensors the host can read: the given one, or the CPU if it is a GPU.
 std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device);
 
-// Workers for passes beside training: those of the given ones whose devices have room now; on the
-// CPU all. Where training has left no GPU enough memory, which the first device notes, new ones on
-// the CPU, one for each core. Its destructor gives back what the passes have kept on the GPUs,
-// since training needs the memory.
+// Chooses workers for passes beside training. On CPUs these are all given workers; on GPUs, those
+// whose devices have enough free memory. If no GPU has enough, they are new workers on the CPU, one
+// per core, and the first device gets a note. The destructor releases the memory that the passes
+// have cached on GPUs, because training needs it.
 class PassWorkers {
  public:
   ~PassWorkers();
   PassWorkers(PassWorkers&&) = default;
 
-  // Passes need `size_bytes` on each device, and 1 GiB for what kernels allocate. The given workers
-  // outlive it.
+  // Requires `size_bytes` on each device, plus 1 GiB for the kernels' own allocations. The given
+  // workers must outlive the result.
   static absl::StatusOr<PassWorkers> For(const std::vector<DeviceWorker*>& workers,
                                          int64_t size_bytes);
 
@@ -34,7 +34,7 @@ class PassWorkers {
   PassWorkers() = default;
 
   std::vector<std::unique_ptr<DeviceWorker>> own_;
-  std::vector<DeviceWorker*> workers_;  // none where it was moved from
+  std::vector<DeviceWorker*> workers_;  // empty after a move
 };
 
 }  // namespace dpipe

@@ -36,12 +36,12 @@ class Mapping {
   size_t size_;
 };
 
-// `status`, with what it is about in front.
+// Returns `status` with a name prefixed to its message.
 absl::Status About(const std::string& name, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(name, ": ", status.message()));
 }
 
-// The little-endian number at the front of a file, and back.
+// Read and write the little-endian length at the front of a file.
 uint64_t ReadPrefix(absl::string_view bytes) {
   uint64_t value = 0;
   for (int i = kPrefixBytes - 1; i >= 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[i]);
@@ -54,7 +54,7 @@ std::string WritePrefix(uint64_t value) {
   return bytes;
 }
 
-// What to do about a file of another kind.
+// Returns advice on using a file of another kind.
 std::string Advice(FileKind kind) {
   if (kind == FileKind::kPyTorchZip || kind == FileKind::kPickle) {
     return "convert it in Python: safetensors.torch.save_file(torch.load('FILE', "
@@ -63,8 +63,8 @@ std::string Advice(FileKind kind) {
   return FileKindAdvice(kind);
 }
 
-// Why a file whose first bytes are no length of a header is none of the format: by what it is, or,
-// if that is unknown, by both numbers.
+// Explains why a file whose first bytes are no valid header length is not a safetensors file: by
+// its kind, or by both numbers if the kind is unknown.
 absl::Status NotSafetensors(const std::string& name, absl::string_view bytes,
                             uint64_t header_bytes) {
   const FileKind kind = KindOfFile(bytes.substr(0, kFileKindBytes));
@@ -79,7 +79,7 @@ absl::Status NotSafetensors(const std::string& name, absl::string_view bytes,
                    " bytes in a file of ", bytes.size(), " (the limit is ", kMaxHeaderBytes, ")"));
 }
 
-// The header in the reference implementation's layout, from tensors whose sizes are right.
+// Lays out the header as the reference implementation does. Sizes must have been checked.
 SafetensorsHeader LayOut(const std::vector<SafetensorsView>& tensors,
                          const SafetensorsMetadata& metadata) {
   std::vector<const SafetensorsView*> sorted;
@@ -120,7 +120,7 @@ absl::StatusOr<ViewsByName> CheckTensors(const std::vector<SafetensorsView>& ten
   return by_name;
 }
 
-// Whether a header that is to be reused describes these tensors.
+// Checks that a header to be reused describes exactly these tensors.
 absl::Status CheckSame(const SafetensorsHeader& header, const ViewsByName& by_name) {
   for (const SafetensorsHeader::Tensor& tensor : header.tensors) {
     const auto found = by_name.find(tensor.name);
@@ -146,7 +146,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenRegularFile(path));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return FileError("cannot read", path, errno);
-  if (info.st_size == 0) return NotSafetensors(path, "", /*header_bytes=*/0);  // no memory to map
+  // an empty file cannot be mapped
+  if (info.st_size == 0) return NotSafetensors(path, "", /*header_bytes=*/0);
   void* start = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (start == MAP_FAILED) return FileError("cannot map", path, errno);
   const absl::string_view bytes(static_cast<const char*>(start), info.st_size);

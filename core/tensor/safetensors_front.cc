@@ -23,7 +23,7 @@ absl::StatusOr<std::string> SafetensorsFront(const std::vector<SafetensorsEntry>
     at += *bytes;
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string text, internal::FormatSafetensorsHeader(header));
-  // The reader's own checks: a name that is given twice.
+  // Reuses the reader's checks, which find duplicate names.
   DPIPE_RETURN_IF_ERROR(internal::ParseSafetensorsHeader(text, at).status());
   std::string front;
   for (int i = 0; i < 8; ++i) front += static_cast<char>(text.size() >> (8 * i));

@@ -1,4 +1,4 @@
-// For writing a safetensors file whose tensors are never together in memory.
+// Writing safetensors files whose tensors are never in memory all at once.
 #ifndef DPIPE_CORE_TENSOR_SAFETENSORS_FRONT_H_
 #define DPIPE_CORE_TENSOR_SAFETENSORS_FRONT_H_
 
@@ -17,9 +17,9 @@ struct SafetensorsEntry {
   std::vector<int64_t> shape;
 };
 
-// What comes before the tensors' bytes in a file that has these tensors, one after another in this
-// order: the header, and its length before it. InvalidArgument for an unknown dtype, an impossible
-// shape, or a name that is given twice, is reserved or is not UTF-8.
+// Returns the front of a file that holds these tensors, one after another in this order: the
+// header, preceded by its length. Returns InvalidArgument for an unknown dtype, an impossible
+// shape, or a name that is duplicated, reserved or not UTF-8.
 absl::StatusOr<std::string> SafetensorsFront(const std::vector<SafetensorsEntry>& tensors,
                                              const SafetensorsMetadata& metadata = {
                                                  {"format", "pt"}});

@@ -26,8 +26,8 @@ constexpr struct {
                {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
 constexpr int kNumDtypes = sizeof(kDtypes) / sizeof(kDtypes[0]);
 
-// Takes the parser's events one by one: nothing is built but what the format has, so a hostile text
-// cannot make a deep or large tree. A member that returns false ends the parse.
+// SAX handler that builds only what the format allows, so a hostile text cannot make a deep or
+// large tree. A member that returns false ends the parse.
 class HeaderHandler {
  public:
   HeaderHandler(SafetensorsHeader& header) : header_(header) {}
@@ -156,7 +156,7 @@ class HeaderHandler {
   std::unordered_set<std::string> names_;
   std::unordered_set<std::string> metadata_keys_;
   std::string tensor_name_;
-  int seen_ = 0;  // fields of the tensor, as bits
+  int seen_ = 0;  // fields seen of the current tensor, as bits
   std::array<int64_t, 2> offsets_ = {};
   int num_offsets_ = 0;
   absl::Status status_;
@@ -178,7 +178,7 @@ absl::Status CheckTensor(const SafetensorsHeader::Tensor& tensor, int64_t data_b
                " bytes, but data_offsets give it ", tensor.end - tensor.begin);
 }
 
-// Tensors in order of offsets must touch each other and fill the data.
+// Checks that the tensors, sorted by offset, fill the data without gap or overlap.
 absl::Status CheckCoverage(const std::vector<SafetensorsHeader::Tensor>& tensors,
                            int64_t data_bytes) {
   std::vector<const SafetensorsHeader::Tensor*> sorted;
@@ -255,7 +255,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
 absl::StatusOr<std::string> FormatSafetensorsHeader(const SafetensorsHeader& header) {
   absl::Status status;
   const auto quoted = [&status](const std::string& text) {
-    // `ignore` drops what is not UTF-8, and then the text does not come back.
+    // `ignore` drops bytes that are not UTF-8, so such text does not survive the round trip.
     const std::string json = Json(text).dump(-1, ' ', false, Json::error_handler_t::ignore);
     if (Json::parse(json) != text) {
       status = absl::InvalidArgumentError("a name or metadata is not UTF-8");

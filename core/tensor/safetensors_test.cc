@@ -70,14 +70,14 @@ TEST(SafetensorsTest, WritesWhatTheReferenceImplementationWrites) {
   const auto file = SafetensorsFile::Open(kReference);
   ASSERT_TRUE(file.ok()) << file.status();
   std::vector<SafetensorsView> tensors = file->tensors();
-  std::reverse(tensors.begin(), tensors.end());  // the order given does not matter
+  std::reverse(tensors.begin(), tensors.end());  // the input order does not matter
   const std::string path = TestPath("written.safetensors");
   const absl::Status status = WriteSafetensors(path, tensors);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(ReadFile(path).value(), ReadFile(kReference).value());
 }
 
-// Neither order nor spacing nor padding is what this writer would choose.
+// This writer would choose another order, spacing and padding.
 TEST(SafetensorsTest, HeaderTextMakesTheRoundTripExact) {
   const std::string bytes = WithPrefix(
       R"({"b":{"shape":[2], "dtype":"U8","data_offsets":[4,6]}, "__metadata__":{"z":"1","a":"2"},)"
@@ -238,7 +238,7 @@ TEST(SafetensorsTest, WritingChecksItsTensors) {
   EXPECT_EQ(ReadFile(path).status().code(), absl::StatusCode::kNotFound);
 }
 
-// Whatever the bytes, there is an error or a file whose views lie inside the bytes.
+// Any bytes give either an error or a file whose views are inside the bytes.
 TEST(SafetensorsTest, FlippedBytesDoNoHarm) {
   const std::string good = ReadFile(kReference).value();
   int num_errors = 0;

@@ -1,4 +1,4 @@
-// Shapes: the sizes of a tensor's dimensions. By convention the first is the batch, and images are
+// Shapes: the sizes of a tensor's dimensions. By convention the first is the batch; images are
 // NHWC.
 #ifndef DPIPE_CORE_TENSOR_SHAPE_H_
 #define DPIPE_CORE_TENSOR_SHAPE_H_
@@ -30,7 +30,7 @@ class Shape {
     return n;
   }
   absl::Span<const int64_t> dims() const { return dims_; }
-  // The same shape with another leading dimension.
+  // Returns this shape with another leading dimension.
   Shape WithBatch(int64_t batch) const {
     Shape result = *this;
     result.Set(0, batch);

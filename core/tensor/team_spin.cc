@@ -19,7 +19,7 @@
 namespace dpipe {
 namespace {
 
-// An OpenMP team that does nothing, of one thread more than the process has cores.
+// An idle OpenMP team with one thread more than the process has cores.
 class IdleTeam {
  public:
   IdleTeam()
@@ -40,7 +40,7 @@ class IdleTeam {
   std::thread thread_;
 };
 
-// The process's idle team, and how many teams want it.
+// The process's idle team, and the number of teams that want it.
 struct Limit {
   absl::Mutex mutex;
   int num_wanting ABSL_GUARDED_BY(mutex) = 0;
@@ -65,7 +65,7 @@ void AddWanting(int change) {
 bool SpinPolicy::Update(Nanos now_ns, double waited_share) {
   if (now_ns < limited_until_ns_) return true;
   if (waited_share < kWanted) return false;
-  // Soon after the last time it is the same program's doing.
+  // Soon after the previous limit, assume the same competing program.
   const bool again = limited_until_ns_ > 0 && now_ns - limited_until_ns_ <= kMinHold;
   hold_ns_ = again ? std::min(2 * hold_ns_, kMaxHold) : kMinHold;
   limited_until_ns_ = now_ns + hold_ns_;

@@ -1,11 +1,11 @@
 // Keeps a device's OpenMP threads from spinning while other programs want its cores.
 //
-// Between parallel regions libgomp's threads spin for milliseconds before they sleep: the fastest
-// way to go on if the cores are free. Beside another program one thread of a team is often not
-// running; the others then burn, at each barrier, the time slices that it could have had. libgomp
-// spins hardly at all (100 turns, some microseconds) as long as more OpenMP threads exist than the
-// process has cores (GOMP_SPINCOUNT in its manual). So a team of idle threads is kept exactly while
-// the cores are wanted.
+// libgomp's threads spin for milliseconds between parallel regions before they sleep, which is
+// fastest if the cores are free. If another program competes for them, one thread of a team is
+// often descheduled. The others then burn, at each barrier, time slices that it could have used.
+// libgomp hardly spins (100 turns, some microseconds) while more OpenMP threads exist than the
+// process has cores (GOMP_SPINCOUNT in its manual). So a team of idle threads is kept alive exactly
+// while other programs want the cores.
 #ifndef DPIPE_CORE_TENSOR_TEAM_SPIN_H_
 #define DPIPE_CORE_TENSOR_TEAM_SPIN_H_
 
@@ -16,13 +16,13 @@
 
 namespace dpipe {
 
-// Decides when spinning is limited; pure arithmetic.
+// Decides when to limit spinning; pure arithmetic.
 class SpinPolicy {
  public:
-  // At `now_ns`, after a window in which no thread waited for a core for more than this share of
-  // the time. Returns true while spinning is to be limited: from a share of kWanted on, for a time
-  // that doubles if the cores are still wanted afterwards, since what is lost shows only while
-  // threads spin.
+  // Called at `now_ns`, at the end of a window; `waited_share` is the share of the window that the
+  // longest-waiting thread waited for a core. Returns true while spinning is to be limited: from a
+  // share of kWanted on, for a hold time. The hold time doubles if the cores are still wanted
+  // afterwards, because contention shows only while threads spin.
   bool Update(Nanos now_ns, double waited_share);
 
   static constexpr double kWanted = 0.25;  // a core shared with one other program gives 0.5
@@ -30,10 +30,10 @@ class SpinPolicy {
 
  private:
   Nanos hold_ns_ = kMinHold;
-  Nanos limited_until_ns_ = 0;  // 0: never yet
+  Nanos limited_until_ns_ = 0;  // 0: not limited so far
 };
 
-// Watches the OpenMP team of the thread that makes it and calls it.
+// Watches the OpenMP team of the constructing thread, which must also make all calls.
 class TeamSpin {
  public:
   TeamSpin();
@@ -41,25 +41,26 @@ class TeamSpin {
   TeamSpin(const TeamSpin&) = delete;
   TeamSpin& operator=(const TeamSpin&) = delete;
 
-  // Between pieces of work: reads once in kWindow how long the threads waited for a core, and
-  // limits spinning, of all teams of the process, accordingly. No effect if the system does not
-  // say.
+  // Called between jobs. Once per kWindow, reads how long the threads waited for a core, and limits
+  // the spinning of all the process's teams accordingly. Does nothing if the system does not
+  // provide these times.
   void Observe(Nanos now_ns);
 
   static constexpr Nanos kWindow = 200 * kNanosPerMilli;
 
  private:
-  // Time that each thread has waited for a core so far; empty if the system does not say.
+  // Returns the total time that each thread has waited for a core; empty if the system does not
+  // provide it.
   std::vector<Nanos> Waited() const;
 
-  std::vector<OwnedFd> schedstats_;  // of each thread
+  std::vector<OwnedFd> schedstats_;  // one per thread
   std::vector<Nanos> waited_;
   Nanos window_begin_ns_;
   SpinPolicy policy_;
   bool limits_ = false;
 };
 
-// True while some team limits spinning.
+// True if any team limits spinning at present.
 bool SpinningIsLimited();
 
 }  // namespace dpipe

@@ -14,16 +14,16 @@
 
 namespace dpipe {
 
-// A cheap value: copies share the storage. By convention a tensor is written only by the op that
-// made it, before anybody else sees it; gradients and parameters, which are updated in place, have
-// one owner. A default-constructed tensor is empty (`defined()` is false).
+// A cheap value: copies share the storage. By convention only the op that made a tensor writes it,
+// before anything else reads it. Gradients and parameters are updated in place and have one owner.
+// A default-constructed tensor is empty (`defined()` is false).
 class Tensor {
  public:
   Tensor() = default;
 
   static Tensor Empty(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype);
   static Tensor Zeros(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype);
-  // Copies host values; as many as the shape has elements.
+  // Copies host values, one per element of the shape.
   template <typename T>
   static Tensor FromHost(const std::shared_ptr<Device>& device, const Shape& shape,
                          absl::Span<const T> values) {
@@ -41,9 +41,9 @@ class Tensor {
   int64_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
   const std::shared_ptr<Device>& device() const;
 
-  // Host code may follow these pointers only where device()->has_host_memory().
+  // Host code may dereference these pointers only if device()->has_host_memory().
   void* raw_data() const;
-  // The elements; T must be the element type.
+  // Returns the elements; T must be the element type.
   template <typename T>
   T* data() const {
     DPIPE_CHECK(DTypeOf<T>::value == dtype_) << "tensor of " << DTypeName(dtype_);
@@ -54,24 +54,24 @@ class Tensor {
     return absl::Span<T>(data<T>(), num_elements());
   }
 
-  // Views that share the storage: another shape of as many elements; rows [begin, end) of the
-  // leading dimension.
+  // Returns views that share the storage: Reshape gives another shape with as many elements, Slice
+  // the rows [begin, end) of the leading dimension.
   Tensor Reshape(const Shape& shape) const;
   Tensor Slice(int64_t begin, int64_t end) const;
-  // The same storage as a tensor of another device of the same kind: what ops make of it is made
-  // there, while the storage itself stays on the account of the device that it came from. On
-  // devices that run asynchronously the caller has seen to it (Device::WaitFor) that it is written
-  // first.
+  // Returns the same storage as a tensor of another device of the same kind. Results that ops
+  // compute from it belong to that device; the storage itself stays on the account of its first
+  // device. On asynchronous devices the caller must ensure with Device::WaitFor that the storage
+  // has been written before it is read.
   Tensor On(const std::shared_ptr<Device>& device) const;
-  // Many at once: the device gives their storages back all together, when it has let go of the last
-  // of them.
+  // On() for many tensors at once: `device` gives their storages back together, after the last of
+  // them is released.
   static std::vector<Tensor> AllOn(absl::Span<const Tensor> tensors,
                                    const std::shared_ptr<Device>& device);
-  // Copies: of another element type (fp32 and bf16), the same one, and on any other device.
+  // Copies: To another element type (fp32 or bf16), Clone on this device, CopyTo any device.
   Tensor To(DType dtype) const;
   Tensor Clone() const;
   Tensor CopyTo(const std::shared_ptr<Device>& device) const;
-  // Itself where host code can read it, else a copy that it can read.
+  // Returns this tensor if host code can read it, otherwise a copy in host memory.
   Tensor ToHost() const;
   void CopyFrom(const Tensor& source);  // same shape and dtype; any device
   void FillZero();
@@ -83,12 +83,12 @@ class Tensor {
     Storage(std::shared_ptr<Loan> loan, std::shared_ptr<Storage> lender);
     ~Storage();
     std::shared_ptr<Device> device;
-    std::shared_ptr<Loan> loan;       // null: the data is its own
-    std::shared_ptr<Storage> lender;  // else whose it is
+    std::shared_ptr<Loan> loan;       // null if the storage owns its data
+    std::shared_ptr<Storage> lender;  // otherwise the owner of the data
     int64_t size_bytes;
     void* data;
   };
-  // What a device gives back together.
+  // Storages that a device gives back together.
   struct Loan {
     explicit Loan(std::shared_ptr<Device> device) : device(std::move(device)) {}
     ~Loan();
@@ -96,7 +96,7 @@ class Tensor {
     std::vector<std::shared_ptr<Storage>> lenders;
   };
 
-  // On the loan's device, as one of those that it gives back.
+  // Returns this tensor on the loan's device and adds its storage to the loan.
   Tensor LentBy(const std::shared_ptr<Loan>& loan) const;
 
   std::shared_ptr<Storage> storage_;
@@ -105,8 +105,8 @@ class Tensor {
   DType dtype_ = DType::kF32;
 };
 
-// Joins tensors of one shape (except the leading dimension) along the leading dimension; a single
-// one is returned as it is, without a copy.
+// Concatenates tensors along the leading dimension; all other dimensions must agree. A single
+// tensor is returned without a copy.
 Tensor ConcatBatch(absl::Span<const Tensor> parts);
 
 }  // namespace dpipe

@@ -67,7 +67,7 @@ TEST(AllocatorTest, CountsAndReuses) {
   EXPECT_EQ(device->allocator().stats().peak_bytes, 0);
 }
 
-// In a process whose address space has room for one of the two blocks only.
+// Runs in a process whose address space has room for only one of the two blocks.
 [[noreturn]] void TakeOneAfterTheOther() {
   constexpr int64_t kSize = int64_t{1} << 30;
   rlimit limit;

@@ -1,4 +1,4 @@
-// Attention with its projections, within the caller's layer.
+// Attention with its projections, within the caller's current layer.
 #ifndef DPIPE_CORE_NN_BLOCKS_ATTENTION_BLOCK_H_
 #define DPIPE_CORE_NN_BLOCKS_ATTENTION_BLOCK_H_
 
@@ -16,12 +16,12 @@ struct AttentionSpec {
   bool qkv_bias = false;
   // Checkpoint names of the four projections.
   std::string q = "to_q", k = "to_k", v = "to_v", out = "to_out.0";
-  LoraSpec lora = {};                            // of all four
+  LoraSpec lora = {};                            // of all four projections
   std::optional<ValueId> addend = std::nullopt;  // [Tq, C]: added to the result
 };
 
-// Queries from x [Tq, C], keys and values from `context` [Tk, C'] (x itself for self-attention)
-// -> [Tq, C]. The output projection has a bias always.
+// Takes queries from x [Tq, C], keys and values from `context` [Tk, C'] (x itself for
+// self-attention) -> [Tq, C]. The output projection always has a bias.
 ValueId AddAttentionBlock(ProgramBuilder* builder, const std::string& name, ValueId x,
                           ValueId context, const AttentionSpec& spec);
 

@@ -1,4 +1,4 @@
-// Every block, trainable and frozen with gradient, between two trainable layers.
+// Tests every block, trainable and frozen with gradient, between two trainable layers.
 #include <functional>
 
 #include "core/nn/blocks/resnet_block.h"
@@ -63,7 +63,7 @@ ValueId DownResnet(ProgramBuilder* builder, const BlockInputs& in, LayerKind kin
   return Modulated(builder, in, kind, Resample::kDown);
 }
 
-// With a shortcut, which the models at hand do not have in such a place.
+// With a shortcut; the project's models have none in this place.
 ValueId UpResnet(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
   ResnetSpec spec;
   spec.out_channels = 4;
@@ -101,7 +101,7 @@ ValueId Up(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
   return AddUpsample(builder, "block", in.x, kind);
 }
 
-// A trainable layer that makes the block's inputs, the block, a trainable layer.
+// A trainable layer that makes the block's inputs, then the block, then a trainable layer.
 Program Around(const AddBlock& add_block, LayerKind kind) {
   ProgramBuilder builder("block");
   const ValueId image = builder.AddInput("image", {Shape({4, 6, 3}), Element::kCompute});
@@ -116,7 +116,7 @@ Program Around(const AddBlock& add_block, LayerKind kind) {
   const ValueId y = add_block(&builder, in, kind);
   builder.BeginLayer("after", LayerKind::kTrainable);
   builder.MarkOutput(AddConv2d(&builder, "y", y, {2}), "y");
-  // Not every block reads all of them.
+  // Reads all inputs here, since not every block does.
   const ValueId joined =
       AddConcat(&builder, {in.time, AddReshape(&builder, in.context, Shape({21})),
                            AddReshape(&builder, in.skip, Shape({96}))});

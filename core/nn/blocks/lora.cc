@@ -6,7 +6,7 @@
 namespace dpipe::nn {
 namespace {
 
-// `name` as AddLinear wants it, which appends ".weight".
+// Strips ".weight", which AddLinear appends.
 std::string WithoutWeight(const std::string& name) {
   return name.substr(0, name.size() - std::string(".weight").size());
 }

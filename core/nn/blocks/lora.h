@@ -11,17 +11,17 @@ namespace dpipe::nn {
 
 struct LoraSpec {
   int rank = 0;     // 0: no adaptation
-  float scale = 1;  // of what the adapters add: alpha / rank in the paper
+  float scale = 1;  // factor of the adapters' result: alpha / rank in the paper
 };
 
-// What an adapter's two parameters are called, after the name of the layer that it adapts: as in
-// the files of peft and diffusers.
-inline constexpr char kLoraDown[] = ".lora_A.weight";  // [rank, in], random at first
-inline constexpr char kLoraUp[] = ".lora_B.weight";    // [out, rank], zero at first
+// Suffixes of an adapter's two parameters after the name of the layer that it adapts, as in the
+// files of peft and diffusers.
+inline constexpr char kLoraDown[] = ".lora_A.weight";  // [rank, in], random initially
+inline constexpr char kLoraUp[] = ".lora_B.weight";    // [out, rank], zero initially
 
-// Without adaptation AddLinear itself. With it, in a trainable layer: the weight and bias are not
-// trained, and scale * B A x is added, whose A and B are. Until they are trained the result has the
-// same bits as without.
+// Without adaptation, the same as AddLinear. With it, in a trainable layer, weight and bias are
+// frozen, and scale * B A x with trainable A and B is added. Until A and B are trained, the result
+// has the same bits as without.
 ValueId AddLinearWithLora(ProgramBuilder* builder, const std::string& name, ValueId x,
                           const LinearSpec& spec, const LoraSpec& lora);
 

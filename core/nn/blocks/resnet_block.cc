@@ -37,10 +37,10 @@ ValueId AddResnetBlock(ProgramBuilder* builder, const std::string& name, ValueId
     conv1.addend = AddLinear(builder, name + ".time_emb_proj", *spec.time, {spec.out_channels});
   }
   h = AddConv2d(builder, name + ".conv1", Resampled(builder, h, spec.resample), conv1);
-  // What crosses the cuts that follow should be small: x is halved before them, and doubled after.
+  // Keeps values at the following cuts small: x is halved before them and doubled after them.
   ValueId shortcut = spec.resample == Resample::kDown ? Resampled(builder, x, spec.resample) : x;
   if (builder->shape(x)[-1] != spec.out_channels) {
-    // Between the convolutions: after it only h and the shortcut cross a cut, not x.
+    // Between the convolutions, so that only h and the shortcut cross later cuts, not x.
     builder->BeginLayer(name + ".conv_shortcut", spec.kind);
     LinearSpec linear;
     linear.out = spec.out_channels;

@@ -8,12 +8,12 @@
 
 namespace dpipe::nn {
 
-// Layer `<name>`: 3x3 convolution with stride 2, [H, W, C] -> [H/2, W/2, C]. `asymmetric` pads
-// bottom and right only, as VAEs do; U-Nets pad all sides. H and W even.
+// Adds layer `<name>`: a 3x3 convolution with stride 2, [H, W, C] -> [H/2, W/2, C]. `asymmetric`
+// pads only bottom and right, as VAEs do; U-Nets pad all sides. H and W must be even.
 ValueId AddDownsample(ProgramBuilder* builder, const std::string& name, ValueId x, bool asymmetric,
                       LayerKind kind);
 
-// Layer `<name>`: pixels doubled, then a 3x3 convolution, [H, W, C] -> [2H, 2W, C].
+// Adds layer `<name>`: pixels repeated 2x, then a 3x3 convolution, [H, W, C] -> [2H, 2W, C].
 ValueId AddUpsample(ProgramBuilder* builder, const std::string& name, ValueId x, LayerKind kind);
 
 }  // namespace dpipe::nn

@@ -15,7 +15,7 @@ namespace {
 constexpr float kTransformerNormEps = 1e-6f;  // diffusers Transformer2DModel.norm
 constexpr int kFeedForwardFactor = 4;         // hidden width / width
 
-// x + attention to itself, or to a context where there is one: `<name>.attn<number>`.
+// x + attention to itself, or to the context if there is one; adds layer `<name>.attn<number>`.
 ValueId AddAttentionLayer(ProgramBuilder* builder, const std::string& name, int number, ValueId x,
                           std::optional<ValueId> context, const TransformerSpec& spec) {
   AttentionSpec attention;
@@ -31,7 +31,7 @@ ValueId AddAttentionLayer(ProgramBuilder* builder, const std::string& name, int 
   return AddAttentionBlock(builder, layer, h, context.value_or(h), attention);
 }
 
-// x [T, C] -> [T, C]: three residual branches, a layer each.
+// x [T, C] -> [T, C]: three residual branches, one layer each.
 ValueId AddBasicBlock(ProgramBuilder* builder, const std::string& name, ValueId x, ValueId context,
                       const TransformerSpec& spec) {
   const int64_t width = builder->shape(x)[1];

@@ -14,16 +14,17 @@ struct TransformerSpec {
   int num_heads = 1;
   int num_blocks = 1;
   int groups = 32;
-  // Projections in and out are linear layers in v2.1 and 1x1 convolutions in v1.5: the same
-  // arithmetic, another shape in the checkpoint.
+  // Input and output projections are linear layers in v2.1 and 1x1 convolutions in v1.5. The
+  // arithmetic is the same; only the shapes in the checkpoint differ.
   bool linear_projection = false;
   LayerKind kind = LayerKind::kTrainable;
-  // Of the attentions' projections: their layers are trainable then, with all else in them frozen.
+  // Adapts the attentions' projections. Their layers are then trainable, with all other parameters
+  // in them frozen.
   LoraSpec lora = {};
 };
 
-// x [H, W, C], context [T, C'] -> [H, W, C]. Adds layers `<name>.proj_in`, then for each block
-// `<name>.transformer_blocks.<i>.attn1`, `.attn2` and `.ff`, then `<name>.proj_out`.
+// x [H, W, C], context [T, C'] -> [H, W, C]. Adds layers `<name>.proj_in`; for each block
+// `<name>.transformer_blocks.<i>.attn1`, `.attn2` and `.ff`; and `<name>.proj_out`.
 ValueId AddTransformer(ProgramBuilder* builder, const std::string& name, ValueId x, ValueId context,
                        const TransformerSpec& spec);
 

@@ -16,7 +16,7 @@ class AttentionNode : public Node {
 
   absl::string_view kind() const override { return "attention"; }
   ValueType output() const override { return {q_, Element::kCompute}; }
-  // Scores, and their product with the values.
+  // The scores, and their product with the values.
   int64_t MultiplyAdds() const override { return 2 * q_[0] * k_[0] * q_[1]; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,

@@ -6,8 +6,8 @@
 
 namespace dpipe::nn {
 
-// q [Tq, C]; k, v [Tk, C] -> [Tq, C], scaled by 1 / sqrt(C / num_heads). Saves q, k, v and what
-// the op wants.
+// q [Tq, C]; k, v [Tk, C] -> [Tq, C], scaled by 1 / sqrt(C / num_heads). Saves q, k, v and the
+// tensors that the op needs.
 ValueId AddAttention(ProgramBuilder* builder, ValueId q, ValueId k, ValueId v, int num_heads,
                      bool causal = false);
 

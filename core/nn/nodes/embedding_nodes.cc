@@ -45,7 +45,7 @@ class LabelEmbeddingNode : public Node {
   absl::string_view kind() const override { return "label_embedding"; }
   ValueType output() const override { return {Shape({width_}), Element::kCompute}; }
 
-  // The op's tokens: one a sample.
+  // To the op, a label is a token: one per sample.
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
     const Tensor ids = inputs[0].Reshape({inputs[0].dim(0), 1});

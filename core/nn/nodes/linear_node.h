@@ -1,4 +1,4 @@
-// Fully connected layer as a node.
+// Fully connected layers as nodes.
 #ifndef DPIPE_CORE_NN_NODES_LINEAR_NODE_H_
 #define DPIPE_CORE_NN_NODES_LINEAR_NODE_H_
 
@@ -12,7 +12,7 @@ namespace dpipe::nn {
 struct LinearSpec {
   int64_t out = 0;
   bool bias = true;
-  // The checkpoint has it as a 1x1 convolution: its weight is [out, in, 1, 1].
+  // If set, the checkpoint stores it as a 1x1 convolution: its weight is [out, in, 1, 1].
   bool conv1x1 = false;
   bool zero_init = false;
   std::optional<ValueId> addend = std::nullopt;  // [..., out]: added to the result

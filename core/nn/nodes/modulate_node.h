@@ -1,4 +1,4 @@
-// Scale and shift of channels by a vector as a node.
+// Scale and shift of channels by a vector, as a node.
 #ifndef DPIPE_CORE_NN_NODES_MODULATE_NODE_H_
 #define DPIPE_CORE_NN_NODES_MODULATE_NODE_H_
 
@@ -6,7 +6,7 @@
 
 namespace dpipe::nn {
 
-// x [..., C], v [2C] -> x (1 + v[0:C]) + v[C:2C] at every position, through SiLU where asked for.
+// x [..., C], v [2C] -> x (1 + v[0:C]) + v[C:2C] at every position, followed by SiLU if `silu`.
 // Saves x and v.
 ValueId AddModulation(ProgramBuilder* builder, ValueId x, ValueId v, bool silu);
 

@@ -8,7 +8,7 @@
 namespace dpipe::nn {
 namespace {
 
-// Saved by Forward: {x, stats}; by InputGrad: {sums}.
+// Forward saves {x, stats}; InputGrad leaves {sums}.
 class GroupNormNode : public Node {
  public:
   GroupNormNode(const ops::GroupNormParams& params, const Shape& x) : params_(params), x_(x) {}
@@ -47,7 +47,7 @@ class GroupNormNode : public Node {
   const Shape x_;
 };
 
-// Saved as GroupNormNode's.
+// Saves the same slots as GroupNormNode.
 class LayerNormNode : public Node {
  public:
   LayerNormNode(const ops::LayerNormParams& params, const Shape& x) : params_(params), x_(x) {}

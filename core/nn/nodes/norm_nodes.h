@@ -11,7 +11,7 @@
 namespace dpipe::nn {
 
 // x [..., C] -> the same shape. Parameters `<name>.weight` and `<name>.bias`, [C]. Save x and the
-// statistics; for the weight gradient a few numbers a channel.
+// statistics, then a few numbers per channel for the weight gradient.
 ValueId AddGroupNorm(ProgramBuilder* builder, const std::string& name, ValueId x,
                      const ops::GroupNormParams& params);
 ValueId AddLayerNorm(ProgramBuilder* builder, const std::string& name, ValueId x,

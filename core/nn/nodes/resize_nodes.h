@@ -1,4 +1,4 @@
-// Nodes that change an image's size without parameters, besides AddUpsample2x.
+// Nodes without parameters that resize an image; see also AddUpsample2x.
 #ifndef DPIPE_CORE_NN_NODES_RESIZE_NODES_H_
 #define DPIPE_CORE_NN_NODES_RESIZE_NODES_H_
 

@@ -11,14 +11,14 @@
 namespace dpipe::nn {
 namespace {
 
-// What these nodes share: the output's type, known when the node is made.
+// Base of these nodes: holds the output's type, known at construction.
 class ShapeNode : public Node {
  public:
   explicit ShapeNode(ValueType output) : output_(std::move(output)) {}
   ValueType output() const override { return output_; }
 
  protected:
-  // The shape of a batch of values of `shape`.
+  // Returns the shape of a batch of values of `shape`.
   static Shape Batched(int64_t batch, const Shape& shape) {
     std::vector<int64_t> dims = {batch};
     dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());

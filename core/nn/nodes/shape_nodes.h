@@ -1,4 +1,4 @@
-// Nodes that move, join, sum and convert values without parameters.
+// Nodes without parameters that move, join, sum and convert values.
 #ifndef DPIPE_CORE_NN_NODES_SHAPE_NODES_H_
 #define DPIPE_CORE_NN_NODES_SHAPE_NODES_H_
 
@@ -8,25 +8,25 @@
 
 namespace dpipe::nn {
 
-// a + b, of one shape. Saves nothing.
+// a + b; shapes must be equal. Saves nothing.
 ValueId AddSum(ProgramBuilder* builder, ValueId a, ValueId b);
 
-// Along the last dimension; all others equal. Saves nothing.
+// Concatenates along the last dimension; all others must be equal. Saves nothing.
 ValueId AddConcat(ProgramBuilder* builder, const std::vector<ValueId>& parts);
 
 // x [H, W, C] -> [2H, 2W, C], pixels repeated. Saves nothing.
 ValueId AddUpsample2x(ProgramBuilder* builder, ValueId x);
 
-// The same elements in another shape of a sample; shares storage.
+// Reshapes each sample; shares storage.
 ValueId AddReshape(ProgramBuilder* builder, ValueId x, const Shape& shape);
 
 // factor * x.
 ValueId AddScale(ProgramBuilder* builder, ValueId x, float factor);
 
-// x itself, through which no gradient flows. Shares storage.
+// Returns x itself and blocks its gradient. Shares storage.
 ValueId AddDetach(ProgramBuilder* builder, ValueId x);
 
-// To another element type: kF32 and kCompute. Shares storage where they are the same.
+// Converts between kF32 and kCompute. Shares storage if they are the same.
 ValueId AddCast(ProgramBuilder* builder, ValueId x, Element element);
 
 }  // namespace dpipe::nn

@@ -1,7 +1,7 @@
-// Writes a sample report of synthetic traces into the folder given, to look at:
+// Writes a sample report of synthetic traces to a folder:
 //   bazel run //core/report/demo -- /tmp/demo
-// report.html, results.json, and per strategy and number of devices a timeline (.svg) and a trace
-// (.json).
+// It contains report.html, results.json, and a timeline (.svg) and a trace (.json) for each
+// strategy and number of devices.
 #include <cmath>
 #include <iostream>
 

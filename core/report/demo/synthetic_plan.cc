@@ -16,7 +16,7 @@ namespace {
 constexpr int kGlobalBatch = 32;
 constexpr int kBackbone = 0, kVae = 1, kTextEncoder = 2;
 constexpr int kNumLayers[] = {40, 12, 8};  // by component
-// Of one layer and sample.
+// Per layer and sample.
 constexpr Nanos kForwardNs = 60 * kNanosPerMicro;
 constexpr Nanos kVaeNs = 150 * kNanosPerMicro;
 constexpr Nanos kTextEncoderNs = 40 * kNanosPerMicro;
@@ -80,7 +80,7 @@ class Builder {
   }
 
  private:
-  // Later stages are a little shorter, as partitions of real models are uneven.
+  // Later stages are slightly shorter, since partitions of real models are uneven.
   int StageBegin(int stage) const {
     return stage == num_stages_ ? kNumLayers[kBackbone]
                                 : stage * kNumLayers[kBackbone] / num_stages_ + (stage > 0 ? 1 : 0);
@@ -136,7 +136,7 @@ class Builder {
     return program;
   }
 
-  // Frozen work of one rank in order, in pieces of some layers.
+  // Returns one rank's frozen work in order, in pieces of a few layers.
   Program FrozenWork(int rank, int vae_layers_a_piece, int step_offset) const {
     const auto [begin, end] = SamplesOfRank(rank);
     Program work = {Make(Instruction::LOAD_BATCH, -1, -1, begin, end)};
@@ -153,7 +153,7 @@ class Builder {
     return work;
   }
 
-  // Text goes to every device, latents to the first.
+  // Sends text embeddings to every device and latents to the first.
   Program Exchange(int rank, int step_offset) const {
     Program group;
     for (int peer = 0; peer < options_.num_devices; ++peer) {
@@ -183,8 +183,8 @@ class Builder {
     programs_[rank] = std::move(program);
   }
 
-  // Walks the idle intervals of the unfilled step and puts into each what fits: whole pieces, then
-  // the next piece on half of its samples. What is left goes before the optimizer.
+  // Fills each idle interval of the unfilled step with the pieces that fit: whole pieces, then the
+  // next piece on half of its samples. The remaining work precedes the optimizer.
   void Fill() {
     const Plan unfilled = ToPlan();
     const Trace trace = ReplaySyntheticPlan(
@@ -207,7 +207,7 @@ class Builder {
     std::reverse(work.begin(), work.end());  // the next piece is at the back
     const Program& unfilled = programs_[rank];
     Program filled;
-    Program group;  // receives that wait for the instruction after them
+    Program group;  // receives that the next instruction waits for
     Nanos idle_since = 0;
     for (size_t i = 0; i < unfilled.size(); ++i) {
       const Instruction& instruction = unfilled[i];

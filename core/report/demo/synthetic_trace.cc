@@ -39,11 +39,11 @@ class Replay {
 
  private:
   struct Device {
-    int next = 0;          // instruction
-    Nanos compute_ns = 0;  // its streams are free from then on
+    int next = 0;          // next instruction
+    Nanos compute_ns = 0;  // time from which each stream is free
     Nanos send_ns = 0;
     Nanos collective_ns = 0;
-    Nanos data_ns = 0;  // when everything that was received is there
+    Nanos data_ns = 0;  // arrival of all data received so far
   };
 
   void RunStep(int step) {
@@ -71,8 +71,8 @@ class Replay {
                : nullptr;
   }
 
-  // Instructions that wait for every device: the optimizer, and reductions (all devices share a
-  // stage).
+  // True for instructions that wait for every device: the optimizer, and reductions (all devices
+  // share a stage).
   static bool IsTogether(Instruction::Kind kind) {
     return kind == Instruction::OPTIMIZER_STEP || kind == Instruction::REDUCE_GRADS;
   }
@@ -94,7 +94,7 @@ class Replay {
     return true;
   }
 
-  // Runs the next instruction of `rank` if what it needs has happened.
+  // Runs the next instruction of `rank` if its dependencies have been met.
   bool RunNext(int rank) {
     const Instruction* next = Next(rank);
     if (next == nullptr || IsTogether(next->kind())) return false;

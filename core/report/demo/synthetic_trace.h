@@ -1,5 +1,5 @@
-// What would happen if a synthetic plan were run: every instruction in order, as soon as its data
-// is there.
+// Simulated execution of a synthetic plan: every instruction runs in order, as soon as its data is
+// there.
 #ifndef DPIPE_CORE_REPORT_DEMO_SYNTHETIC_TRACE_H_
 #define DPIPE_CORE_REPORT_DEMO_SYNTHETIC_TRACE_H_
 
@@ -8,11 +8,11 @@
 
 namespace dpipe::report {
 
-// `options.num_steps` steps of `plan`, with jitter. Steps begin together: the optimizer waits for
-// every device. CHECK-fails if the plan deadlocks.
+// Returns a trace of `options.num_steps` steps of `plan`, with jitter. Steps begin together,
+// because the optimizer waits for every device. CHECK-fails if the plan deadlocks.
 Trace ReplaySyntheticPlan(const Plan& plan, const SyntheticOptions& options);
 
-// MakeSyntheticPlan, replayed.
+// Returns the replayed MakeSyntheticPlan(options).
 Trace MakeSyntheticTrace(const SyntheticOptions& options);
 
 }  // namespace dpipe::report

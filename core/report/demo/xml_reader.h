@@ -1,4 +1,4 @@
-// A strict little reader of the XML that this package writes, for its tests.
+// A small strict reader for the XML that this package writes; for its tests.
 #ifndef DPIPE_CORE_REPORT_DEMO_XML_READER_H_
 #define DPIPE_CORE_REPORT_DEMO_XML_READER_H_
 
@@ -14,14 +14,14 @@ namespace dpipe::report {
 struct XmlElement {
   std::string name;
   std::map<std::string, std::string> attributes;  // as written, entities not decoded
-  std::string text;                               // directly inside, before and after children
-  int parent = -1;                                // index in the list
+  std::string text;                               // direct text, before and after children
+  int parent = -1;                                // index in the list; -1 for the root
 };
 
-// Elements in the order of their start tags. InvalidArgument, with the place, unless: every element
-// is closed in order; attributes are quoted, unique, and free of "<"; every "&" begins an entity;
-// there is one root. A leading <!DOCTYPE> is allowed, and the text of <script> and <style> is taken
-// as it is (HTML's rule).
+// Returns elements in the order of their start tags. Returns InvalidArgument, with the position,
+// unless: every element is closed in order; attributes are quoted, unique, and free of "<"; every
+// "&" begins an entity; there is one root. A leading <!DOCTYPE> is allowed. The text of <script>
+// and <style> is taken literally, as in HTML.
 absl::StatusOr<std::vector<XmlElement>> ReadXml(absl::string_view text);
 
 }  // namespace dpipe::report

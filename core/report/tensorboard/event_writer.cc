@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Create(const Options& 
   DPIPE_RETURN_IF_ERROR(MakeFolder(options.folder));
   auto writer = std::unique_ptr<EventWriter>(new EventWriter(options));
   const std::string host = HostName();
-  // TensorBoard reads a folder's files in the order of their names.
+  // TensorBoard reads a folder's files in alphabetical order.
   const std::string stem =
       absl::StrCat(options.folder, "/events.out.tfevents.",
                    absl::StrFormat("%010d", static_cast<int64_t>(writer->Now())), ".",

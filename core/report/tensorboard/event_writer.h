@@ -1,4 +1,4 @@
-// Event files that TensorBoard shows: scalars, images and texts by tag and step.
+// Event files for TensorBoard: scalars, images and texts by tag and step.
 #ifndef DPIPE_CORE_REPORT_TENSORBOARD_EVENT_WRITER_H_
 #define DPIPE_CORE_REPORT_TENSORBOARD_EVENT_WRITER_H_
 
@@ -15,29 +15,28 @@
 
 namespace dpipe::report::tensorboard {
 
-// Not thread-safe. What cannot be written shows in Flush, and is written when that is possible
-// again (see AppendFile).
+// Not thread-safe. Flush reports write errors; unwritten data is retried later (see AppendFile).
 class EventWriter {
  public:
   struct Options {
-    std::string folder;      // made if it is not there
-    int64_t first_step = 0;  // above 0: events of later steps in the folder's other files are void
-    std::function<double()> clock;  // seconds since 1970; empty: the system's
+    std::string folder;      // created if missing
+    int64_t first_step = 0;  // if > 0: voids events of later steps in the folder's other files
+    std::function<double()> clock;  // seconds since 1970; if empty, the system's
   };
-  // Begins a file of its own, FOLDER/events.out.tfevents.SECONDS.HOST.NUMBER, where no other is.
-  // Unavailable where it cannot be written.
+  // Creates a new file, FOLDER/events.out.tfevents.SECONDS.HOST.NUMBER. Returns Unavailable if it
+  // cannot be written.
   static absl::StatusOr<std::unique_ptr<EventWriter>> Create(const Options& options);
 
   const std::string& path() const { return path_; }
 
-  // Several tags of one step at once.
+  // Writes several tags of one step.
   void Scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values);
-  // `png`: an encoded picture of that size.
+  // Writes a PNG image of this size.
   void Image(int64_t step, const std::string& tag, int width, int height, const std::string& png);
-  // Shown as Markdown.
+  // Writes a text, which TensorBoard shows as Markdown.
   void Text(int64_t step, const std::string& tag, const std::string& text);
 
-  // Everything so far is in the file.
+  // Writes everything so far to the file.
   absl::Status Flush();
 
  private:

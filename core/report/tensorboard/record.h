@@ -1,4 +1,4 @@
-// TFRecord framing: how records follow each other in a file of TensorFlow's kind.
+// TFRecord framing: the layout of records in TensorFlow's files.
 #ifndef DPIPE_CORE_REPORT_TENSORBOARD_RECORD_H_
 #define DPIPE_CORE_REPORT_TENSORBOARD_RECORD_H_
 
@@ -11,16 +11,16 @@
 
 namespace dpipe::report::tensorboard {
 
-// CRC-32C, rotated right by 15 bits and shifted by a constant: a checksum of data that contains
-// checksums is poor without.
+// Returns the CRC-32C, rotated right by 15 bits plus a constant. Masking is needed because a plain
+// CRC is weak on data that contains checksums.
 uint32_t MaskedCrc32c(absl::string_view bytes);
 
-// The record as it stands in the file: its length in 8 bytes, their checksum in 4, the bytes, their
-// checksum in 4; little-endian.
+// Returns the record as stored in a file, little-endian: 8 bytes of length, its checksum in 4
+// bytes, the data, its checksum in 4 bytes.
 std::string FrameRecord(absl::string_view bytes);
 
-// The records of a file's content. DataLoss, naming the record, for a wrong checksum or a record
-// that is cut off.
+// Returns the records in a file's content. Returns DataLoss, naming the record, if a checksum is
+// wrong or a record is truncated.
 absl::StatusOr<std::vector<std::string>> UnframeRecords(absl::string_view content);
 
 }  // namespace dpipe::report::tensorboard

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using std::string_literals::operator""s;
 
-// By TensorBoard's own function: make_event_golden.py crc.
+// Computed by TensorBoard's own function: make_event_golden.py crc.
 TEST(RecordTest, KnownChecksums) {
   EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u);
   EXPECT_EQ(MaskedCrc32c("a"), 0x28e46e78u);
@@ -21,7 +21,7 @@ TEST(RecordTest, KnownChecksums) {
   EXPECT_EQ(MaskedCrc32c("TensorBoard"), 0x111b036au);
 }
 
-// A whole record, framed by TensorBoard's: an Event of 26 bytes.
+// A complete record framed by TensorBoard: an Event of 26 bytes.
 TEST(RecordTest, KnownRecord) {
   const std::string event =
       "\x09\0\0\0\0\0\0\x29\x40\x10\x03\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\x80\x3e"s;
