@@ -60,7 +60,6 @@ std::vector<int32_t> ChooseBuckets(const std::vector<ImageSize>& buckets,
 // except those still waiting for their batch to fill.
 //
 // With one bucket this is SampleOrder with shuffled batches. Thread-safe.
-// With one bucket this is SampleOrder, shuffled by batches. Thread-safe.
 class BucketedOrder {
  public:
   // bucket_of[i] in [0, num_buckets) is the bucket of sample i. Requires at least one sample and

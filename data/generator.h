@@ -9,7 +9,6 @@
 //
 // The manifest is written first as incomplete and last as complete, so that an interrupted folder
 // is recognised and finished.
-// and finished.
 #ifndef DPIPE_DATA_GENERATOR_H_
 #define DPIPE_DATA_GENERATOR_H_
 

@@ -10,7 +10,6 @@
 //
 // A file that is damaged or has another format counts as missing, and a changed image has another
 // identity. So losing the file only costs reading the headers again.
-// identity. So the worst that a lost file costs is reading headers again.
 #ifndef DPIPE_DATA_IMAGE_SIZES_H_
 #define DPIPE_DATA_IMAGE_SIZES_H_
 

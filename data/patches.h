@@ -6,7 +6,6 @@
 // - A step of small patches has as many samples as a step of whole pictures, not more.
 // - If the model works on latents, patches are cut from the picture, so that frozen components
 //   encode no more than the patch.
-// patches are cut from the picture, so that frozen components encode no more than the patch.
 #ifndef DPIPE_DATA_PATCHES_H_
 #define DPIPE_DATA_PATCHES_H_
 

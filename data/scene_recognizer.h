@@ -7,7 +7,6 @@
 //    coverages, when placed with the region's area and centroid.
 //
 // For its accuracy on generated scenes see scene_recognizer_test.cc.
-// with the region's area and centroid. Measured on generated scenes: see scene_recognizer_test.cc.
 #ifndef DPIPE_DATA_SCENE_RECOGNIZER_H_
 #define DPIPE_DATA_SCENE_RECOGNIZER_H_
 
