@@ -25,7 +25,7 @@ struct BucketOptions {
   double max_aspect = 2.0;  // maximum ratio of the longer side to the shorter
 };
 
-// Returns each width that is a multiple of `step` with the largest height that keeps the area, and
+// Returns each width that is a multiple of `step`, with the largest height within the area, and
 // each such height with its width, within max_aspect. Sorted by width, then height, without
 // duplicates. Always includes the square. For 512 and 64: 384 x 640, 448 x 576, 512 x 512, 576 x
 // 448, 640 x 384.
@@ -82,8 +82,8 @@ class BucketedOrder {
   int32_t bucket_size(int bucket) const { return static_cast<int32_t>(members_[bucket].size()); }
   // Returns the first step with samples of the bucket, or -1 if it is empty.
   int64_t FirstStepOf(int bucket) const;
-  // Returns the number of steps, from the first on, that contain every sample: whole epochs, until
-  // the bucket that fills its batches last has had all its samples.
+  // Returns the number of steps, from the first on, that contain every sample. These are whole
+  // epochs, until the slowest bucket has filled batches with all its samples.
   int64_t StepsToSeeAll() const;
   // Returns the number of steps in the epochs before `epoch`.
   int64_t StepsBefore(int64_t epoch) const;

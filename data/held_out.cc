@@ -12,8 +12,8 @@
 namespace dpipe {
 namespace {
 
-// FNV-1a, whose high bits are poor for short texts, followed by the finalizer of MurmurHash3, which
-// spreads every bit over all others.
+// FNV-1a, whose high bits are poor for short texts, followed by the finalizer of MurmurHash3 to
+// spread every bit over all others.
 uint64_t Hash(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;

@@ -16,7 +16,7 @@ struct DecodeLimits {
   int max_side = 16384;
   int64_t max_pixels = 50'000'000;  // 150 MB as RGB; a WebP with transparency takes 200 MB more
   // The limit for a JPEG as stored. A JPEG that exceeds the limits above but not this one is
-  // decoded at the largest of 1/2, 1/4 and 1/8 of its sides that fits. Files with several scans
+  // decoded at 1/2, 1/4 or 1/8 of its sides, the largest that fits. Files with several scans
   // (progressive ones) are not, because libjpeg would have to hold every pixel.
   int64_t max_stored_pixels = 1'000'000'000;
   int64_t max_file_bytes = 256'000'000;

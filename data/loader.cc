@@ -173,8 +173,8 @@ absl::Status DataLoader::MakeOrder() {
   if (!options_.buckets.empty()) {
     ImageSizes nothing_known;
     ImageSizes& sizes = options_.sizes == nullptr ? nothing_known : *options_.sizes;
-    // Also reads sizes of known bad samples, so that the order equals that of the run that found
-    // them.
+    // Also reads the sizes of known bad samples, so that the order is the same as in the run that
+    // found them.
     const std::vector<absl::StatusOr<ImageSize>> all = sizes.Read(*dataset_);
     for (int32_t i = 0; i < dataset_->size(); ++i) {
       const auto& found = all[i];

@@ -60,7 +60,7 @@ struct DataLoaderOptions {
   // square images of 64 pixels take 48 MiB.
   int64_t cache_bytes = 512 * kMiB;
   // After a request for a range of step k, the same range of steps k + 1, ..., k + prefetch_steps
-  // is decoded in the background, by threads of the lowest priority. If steps or threads are 0,
+  // is decoded in the background. The threads have the lowest priority. If steps or threads are 0,
   // there is no background work.
   int prefetch_steps = 2;
   int prefetch_threads = 1;
@@ -128,7 +128,7 @@ class DataLoader {
   absl::Status Decode(int64_t step);
 
   // Returns one caption for each of the same samples. Decodes images that have never been decoded,
-  // to find out which are skipped.
+  // because they may have to be skipped.
   absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
 
   // Returns the indices of these samples in the data set, after skipping.

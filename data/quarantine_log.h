@@ -1,4 +1,4 @@
-// A file with the samples that could not be read, which outlives the run: one JSON object {"path":
+// A file with the samples that could not be read, kept beyond the run: one JSON object {"path":
 // ..., "reason": ...} per line.
 #ifndef DPIPE_DATA_QUARANTINE_LOG_H_
 #define DPIPE_DATA_QUARANTINE_LOG_H_

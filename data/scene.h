@@ -70,8 +70,8 @@ float ShapeCoverage(const SceneObject& object, int side, int px, int py);
 // Returns a square image of `side` pixels. ShapeCoverage anti-aliases the edges. `side` >= 8.
 Image RenderScene(const Scene& scene, int side);
 
-// Returns the objects' outlines, white on black and one pixel wide: the pixels that an object
-// covers by at least half and that have one of four neighbours that it does not. `side` >= 8.
+// Returns the objects' outlines, white on black and one pixel wide: pixels covered by at least
+// half, with at least one of four neighbours that is not. `side` >= 8.
 Image RenderSceneEdges(const Scene& scene, int side);
 
 }  // namespace dpipe

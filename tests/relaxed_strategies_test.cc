@@ -1,7 +1,7 @@
 // Compares the strategies whose weights lag behind with their definitions, bit for bit: PipeDream's
 // stashed weights, XPipe's predicted ones, HetPipe's waves. The test computes the definition on one
 // device, without a plan. Under 1F1B, stage s of p has seen max(0, m - (p - 1 - s)) micro-batches'
-// gradients in the forward pass of micro-batch m, and all those before m in its backward pass.
+// gradients when micro-batch m goes forward. When m comes back, it has seen all those before m.
 #include <algorithm>
 #include <cstring>
 #include <map>

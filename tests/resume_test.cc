@@ -221,8 +221,8 @@ TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
   EXPECT_GE(bit_identical, 9);
 }
 
-// The checks above can fail: they detect a run that resumes at another step, or whose optimizer has
-// a wrong number of updates.
+// The checks above can fail: they detect a run that resumes at another step, or with a wrong number
+// of optimizer updates.
 TEST(OtherPlanTest, AWrongContinuationShows) {
   const Where where = {"1f1b", 2, 2};
   const auto expected = RunInParts({where}, {kSteps}, DType::kF32);

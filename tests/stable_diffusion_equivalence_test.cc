@@ -1,5 +1,5 @@
 // Checks that with tiny_sd, the model of the main job, every strategy gives one device's losses and
-// parameters, over 20 steps with real images, captions, noise and optimizer, in fp32 and bf16.
+// parameters. Trains 20 steps with real images, captions, noise and optimizer, in fp32 and bf16.
 #include <algorithm>
 #include <functional>
 #include <memory>

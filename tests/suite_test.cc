@@ -25,7 +25,7 @@ using ::testing::Not;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
-// Cases that run, two cases on a cluster that is not here, and cases that cannot run here.
+// Cases that run, two of them simulated or emulated, and cases that cannot run here.
 constexpr char kSuite[] = R"(
 name: "small"
 groups {

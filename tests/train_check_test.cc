@@ -1,6 +1,6 @@
 // Runs //tools:train --check as a user does. It says what a run would do, refuses what a run would
-// refuse, and leaves the disk unchanged. Also checks that a run's plan inputs can be given to other
-// runs, and that the best model of all its parts is kept.
+// refuse, and leaves the disk unchanged. Other tests give a run's plan inputs to other runs, and
+// check that a resumed run keeps the best model of all its parts.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>

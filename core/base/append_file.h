@@ -1,4 +1,4 @@
-// A file that grows by whole records, like a log, and survives a disk that is temporarily full.
+// A file that grows by whole records, like a log, and survives a temporarily full disk.
 #ifndef DPIPE_CORE_BASE_APPEND_FILE_H_
 #define DPIPE_CORE_BASE_APPEND_FILE_H_
 

@@ -1,5 +1,5 @@
 // Ends a program that runs out of host memory with a message and exit code 3, instead of abort() or
-// a failure inside a library that does not expect it.
+// a failure inside an unprepared library.
 #ifndef DPIPE_CORE_BASE_OUT_OF_MEMORY_H_
 #define DPIPE_CORE_BASE_OUT_OF_MEMORY_H_
 
@@ -9,8 +9,8 @@ namespace dpipe {
 
 constexpr int kOutOfMemoryExitCode = 3;
 
-// After this call, an allocation by operator new that fails, or a thread that cannot be started,
-// ends the process like EndOutOfMemory. `program` begins the message and must outlive all threads.
+// After this call, a failed allocation by operator new, or a failure to start a thread, ends the
+// process like EndOutOfMemory. `program` begins the message and must outlive all threads.
 void EndWhenOutOfMemory(const char* program);
 bool EndsWhenOutOfMemory();  // true after EndWhenOutOfMemory was called
 

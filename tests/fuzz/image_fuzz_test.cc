@@ -119,7 +119,7 @@ TEST(ImageFuzzTest, CompressedTextStaysSmall) {
   EXPECT_LT(fuzz::PeakMemoryMb() - before, 200);
 }
 
-// A chunk of 26 bytes that claims 1.4 GB, which libpng would allocate. That would exceed the
+// A chunk of 26 bytes that claims 1.4 GB. If libpng allocated them, that would exceed the
 // sanitizers' limit for one allocation.
 TEST(ImageFuzzTest, LengthsAreCheckedBeforeAllocation) {
   const std::string png = ReadFile("data/testdata/color.png").value();

@@ -24,8 +24,8 @@ struct KillRanksOptions {
   // time after the end of a step. So they are hit while they train.
   int num_while_training = 0;
   int step_deadline_ms = 120000;  // by which such a run must have trained a step
-  // The deadlines by which all others must have ended: after a death, and after a freeze, which is
-  // detected by silence. They are those of the flags --job.silence and --job.join, plus a margin.
+  // The deadlines by which all others must have ended: after a death, and after a freeze (detected
+  // by silence). They are those of the flags --job.silence and --job.join, plus a margin.
   int death_deadline_ms = 15000, silence_deadline_ms = 30000;
   uint64_t seed = 1;
   std::function<void(const std::string& line)> say = [](const std::string&) {};
@@ -40,8 +40,9 @@ struct KillRanksReport {
   double mean_silence_s = 0, longest_silence_s = 0;  // the same for freezes
 };
 
-// Returns an error if a process did not end in time, ended with another exit code than 1, or did
-// not name the lost rank although it had met the others. The error contains that process's output.
+// Returns an error if a process did not end in time, or ended with another exit code than 1, or did
+// not name the lost rank. (A process that never met the others need not name it.) The error
+// contains that process's output.
 absl::StatusOr<KillRanksReport> KillRanks(const KillRanksOptions& options);
 
 }  // namespace dpipe::testlib

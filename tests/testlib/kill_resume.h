@@ -39,8 +39,8 @@ struct KillResumeReport {
 // there have been num_kills kills.
 //
 // Returns an error that describes the difference: a step missing from the log or twice in it,
-// different bits of a loss, different bytes of a file of weights, or a process that ended by itself
-// with an error.
+// different bits of a loss, or different bytes of a file of weights. Also returns an error if a
+// process fails by itself.
 absl::StatusOr<KillResumeReport> KillAndResume(const KillResumeOptions& options);
 
 }  // namespace dpipe::testlib

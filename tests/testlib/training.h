@@ -50,7 +50,7 @@ std::string FirstDifference(const TrainingOutcome& a, const TrainingOutcome& b);
 double LargestRelativeDifference(const TrainingOutcome& a, const TrainingOutcome& b);
 // Smaller differences are due to the order of fp32 sums alone. Weights that are off by one rounding
 // (2^-24 relatively) change the toy model by up to 3.1e-5 (48 draws) when it is trained by Adam on
-// one device: Adam scales a gradient that nearly cancels up to the learning rate. The bound is
+// one device. Adam scales a gradient that nearly cancels up to the learning rate. The bound is
 // three times that.
 constexpr double kRoundingDifference = 1e-4;
 
