@@ -20,7 +20,8 @@ struct Captions {
 // Finds and reads the column that contains the captions.
 class CaptionColumn {
  public:
-  // Uses the column `named` or, if that is empty, the first of `usual` and `other_usual` that exists.
+  // Uses the column `named` or, if that is empty, the first of `usual` and `other_usual` that
+  // exists.
   CaptionColumn(std::string named, std::string usual, std::string other_usual)
       : named_(std::move(named)), usual_(std::move(usual)), other_usual_(std::move(other_usual)) {}
 
@@ -39,10 +40,10 @@ class CaptionColumn {
   std::string other_usual_;
 };
 
-// Returns "no column COLUMN; it has ...", with the first few columns of the row.
+// Returns an error "no column COLUMN; it has ...", with the first few columns of the row.
 absl::Status NoColumn(const std::string& column, const nlohmann::ordered_json& row);
 
-// Returns ""COLUMN" is VALUE, not WANTED".
+// Returns an error: "COLUMN" is VALUE, not WANTED.
 absl::Status WrongType(const std::string& column, const nlohmann::ordered_json& value,
                        const std::string& wanted);
 

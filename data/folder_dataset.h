@@ -47,7 +47,7 @@ struct FolderDatasetOptions {
   DecodeLimits decode_limits;
 };
 
-// The list of samples.
+// The samples of a folder.
 class FolderDataset final : public SampleSource {
  public:
   // Reads the list and checks that every file exists, but opens no image. A file name with Windows
@@ -57,8 +57,7 @@ class FolderDataset final : public SampleSource {
   // Returns NotFound if the folder is missing, or all images of the list are. Returns
   // InvalidArgument if:
   // - `folder` is not a folder;
-  // - a row is not such an object, has no caption, or has a path outside the folder (see
-  //   ReadMetadataRows);
+  // - a row has no file name or caption, or a path outside the folder (see ReadMetadataRows);
   // - images have no caption (names the first five, and their number);
   // - the list is empty.
   //

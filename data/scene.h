@@ -53,8 +53,7 @@ struct SceneObject {
 struct Scene {
   SceneBackground background = SceneBackground::kBlack;
   std::vector<SceneObject> objects;
-  bool is_vertical =
-      false;  // if there are two objects: the first is above the second, not left of it
+  bool is_vertical = false;  // the first of two objects is above the second, not left of it
 };
 
 // Returns scene `index` of the endless sequence of `seed`. 60 % of scenes have one object.
