@@ -5,7 +5,7 @@
 //   exercised;
 // - `metadata.jsonl` with one line {"file_name": ..., "text": ...} per image, in index order;
 // - on request, the outlines as conditioning/00000.png, ..., with the column "conditioning_image";
-// - `dataset.json`, the manifest: the options, and a flag that says if the folder is complete.
+// - `dataset.json`, the manifest: the options, and a flag that says whether the folder is complete.
 //
 // The manifest is written first as incomplete and last as complete, so that an interrupted folder
 // is recognised and finished.

@@ -27,7 +27,7 @@ class SampleSource {
   // True if the sample has a condition picture.
   virtual bool has_condition(int32_t index) const = 0;
 
-  // A hash that is equal for the same samples in the same order, in any location. Tells if a
+  // A hash that is equal for the same samples in the same order, in any location. Tells whether a
   // resumed run, or another host, has the data that the run began with. Covers names relative to
   // the data set, file sizes in bytes, and captions if opening the data set reads them. Does not
   // cover pixels or times.

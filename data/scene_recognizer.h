@@ -1,4 +1,4 @@
-// Recognizes the objects in an image of a scene, to judge if a drawn image fits its caption.
+// Recognizes the objects in an image of a scene, to judge whether a drawn image fits its caption.
 //
 // 1. The background is the median of the image's border.
 // 2. Pixels that differ from it form connected regions.

@@ -1,4 +1,4 @@
-// A session that draws for every step if the backbone first gets its own estimate. With any
+// A session that draws for every step whether the backbone first gets its own estimate. With any
 // strategy, and with any division into runs, it computes the same as one device.
 #include <memory>
 #include <string>
