@@ -115,7 +115,7 @@ int64_t BucketedOrder::StepsBefore(int64_t epoch) const {
 int64_t BucketedOrder::FirstStepOf(int bucket) const {
   const int64_t size = bucket_size(bucket);
   if (size == 0) return -1;
-  // Its first batch is full in the epoch in which it is gone through for the ceil(B / n)-th time.
+  // Its first batch is full in the epoch of its ceil(B / n)-th pass.
   const int64_t epoch = (batch_ + size - 1) / size - 1;
   const Schedule batches = ScheduleOf(epoch);
   const auto first = std::find_if(batches->begin(), batches->end(),
@@ -129,7 +129,7 @@ int64_t BucketedOrder::StepsToSeeAll() const {
   for (const auto& members : members_) {
     if (members.empty()) continue;
     const int64_t size = static_cast<int64_t>(members.size());
-    const int64_t places = (size + batch_ - 1) / batch_ * batch_;  // of the batches that have all
+    const int64_t places = (size + batch_ - 1) / batch_ * batch_;  // whole batches
     epochs = std::max(epochs, (places + size - 1) / size);
   }
   return StepsBefore(epochs);
@@ -137,8 +137,8 @@ int64_t BucketedOrder::StepsToSeeAll() const {
 
 BucketedOrder::Batch BucketedOrder::At(int64_t step) const {
   DPIPE_CHECK_GE(step, 0);
-  // The epoch is the last one with StepsBefore(epoch) <= step. Rounding takes less than one step a
-  // bucket, so `high` epochs of num_samples_ / batch_ steps have more than `step`.
+  // The epoch is the last one with StepsBefore(epoch) <= step. Rounding removes less than one step
+  // per bucket, so `high` epochs of num_samples_ / batch_ steps contain more than `step`.
   const int64_t num_buckets = static_cast<int64_t>(members_.size());
   int64_t low = 0, high = (step + 1 + num_buckets) * batch_ / num_samples_ + 1;
   while (high - low > 1) {

@@ -42,11 +42,11 @@ TEST(BucketsTest, SizesKeepTheirPromises) {
         EXPECT_EQ(size.width % step, 0);
         EXPECT_EQ(size.height % step, 0);
         EXPECT_LE(std::max(size.width, size.height), 3 * std::min(size.width, size.height));
-        // A longer side would be too much.
+        // A longer side would exceed the area.
         const int longer = std::max(size.width, size.height) + step;
         EXPECT_GT(longer * std::min(size.width, size.height), base * base);
         num_square += size.width == base && size.height == base;
-        // Its mirror is there too.
+        // Its mirror image exists too.
         EXPECT_TRUE(std::any_of(buckets.begin(), buckets.end(), [&](ImageSize other) {
           return other.width == size.height && other.height == size.width;
         }));
@@ -93,7 +93,7 @@ TEST(BucketsTest, ImagesOfRareShapesGoToTheNearestCommonOne) {
   EXPECT_EQ(ChooseBuckets(buckets, {unknown}, 1), std::vector<int32_t>{0});
 }
 
-// Against the definition: each bucket's sequence, cut into batches.
+// Compared with the definition: each bucket's sequence, cut into batches.
 TEST(BucketedOrderTest, EverySampleOnceAnEpoch) {
   for (int trial = 0; trial < 60; ++trial) {
     RandomStream random(5, trial, 0, RandomPurpose::kTest);
@@ -101,7 +101,7 @@ TEST(BucketedOrderTest, EverySampleOnceAnEpoch) {
     std::vector<int32_t> bucket_of(1 + random.NextBelow(30));
     for (int32_t& bucket : bucket_of) bucket = random.NextBelow(num_buckets);
     const BucketedOrder order(7, bucket_of, num_buckets, batch);
-    const int64_t num_epochs = 2 * batch;  // after which every bucket has whole batches only
+    const int64_t num_epochs = 2 * batch;  // every bucket then has whole batches only
     const int64_t num_steps = order.StepsBefore(num_epochs);
     ASSERT_EQ(num_steps, 2 * static_cast<int64_t>(bucket_of.size()));
     std::map<int32_t, int> seen;
@@ -135,7 +135,7 @@ TEST(BucketedOrderTest, StepsInAnyOrderAreTheSame) {
   EXPECT_NE(a, c);
 }
 
-// By going through the steps, from the first on.
+// Found by going through the steps from the first on.
 TEST(BucketedOrderTest, FirstStepsAndWhenAllHasBeenSeen) {
   for (int trial = 0; trial < 60; ++trial) {
     RandomStream random(6, trial, 0, RandomPurpose::kTest);

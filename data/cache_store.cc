@@ -44,7 +44,7 @@ void AppendNumber(T value, std::string* to) {
   to->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// Of no other store, in this process or on another machine.
+// Returns a name that no other store has, in this process or on another machine.
 std::string UniqueName() {
   std::random_device random;
   return absl::StrFormat("%d-%08x%08x", getpid(), random(), random());
@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<CacheStore>> CacheStore::Open(const std::string& 
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string path = at->path().string();
-    if (absl::EndsWith(path, kTemporarySuffix)) continue;  // another process's, or a dead one's
+    if (absl::EndsWith(path, kTemporarySuffix)) continue;  // of another process or a crashed one
     if (!absl::EndsWith(path, kSuffix)) {
       return absl::InvalidArgumentError(
           absl::StrCat("cache folder ", folder, " holds ", path, ", which is none of a cache's"));
@@ -111,8 +111,8 @@ absl::Status CacheStore::MapShard(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Looks at headers and keys only. Of records with one key the last counts: it was made when the
-// ones before were not sound.
+// Reads headers and keys only. If records have the same key, the last one counts: it was added
+// because the earlier ones were damaged.
 void CacheStore::IndexShard(const Shard& shard) {
   const char* const start = static_cast<const char*>(shard.start);
   const auto magic_bytes = static_cast<int64_t>(kMagic.size());
@@ -128,7 +128,7 @@ void CacheStore::IndexShard(const Shard& shard) {
     const uint64_t value_bytes = has_header ? ReadNumber<uint64_t>(start + at + 8) : 0;
     const uint64_t room = has_header ? static_cast<uint64_t>(left - kHeaderBytes) : 0;
     if (!has_header || key_bytes == 0 || key_bytes > room || value_bytes > room - key_bytes) {
-      ++num_damaged_;  // where the next record begins is not known
+      ++num_damaged_;  // the start of the next record is unknown
       return;
     }
     const int64_t size = kHeaderBytes + static_cast<int64_t>(key_bytes + value_bytes);
@@ -156,7 +156,7 @@ std::optional<absl::string_view> CacheStore::Find(const std::string& key) const 
 
 absl::Status CacheStore::Add(const std::string& key, absl::string_view value) {
   std::string head;
-  AppendNumber<uint32_t>(0, &head);  // the checksum's place
+  AppendNumber<uint32_t>(0, &head);  // placeholder for the checksum
   AppendNumber(static_cast<uint32_t>(key.size()), &head);
   AppendNumber(static_cast<uint64_t>(value.size()), &head);
   head += key;
@@ -166,7 +166,7 @@ absl::Status CacheStore::Add(const std::string& key, absl::string_view value) {
   std::lock_guard<std::mutex> lock(mutex_);
   const absl::Status status = AppendLocked(head, value);
   if (!status.ok() && writing_ != nullptr) {
-    writing_ = nullptr;  // with a part of a record at its end
+    writing_ = nullptr;  // ends with a partial record
     unlink(temporary_.c_str());
   }
   DPIPE_RETURN_IF_ERROR(status);

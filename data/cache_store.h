@@ -1,15 +1,17 @@
-// Results worth keeping between runs, by key: latents and text embeddings, computed once.
+// A key-value store for results that are worth keeping between runs: latents and text embeddings,
+// each computed once.
 //
-// A folder of shards, each written under a temporary name, flushed and then linked to its own, so
-// that it is complete or not there. A shard is the 8 bytes "DPCACHE1" and records:
+// The store is a folder of shards. Each is written under a temporary name, flushed and then linked
+// to its final name, so it is complete or absent. A shard consists of the 8 bytes "DPCACHE1" and
+// records:
 //   u32 crc32c of all that follows | u32 key bytes | u64 value bytes | key | value,
-// little endian, each record starting at a multiple of 64 bytes. Shards are mapped, not read: what
-// is in memory is the system's choice.
+// little endian, each record starting at a multiple of 64 bytes. Shards are memory-mapped, so the
+// system decides how much of them is in memory.
 //
-// The key says all that the value depends on, so nothing is ever changed in place: with another
-// model or a changed image there are other keys, and what the old ones hold is merely never asked
-// for. To be rid of it, delete the folder: all of it can be computed again. A record whose checksum
-// is wrong is as good as absent.
+// The key contains everything that the value depends on, so nothing is ever changed in place.
+// Another model or a changed image has other keys, and the old records are simply never requested.
+// To free their space, delete the folder: everything in it can be computed again. A record with a
+// wrong checksum counts as absent.
 #ifndef DPIPE_DATA_CACHE_STORE_H_
 #define DPIPE_DATA_CACHE_STORE_H_
 
@@ -29,32 +31,33 @@
 namespace dpipe {
 
 struct CacheStoreOptions {
-  int64_t shard_bytes = 256 * kMiB;  // a shard is closed when it has more
+  int64_t shard_bytes = 256 * kMiB;  // a larger shard is closed
 };
 
-// Thread-safe. Several processes may use one folder: each writes shards of its own.
+// Thread-safe. Several processes may use one folder, because each writes its own shards.
 class CacheStore {
  public:
-  // Makes the folder if it is not there. Shards that are no shards, or end early, are used as far
-  // as they go, and counted. InvalidArgument for a folder that has other files, Unavailable if it
-  // cannot be read or made.
+  // Creates the folder if it is missing. Damaged or truncated shards are used up to the damage, and
+  // counted. Returns InvalidArgument if the folder has other files, and Unavailable if it cannot be
+  // read or created.
   static absl::StatusOr<std::unique_ptr<CacheStore>> Open(const std::string& folder,
                                                           const CacheStoreOptions& options = {});
-  // What was not committed is lost.
+  // Discards values that were not committed.
   ~CacheStore();
 
-  // The value, valid while the store lives; nothing if there is none that is sound. Values added
-  // are found once they are committed. Reads all of the value, for its checksum.
+  // Returns the value, valid while the store exists, or nullopt if there is no undamaged one. Added
+  // values are found after they are committed. Reads the whole value to verify its checksum.
   std::optional<absl::string_view> Find(const std::string& key) const;
 
-  // For a key that was not found. Errors name the file; IsDiskFull on a full disk.
+  // Adds a value for a key that was not found. Errors name the file; IsDiskFull if the disk is
+  // full.
   absl::Status Add(const std::string& key, absl::string_view value);
 
-  // Returns when all that was added is on the disk, and can be found.
+  // Blocks until all added values are on the disk. Find then returns them.
   absl::Status Commit();
 
   int64_t num_entries() const;
-  // Records that were there and not sound, as far as they were met.
+  // The number of damaged records and shards found so far.
   int64_t num_damaged() const;
 
  private:
@@ -69,7 +72,7 @@ class CacheStore {
   void IndexShard(const Shard& shard);
   absl::Status AppendLocked(absl::string_view head, absl::string_view value);
   absl::Status CommitLocked();
-  // Links the temporary file to the first name that is free.
+  // Links the temporary file to the first unused name.
   absl::StatusOr<std::string> Publish(const std::string& temporary);
 
   const std::string folder_;
@@ -78,7 +81,7 @@ class CacheStore {
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unordered_map<std::string, Place> places_;
   mutable int64_t num_damaged_ = 0;
-  std::unique_ptr<DurableFile> writing_;  // null: no shard is open
+  std::unique_ptr<DurableFile> writing_;  // null if no shard is open
   std::string temporary_;
 };
 

@@ -79,7 +79,7 @@ TEST_F(CacheStoreTest, WhatIsNotCommittedIsLost) {
   EXPECT_EQ(CountSound(*Open(), 3), 2);
 }
 
-// Whatever byte is damaged, what is found is right, and the rest can be added again.
+// Damages each byte. Results are always right, and missing values can be added again.
 TEST_F(CacheStoreTest, DamageIsNeverFound) {
   AddAll(Open().get(), 0, 6);
   const std::string good = ReadFile(ShardPath(0)).value();

@@ -24,7 +24,7 @@ std::string CaptionText(absl::string_view bytes, bool* is_utf8) {
     }
     at += count == 0 ? 1 : count;
   }
-  // UTF-16 without a mark is UTF-8 with a NUL beside each ASCII character.
+  // ASCII text in UTF-16 without a mark is UTF-8 with a NUL beside each character.
   if (is_utf8 != nullptr) {
     *is_utf8 =
         !absl::StrContains(caption, kReplacementCharacter) && !absl::StrContains(caption, '\0');

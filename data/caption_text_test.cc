@@ -32,7 +32,7 @@ TEST(CaptionTextTest, OtherBytesAreReplaced) {
       {"\xf0\x8f\xbf\xbf", "\ufffd\ufffd\ufffd\ufffd"},
       {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},            // a surrogate
       {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},  // above U+10FFFF
-      {"a\xe2\x82", "a\ufffd\ufffd"},                    // cut off
+      {"a\xe2\x82", "a\ufffd\ufffd"},                    // truncated
       {"\xff", "\ufffd"},
   };
   for (const auto& [bytes, expected] : cases) {
@@ -41,7 +41,7 @@ TEST(CaptionTextTest, OtherBytesAreReplaced) {
     EXPECT_FALSE(is_utf8);
     EXPECT_FALSE(CheckUtf8(bytes).ok());
   }
-  // What another program has replaced is no better.
+  // The same for text in which another program has already replaced bytes.
   bool is_utf8 = true;
   EXPECT_EQ(CaptionText("caf\ufffd", &is_utf8), "caf\ufffd");
   EXPECT_FALSE(is_utf8);
@@ -63,7 +63,7 @@ TEST(CaptionTextTest, AByteOrderMarkDecidesUtf16) {
         CaptionText(Utf16(u"\ufeff caf\u00e9, \u20ac\U0001f600\r\nb\r\n", is_big_endian), &is_utf8),
         "caf\u00e9, \u20ac\U0001f600\nb");
     EXPECT_TRUE(is_utf8);
-    // Halves of characters, the second at the end.
+    // Unpaired surrogates, the last one at the end.
     const std::u16string halves = {0xfeff, u'a', 0xdc00, 0xd800, u'b', 0xd800};
     EXPECT_EQ(CaptionText(Utf16(halves, is_big_endian), &is_utf8), "a\ufffd\ufffdb\ufffd");
     EXPECT_FALSE(is_utf8);

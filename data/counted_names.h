@@ -1,4 +1,4 @@
-// Any number of names for a message: the first few, and how many there are.
+// An unlimited number of names for a message: the first few, and the total count.
 #ifndef DPIPE_DATA_COUNTED_NAMES_H_
 #define DPIPE_DATA_COUNTED_NAMES_H_
 
@@ -29,7 +29,7 @@ class CountedNames {
   }
 
  private:
-  static constexpr size_t kMaxNameBytes = 60;  // five of them leave room in a line
+  static constexpr size_t kMaxNameBytes = 60;  // five of them fit into a line
 
   int64_t count_ = 0;
   std::vector<std::string> first_;

@@ -35,7 +35,7 @@ class CsvParser {
     return true;
   }
 
-  // Up to its line end, which is taken too.
+  // Consumes a row and its line end.
   absl::StatusOr<CsvRow> TakeRow() {
     CsvRow row = {line_, {}};
     do {
@@ -61,7 +61,7 @@ class CsvParser {
     return cell;
   }
 
-  // What follows an opening quote, and the closing one.
+  // Consumes the text after an opening quote, and the closing quote.
   absl::StatusOr<std::string> TakeQuoted() {
     const int64_t opened_in = line_;
     std::string cell;

@@ -12,16 +12,17 @@
 namespace dpipe {
 
 struct CsvRow {
-  int64_t line;  // in which it begins, counted from 1
+  int64_t line;  // line on which the row begins, counted from 1
   std::vector<std::string> cells;
 };
 
-// The rows of a text [RFC 4180]: cells may be in quotes, within which a doubled quote is a quote,
-// and commas and line breaks are the cell's. Lines end in \r\n or \n; empty lines are no rows; a
-// byte order mark in front is dropped. As Python's csv does, a quote inside a cell that does not
-// begin with one stands for itself. Rows may differ in how many cells they have.
+// Returns the rows of a text [RFC 4180]. Cells may be in quotes; inside them, a doubled quote means
+// a quote, and commas and line breaks belong to the cell. Lines end in \r\n or \n. Skips empty
+// lines and a leading byte-order mark. As in Python's csv, a quote inside an unquoted cell is
+// literal. Rows may have different numbers of cells.
 //
-// InvalidArgument, with the line: a quote that is never closed, or text after a closing quote.
+// Returns InvalidArgument, with the line, if a quote is never closed or text follows a closing
+// quote.
 absl::StatusOr<std::vector<CsvRow>> ParseCsv(absl::string_view text);
 
 }  // namespace dpipe

@@ -14,7 +14,7 @@ constexpr uint32_t kOrientationTag = 0x0112;
 constexpr uint32_t kShortType = 3;
 constexpr size_t kEntryBytes = 12;
 
-// Numbers in the byte order that the data states; reads past the end give 0.
+// Reads numbers in the byte order that the data states. Reads past the end return 0.
 class TiffReader {
  public:
   TiffReader(absl::string_view bytes, bool big_endian) : bytes_(bytes), big_endian_(big_endian) {}
@@ -59,7 +59,7 @@ Image ApplyOrientation(Image image, int orientation) {
   if (orientation == 1) return image;
   const bool exchanged = orientation >= 5;
   Image upright(exchanged ? image.height : image.width, exchanged ? image.width : image.height);
-  // In terms of the upright image: whether its columns, and its rows, are counted from the far end.
+  // For the upright image: true if its columns (or rows) are counted from the far end.
   const bool far_x = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
   const bool far_y = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
   for (int y = 0; y < upright.height; ++y) {

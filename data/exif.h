@@ -1,4 +1,4 @@
-// Which way up a camera held an image, and turning it so.
+// Image orientation from EXIF data.
 #ifndef DPIPE_DATA_EXIF_H_
 #define DPIPE_DATA_EXIF_H_
 
@@ -7,13 +7,13 @@
 
 namespace dpipe {
 
-// The Orientation tag (0x0112) of the first directory of a TIFF structure, which is what EXIF data
-// is [CIPA DC-008, 4.6.4]; "Exif\0\0" in front is skipped. 1, upright, where there is none, or
-// where the data is damaged: that is no reason to lose an image.
+// Returns the Orientation tag (0x0112) of the first directory of a TIFF structure, the format of
+// EXIF data [CIPA DC-008, 4.6.4]. Skips a leading "Exif\0\0". Returns 1 (upright) if the tag is
+// missing or the data is damaged, because that is no reason to lose an image.
 int ExifOrientation(absl::string_view exif);
 
-// The image as it is to be seen; orientation in [1, 8], where 2, 4, 5 and 7 mirror it and 5 to 8
-// exchange width and height. Each is what PIL's exif_transpose does.
+// Returns the upright image. Of the orientations in [1, 8], 2, 4, 5 and 7 mirror the image, and 5
+// to 8 exchange width and height. Same results as PIL's exif_transpose.
 Image ApplyOrientation(Image image, int orientation);
 
 }  // namespace dpipe

@@ -8,7 +8,7 @@
 namespace dpipe {
 namespace {
 
-// A directory of two entries, of which the second is the orientation.
+// A directory of two entries, the second of which is the orientation.
 std::string Little(int orientation) {
   return std::string("II*\0\x08\0\0\0\x02\0", 10) +
          std::string("\x0f\x01\x02\0\x04\0\0\0abc\0", 12) +
@@ -36,7 +36,7 @@ TEST(ExifTest, DamagedDataIsUpright) {
   const std::string good = Little(6);
   for (size_t size = 0; size < 30; ++size) EXPECT_EQ(ExifOrientation(good.substr(0, size)), 1);
   std::string far = good;
-  far.replace(4, 4, "\xff\xff\xff\xff");  // the directory's place
+  far.replace(4, 4, "\xff\xff\xff\xff");  // the position of the directory
   EXPECT_EQ(ExifOrientation(far), 1);
   std::string many = good;
   many.replace(8, 2, "\xff\xff");  // the number of entries
@@ -44,7 +44,7 @@ TEST(ExifTest, DamagedDataIsUpright) {
   EXPECT_EQ(ExifOrientation(many), 1);
 }
 
-// Applying an orientation's inverse gives the image back: each but 6 and 8 is its own.
+// Applying the inverse restores the image. Every orientation except 6 and 8 is its own inverse.
 TEST(ExifTest, OrientationsHaveInverses) {
   Image image(3, 2);
   for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i);
@@ -55,7 +55,7 @@ TEST(ExifTest, OrientationsHaveInverses) {
     const int inverse = orientation == 6 ? 8 : orientation == 8 ? 6 : orientation;
     EXPECT_EQ(ApplyOrientation(turned, inverse).pixels, image.pixels) << orientation;
   }
-  // Held with its right side up, the first pixel is at the top right when seen upright.
+  // Its right side is up, so the first pixel is at the top right of the upright image.
   EXPECT_EQ(ApplyOrientation(image, 6).At(1, 0)[0], 0);
 }
 

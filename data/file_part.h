@@ -1,4 +1,4 @@
-// Parts of files, without the rest.
+// Reads parts of files.
 #ifndef DPIPE_DATA_FILE_PART_H_
 #define DPIPE_DATA_FILE_PART_H_
 
@@ -12,16 +12,17 @@ namespace dpipe {
 // A regular file that is open for reading. Thread-safe.
 class InputFile {
  public:
-  // NotFound, or InvalidArgument if it is no regular file.
+  // Returns NotFound if the file cannot be opened, and InvalidArgument if it is not a regular file.
   static absl::StatusOr<InputFile> Open(const std::string& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 
   const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }  // when it was opened
+  int64_t size() const { return size_; }  // at the time of opening
 
-  // InvalidArgument if the part does not lie inside the file; Unavailable if it cannot be read.
+  // Returns InvalidArgument if the part is not inside the file, and Unavailable if it cannot be
+  // read.
   absl::StatusOr<std::string> Read(int64_t offset, int64_t size) const;
 
  private:
@@ -32,15 +33,15 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-// Opens the file each time: thousands of shards would be more than a process may hold open.
+// Opens the file for each call, because a process cannot hold thousands of shards open.
 absl::StatusOr<std::string> ReadFilePart(const std::string& path, int64_t offset, int64_t size);
 
-// What changes when a file is changed, unless someone takes pains to hide it.
+// Changes whenever the file is changed, unless someone deliberately hides the change.
 struct FileIdentity {
   int64_t size;
   int64_t changed_ns;  // time of last modification, since 1970
 };
-// NotFound if it is not there.
+// Returns NotFound if the file is missing.
 absl::StatusOr<FileIdentity> IdentifyFile(const std::string& path);
 
 }  // namespace dpipe

@@ -19,7 +19,7 @@ uint64_t Spread(uint64_t value) {
 
 }  // namespace
 
-// Two lanes, each a bijection of its state for a given word, and each fed by the other.
+// Mixes two lanes. Each is a bijection of its state for a given word, and each feeds the other.
 void Fingerprint::Mix(uint64_t word) {
   a_ = Rotate(a_ ^ word, 29) * 0x9e3779b97f4a7c15 + b_;
   b_ = Rotate(b_ + word, 37) * 0xbf58476d1ce4e5b9 ^ a_;

@@ -1,4 +1,4 @@
-// A number that tells inputs apart: 128 bits over everything added, in order.
+// A 128-bit hash of all added inputs, in order.
 #ifndef DPIPE_DATA_FINGERPRINT_H_
 #define DPIPE_DATA_FINGERPRINT_H_
 
@@ -9,14 +9,14 @@
 
 namespace dpipe {
 
-// Not against forgery: two different inputs that were not made to collide have the same fingerprint
-// only by rare chance. The same on every machine. Adding "ab", "c" differs from
-// "a", "bc". 8 bytes a step: some gigabytes a second.
+// Two different inputs have the same fingerprint only by rare chance, but it is no protection
+// against deliberate collisions. The same on every machine. Adding "ab", "c" differs from adding
+// "a", "bc". Takes 8 bytes at a time, some gigabytes per second.
 class Fingerprint {
  public:
   Fingerprint& Add(absl::string_view bytes);
   Fingerprint& AddNumber(int64_t value);
-  // 32 hexadecimal digits.
+  // Returns 32 hexadecimal digits.
   std::string ToString() const;
 
  private:

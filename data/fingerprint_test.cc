@@ -23,7 +23,7 @@ TEST(FingerprintTest, TellsApart) {
   EXPECT_EQ(seen.size(), 6u) << "no bytes and the number 0 are one word of zeros each";
 }
 
-// Every bit of a long text counts, and changes about half of the bits.
+// Every bit of a long text matters, and changes about half of the bits.
 TEST(FingerprintTest, EveryBitCounts) {
   std::string text(100, '\0');
   RandomStream random(1, 0, 0, RandomPurpose::kTest);

@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kConditionColumn = "conditioning_image";
 constexpr size_t kMaxSamples = std::numeric_limits<int32_t>::max();
 
-// In bytes; -1 if there is no such file, or it is not a regular one.
+// Returns the size in bytes, or -1 if there is no such regular file.
 int64_t FileSize(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) ? int64_t{info.st_size} : -1;
@@ -44,7 +44,7 @@ bool StaysInside(const std::string& file_name) {
   return true;
 }
 
-// "./cats//7.png" as listings have it.
+// Returns "./cats//7.png" in the form that listings use.
 std::string InListing(const std::string& file_name) {
   return std::filesystem::path(file_name).lexically_normal().string();
 }

@@ -1,18 +1,18 @@
-// Any folder of images with captions.
+// A data set of captioned images in any folder.
 //
-// Two layouts:
+// There are two layouts:
 //   1. metadata.jsonl, one JSON object per line, or else metadata.csv, in the folder or in its
 //      sub-folders (see FindMetadataFiles). Columns: "file_name", relative to the file's own
-//      folder; captions (see CaptionColumn); perhaps "conditioning_image", as "file_name".
-//   2. neither: every .jpg, .jpeg, .png and .webp in the folder and its sub-folders, with a text
-//      file beside each (see FindSidecarFiles); the condition picture of cat.jpg, if it has one, is
-//      cat.cond.png or cat.conditioning.png. Names that begin with a dot are left out.
+//      folder; captions (see CaptionColumn); optionally "conditioning_image", like "file_name".
+//   2. Without metadata: every .jpg, .jpeg, .png and .webp in the folder and its sub-folders, with
+//      a text file beside each (see FindSidecarFiles). The condition picture of cat.jpg, if any, is
+//      cat.cond.png or cat.conditioning.png. Names that begin with a dot are skipped.
 //
-// Captions are those that CaptionText makes of these. Samples are numbered by row, or by name,
-// relative to the folder, in byte order.
+// Captions are decoded by CaptionText. Samples are numbered by row, or by their name relative to
+// the folder in byte order.
 //
-// Only regular files are opened, and symbolic links that end at one, wherever that is. FIFOs,
-// sockets and devices count as missing.
+// Opens only regular files, and symbolic links to regular files anywhere. FIFOs, sockets and
+// devices count as missing.
 #ifndef DPIPE_DATA_FOLDER_DATASET_H_
 #define DPIPE_DATA_FOLDER_DATASET_H_
 
@@ -37,28 +37,31 @@
 namespace dpipe {
 
 struct FolderDatasetOptions {
-  // The column that has the images' file names; empty: "file_name".
+  // The column with the images' file names. Empty: "file_name".
   std::string file_column;
-  // The column that has the caption; empty: "text" or else "caption".
+  // The column with the caption. Empty: "text", or else "caption".
   std::string caption_column;
-  // Of images that have none: no .txt, no such column in their row, or null there. Without it, they
-  // are errors.
+  // The caption of images without one: no .txt file, no such column in their row, or null there. If
+  // it is not set, such images are errors.
   std::optional<std::string> default_caption;
   DecodeLimits decode_limits;
 };
 
-// The list of samples.
+// The samples of a folder.
 class FolderDataset final : public SampleSource {
  public:
-  // Reads the list and looks for every file, but opens no image. A file name with backslashes, as
-  // Windows has them, is tried as it is, then with slashes. Images in the folder that the list
-  // omits are noted.
+  // Reads the list and checks that every file exists, but opens no image. A file name with Windows
+  // backslashes is tried unchanged, then with slashes. Adds a note about images in the folder that
+  // the list omits. A missing image of the list is a sample that cannot be loaded.
   //
-  // NotFound if the folder is not there, or none of the images that the list names; InvalidArgument
-  // for what is no folder, for rows that are not such objects, that have no caption, or whose paths
-  // leave the folder (see ReadMetadataRows), for images without a caption (of the first five, and
-  // how many there are), or an empty list; errors of FindMetadataFiles. An image of the list that
-  // is missing is a sample that cannot be loaded.
+  // Returns NotFound if the folder is missing, or all images of the list are. Returns
+  // InvalidArgument if:
+  // - `folder` is not a folder;
+  // - a row has no file name or caption, or a path outside the folder (see ReadMetadataRows);
+  // - images have no caption (names the first five, and their number);
+  // - the list is empty.
+  //
+  // Also returns the errors of FindMetadataFiles.
   static absl::StatusOr<FolderDataset> Open(const std::string& folder,
                                             const FolderDatasetOptions& options = {});
 
@@ -73,7 +76,7 @@ class FolderDataset final : public SampleSource {
   absl::StatusOr<std::vector<std::string>> LoadCaptions(int32_t index) const override {
     return samples_[index].captions;
   }
-  // Errors are those of ReadImage.
+  // Returns the errors of ReadImage.
   absl::StatusOr<Image> LoadImage(int32_t index) const override;
   absl::StatusOr<ImageSize> LoadImageSize(int32_t index) const override;
   absl::StatusOr<std::string> LoadIdentity(int32_t index) const override;
@@ -83,22 +86,22 @@ class FolderDataset final : public SampleSource {
   struct Sample {
     std::string file_name;
     std::vector<std::string> captions;
-    std::string condition;  // a file name; empty: none
+    std::string condition;  // a file name; empty if there is none
   };
 
   FolderDataset(std::string folder, const FolderDatasetOptions& options);
-  // Adds the samples of a file of the folder.
+  // Adds the samples of a metadata file of the folder.
   absl::Status ReadMetadata(const std::string& file);
-  // Of a row of a file in `sub_folder`: "train/" or "".
+  // Parses a row of a file in `sub_folder`, "train/" or "".
   absl::StatusOr<Sample> ParseRow(const nlohmann::ordered_json& row, const std::string& sub_folder);
-  // A column that names a file below `sub_folder`.
+  // Returns the value of a column that names a file below `sub_folder`.
   absl::StatusOr<std::string> FileIn(const nlohmann::ordered_json& row, const std::string& column,
                                      const std::string& sub_folder) const;
   absl::Status ReadSidecars(const FolderListing& listing);
-  // Looks at every image's file: what is missing is noted, and sizes go into the fingerprint.
-  // `list` is where the images are named.
+  // Checks every image's file. Notes the missing ones and adds the sizes to the fingerprint. `list`
+  // is the file or folder that names the images.
   absl::Status LookForFiles(const std::string& list);
-  // Notes the images of the folder that are no samples, but for those of other splits.
+  // Notes the images of the folder that are not samples, except those of other splits.
   void LookForOmitted(const FolderListing& listing, const MetadataFiles& metadata);
   std::string PathOf(const std::string& file_name) const;
 
@@ -106,7 +109,7 @@ class FolderDataset final : public SampleSource {
   FolderDatasetOptions options_;
   CaptionColumn caption_column_;
   std::vector<Sample> samples_;
-  int64_t num_without_caption_ = 0;  // which got the default one
+  int64_t num_without_caption_ = 0;  // samples with the default caption
   CountedNames not_utf8_;            // images with such a caption
   std::string fingerprint_;
   std::vector<std::string> notes_;

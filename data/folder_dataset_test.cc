@@ -202,7 +202,7 @@ TEST_F(FolderDatasetTest, ReadsCsv) {
   EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 2: the quote that a cell begins with"));
   Write("metadata.csv", "file_name,text\n");
   EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv: no samples"));
-  // The other file is what was read before there was this one.
+  // Without this file, the other one would be read.
   Write("metadata.jsonl", "{\"file_name\": \"c.png\", \"text\": \"five\"}");
   EXPECT_EQ(FolderDataset::Open(folder_)->LoadCaptions(0)->front(), "five");
 }
@@ -400,7 +400,7 @@ TEST_F(FolderDatasetTest, FingerprintIsOfNamesSizesAndCaptions) {
   }
   const std::string before = fingerprint(folder_);
   EXPECT_EQ(fingerprint(elsewhere.path()), before);
-  WriteImage("a.png");  // its time alone is another one
+  WriteImage("a.png");  // changes only its time
   EXPECT_EQ(fingerprint(folder_), before);
   std::set<std::string> all = {before};
   Write("b.txt", "y");

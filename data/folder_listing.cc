@@ -14,14 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Adds what is in `folder`; `prefix`, "" or "cats/", goes in front of its names. Fills in the
-// names of the sub-folders to go on with.
+// Adds the content of `folder` to `listing`, with `prefix` ("" or "cats/") before each name.
+// Appends the sub-folders still to be listed to `sub_folders`.
 std::error_code ListOne(const fs::path& folder, const std::string& prefix, FolderListing* listing,
                         std::vector<std::string>* sub_folders) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    std::error_code ignored;  // of a link to nothing
+    std::error_code ignored;  // of a broken link
     if (name[0] == '.') {
       ++listing->num_hidden;
     } else if (!at->is_directory(ignored)) {

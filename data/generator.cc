@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kGeneratorVersion = 1;  // raised whenever the same options would give other files
+constexpr int kGeneratorVersion = 1;  // raise it if the same options would give other files
 constexpr int kJpegEvery = 8;
 constexpr int kProgressEvery = 256;
 
@@ -63,7 +63,7 @@ bool HasEntries(const std::string& folder) {
   return found;
 }
 
-// Reads the manifest: whether the folder is complete. See EnsureBuiltInDataset for the errors.
+// Reads the manifest. Returns true if the folder is complete. See EnsureBuiltInDataset for errors.
 absl::StatusOr<bool> CheckManifest(const std::string& folder, const Json& wanted) {
   const std::string path = absl::StrCat(folder, "/dataset.json");
   if (!FileExists(path)) {
@@ -91,8 +91,8 @@ absl::Status WriteManifest(const std::string& folder, Json manifest, bool comple
   return WriteFileAtomically(absl::StrCat(folder, "/dataset.json"), manifest.dump(2) + "\n");
 }
 
-// No flush per file: thousands would take minutes on some disks, and SyncFolder flushes them all
-// before the manifest says "complete".
+// Does not flush each file: thousands of flushes would take minutes on some disks. SyncFolder
+// flushes them all before the manifest says "complete".
 absl::Status WriteImageFile(const std::string& path, const std::string& content) {
   return WriteFileAtomically(path, content, Flush::kLater);
 }
@@ -119,7 +119,7 @@ ImageSize SizeOf(const BuiltInDatasetOptions& options, int index) {
   return {options.image_size, longer};
 }
 
-// The square image in the middle of a larger one of one colour.
+// Returns an image of one colour with `square` in the middle.
 Image InTheMiddle(const Image& square, ImageSize size, const std::array<uint8_t, 3>& rgb) {
   Image image(size.width, size.height);
   for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = rgb[i % 3];
@@ -147,7 +147,7 @@ absl::Status WriteCondition(const std::string& path, const Scene& scene, int ind
   return WriteImageFile(path, bytes);
 }
 
-// Writes what is missing of sample `index`; returns its line of metadata.jsonl.
+// Writes the missing files of sample `index`. Returns its line of metadata.jsonl.
 absl::StatusOr<std::string> WriteSample(const std::string& folder, int index,
                                         const BuiltInDatasetOptions& options) {
   const Scene scene = DrawScene(options.seed, index);

@@ -65,7 +65,7 @@ TEST(GeneratorTest, WritesOutlinesWhenAsked) {
   EXPECT_EQ(line["conditioning_image"], "conditioning/00007.png");
   EXPECT_EQ(Read(folder + "/conditioning/00007.png"),
             EncodePng(RenderSceneEdges(DrawScene(options.seed, 7), 32)).value());
-  // The images are those of the data set without outlines, which this folder is not.
+  // The images are the same as in a data set without outlines.
   const ScratchFolder plain_scratch;
   const std::string& plain = plain_scratch.path();
   ASSERT_TRUE(EnsureBuiltInDataset(plain, Small()).ok());

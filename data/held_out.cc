@@ -12,8 +12,8 @@
 namespace dpipe {
 namespace {
 
-// FNV-1a, whose low bits are good and whose high bits are not for short texts; then the finalizer
-// of MurmurHash3, which spreads every bit over all.
+// FNV-1a, whose high bits are poor for short texts, followed by the finalizer of MurmurHash3 to
+// spread every bit over all others.
 uint64_t Hash(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
@@ -22,11 +22,11 @@ uint64_t Hash(const std::string& text) {
   return hash ^ (hash >> 33);
 }
 
-// Paths without links and "..", by which files can be compared.
+// Makes paths comparable by resolving links and "..".
 class CanonicalPaths {
  public:
   std::string Of(const std::string& path) {
-    const size_t base = path.rfind('/') + 1;  // 0 where there is no slash
+    const size_t base = path.rfind('/') + 1;  // 0 if there is no slash
     const std::string folder = path.substr(0, base);
     const auto [place, is_new] = folders_.emplace(folder, "");
     if (is_new) {
@@ -38,7 +38,7 @@ class CanonicalPaths {
   }
 
  private:
-  std::unordered_map<std::string, std::string> folders_;  // as they are written
+  std::unordered_map<std::string, std::string> folders_;  // by name as written
 };
 
 }  // namespace

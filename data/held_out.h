@@ -1,5 +1,5 @@
-// Samples set aside for evaluation. Which they are depends on each file's name alone: adding files
-// or shuffling never moves one from one side to the other.
+// Samples set aside for evaluation. The choice depends on each file's name alone, so adding files
+// or shuffling never moves a sample to the other side.
 #ifndef DPIPE_DATA_HELD_OUT_H_
 #define DPIPE_DATA_HELD_OUT_H_
 
@@ -13,14 +13,14 @@
 
 namespace dpipe {
 
-// Where a sample stands between 0 and 1 by its file's name, relative to the data set, so that a
-// data set that is moved elsewhere divides the same: a hash, uniform over names.
+// Returns a sample's rank between 0 and 1, a uniform hash of its file name. The name is relative to
+// the data set, so that a data set that is moved is divided in the same way.
 double HeldOutRank(const SampleSource& source, int32_t index);
 
-// A part of a source, its samples renumbered in their order. Keeps the source alive.
+// A subset of a source, renumbered in order. Keeps the source alive.
 class SampleSubset : public SampleSource {
  public:
-  // `indices` increase, and there is at least one.
+  // `indices` must be increasing and not empty.
   SampleSubset(std::shared_ptr<const SampleSource> source, std::vector<int32_t> indices)
       : source_(std::move(source)), indices_(std::move(indices)) {}
 
@@ -56,12 +56,13 @@ struct DividedSource {
   std::unique_ptr<SampleSource> held_out;
 };
 
-// Holds out the samples whose rank is below `share`. InvalidArgument where the share is not in
-// (0, 1), or one side would be empty; it names the data set, its size and the share.
+// Holds out the samples whose rank is below `share`. Returns InvalidArgument if the share is not in
+// (0, 1) or one side would be empty. The message names the data set, its size and the share.
 absl::StatusOr<DividedSource> HoldOut(std::unique_ptr<SampleSource> source, double share);
 
-// InvalidArgument where samples to evaluate on are trained on: a file that both sources name,
-// however it is reached, or, of copies, the same samples in all. It names both and says how many.
+// Returns InvalidArgument if evaluation samples are also trained on: both sources name the same
+// file, by any path, or they are copies with the same samples. The message names both sources and
+// the number of shared samples.
 absl::Status CheckNothingShared(const SampleSource& training, const SampleSource& held_out);
 
 }  // namespace dpipe

@@ -64,7 +64,7 @@ TEST(HeldOutTest, EverySampleIsOnOneSide) {
   all.insert(held_out.begin(), held_out.end());
   EXPECT_EQ(all.size(), 5000u);
   EXPECT_EQ(divided->training->size() + divided->held_out->size(), 5000);
-  // Five deviations of 5,000 draws of probability 0.2.
+  // Five standard deviations of 5,000 draws with probability 0.2.
   EXPECT_NEAR(divided->held_out->size(), 1000, 5 * 28.3);
 }
 
@@ -76,7 +76,7 @@ TEST(HeldOutTest, FilesNeverMoveFromOneSideToTheOther) {
   }
 }
 
-// The hash is a promise to data sets that were divided before.
+// Changing the hash would change how existing data sets are divided.
 TEST(HeldOutTest, TheRankOfANameIsFixed) {
   const NamedSamples samples("/data/cats", {"7.png", "sub/7.png"});
   EXPECT_DOUBLE_EQ(HeldOutRank(samples, 0), 0.5269892879960508);
@@ -120,7 +120,7 @@ TEST(HeldOutTest, TrainedOnSamplesAreNotHeldOut) {
   EXPECT_THAT(error(training, NamedSamples(folder + "/link/sub", {"3.png"})),
               HasSubstr("--evaluation.data=" + folder + "/link/sub is not held out of --data=" +
                         folder + "/all: 1 of its 1 samples are trained on"));
-  // A copy elsewhere.
+  // A copy in another folder.
   EXPECT_THAT(error(training, NamedSamples("/copy", {"1.png", "2.png", "sub/3.png"})),
               HasSubstr("both have the same 3 samples"));
 }

@@ -8,11 +8,11 @@
 
 namespace dpipe {
 
-// Rows from the top, pixels from the left, three bytes (red, green, blue) each, no padding:
+// Rows from the top, pixels from the left, three bytes (red, green, blue) per pixel, no padding:
 // byte c of pixel (x, y) is pixels[(y * width + x) * 3 + c].
 struct Image {
   Image() = default;
-  // All black. Both sides at least 1.
+  // Makes a black image. Both sides must be at least 1.
   Image(int width, int height);
 
   uint8_t* At(int x, int y) { return &pixels[(static_cast<size_t>(y) * width + x) * 3]; }
@@ -23,12 +23,12 @@ struct Image {
   int width = 0;
   int height = 0;
   std::vector<uint8_t> pixels;
-  // True if the file it was decoded from has transparent pixels, which white shows through.
-  // Decoding sets it, and no other function keeps it.
+  // True if the decoded file has transparent pixels, which are composited on white. Set by
+  // decoding; other functions do not preserve it.
   bool had_transparency = false;
 };
 
-// Width and height alone.
+// Width and height in pixels.
 struct ImageSize {
   int width = 0;
   int height = 0;

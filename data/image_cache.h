@@ -1,4 +1,4 @@
-// Decoded images kept in memory, up to a number of bytes; the least recently used go first.
+// A cache of decoded images with a maximum size in bytes and LRU eviction.
 #ifndef DPIPE_DATA_IMAGE_CACHE_H_
 #define DPIPE_DATA_IMAGE_CACHE_H_
 
@@ -18,10 +18,10 @@ class ImageCache {
  public:
   explicit ImageCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Null if the image is not there.
+  // Returns the image, or null if it is not cached.
   std::shared_ptr<const Image> Find(int64_t key);
 
-  // Keeps the image, unless it is larger than the whole cache.
+  // Adds the image, unless it is larger than the whole cache or already there.
   void Insert(int64_t key, std::shared_ptr<const Image> image);
 
   int64_t size_bytes() const;

@@ -18,7 +18,7 @@ TEST(ImageCacheTest, TheLeastRecentlyUsedGoFirst) {
   EXPECT_NE(cache.Find(1), nullptr);
   EXPECT_NE(cache.Find(3), nullptr);
   EXPECT_EQ(cache.size_bytes(), 9);
-  cache.Insert(5, Pixels(2));  // makes room for both
+  cache.Insert(5, Pixels(2));  // evicts both
   EXPECT_EQ(cache.Find(4), nullptr);
   EXPECT_EQ(cache.Find(1), nullptr);
   EXPECT_NE(cache.Find(3), nullptr);

@@ -71,7 +71,7 @@ absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::st
 
 absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
                                         const std::string& name, const DecodeLimits& limits) {
-  // The headers of most pictures. A preview in EXIF data takes up to 64 KiB, a colour profile more.
+  // Enough for most headers. A preview in EXIF data takes up to 64 KiB, a colour profile more.
   constexpr int64_t kFirstBytes = 8 << 10;
   const int64_t whole = std::min(size, limits.max_file_bytes);
   DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
@@ -81,10 +81,10 @@ absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset,
     DPIPE_ASSIGN_OR_RETURN(const std::string more, file.Read(offset + known, wanted - known));
     bytes += more;
     if (known == 0) DPIPE_RETURN_IF_ERROR(FormatOf(bytes, name, limits).status());
-    // A WebP's EXIF comes last.
+    // A WebP's EXIF data comes last.
     if (wanted < whole && internal::WebpHasExif(bytes)) continue;
     absl::StatusOr<ImageSize> found = DecodeImageSize(bytes, name, limits);
-    // Only what looks corrupt may be cut off.
+    // Only an apparently corrupt image may be a truncated one.
     if (wanted == whole || !absl::IsInvalidArgument(found.status())) return found;
   }
 }

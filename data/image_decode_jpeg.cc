@@ -1,5 +1,5 @@
-// JPEG by libjpeg, whose errors arrive by longjmp: the functions it may leave that way own nothing
-// with a destructor, and what they fill in lives in a JpegReader that outlives the jump.
+// Decodes JPEG with libjpeg, whose errors arrive by longjmp. Functions that it may leave in this
+// way own nothing with a destructor. Their results are in a JpegReader that outlives the jump.
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
@@ -15,13 +15,13 @@
 namespace dpipe::internal {
 namespace {
 
-// A progressive file of a few kilobytes can ask for thousands of passes over a large image.
+// A progressive file of a few kilobytes can require thousands of passes over a large image.
 constexpr int kMaxScans = 200;
 constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr unsigned kMaxExifBytes = 0xffff;  // a marker's limit
 
 struct JpegReader {
-  jpeg_error_mgr errors;  // first: libjpeg hands back only its address
+  jpeg_error_mgr errors;  // first, because libjpeg returns only its address
   jpeg_progress_mgr progress;
   jmp_buf jump;
   char message[JMSG_LENGTH_MAX] = {};
@@ -34,8 +34,8 @@ void Fail(j_common_ptr info) {
   longjmp(reader->jump, 1);
 }
 
-// libjpeg goes on after these warnings with grey where the data is missing; here they are errors.
-// Others, such as extra bytes between segments, are common in sound files.
+// After these warnings libjpeg would continue with grey for the missing data; here they are errors.
+// Others, such as extra bytes between segments, are common in valid files.
 void Warn(j_common_ptr info, int level) {
   if (level >= 0) return;  // a trace message
   const int code = info->err->msg_code;
@@ -53,7 +53,7 @@ void CheckScans(j_common_ptr info) {
   longjmp(reader->jump, 1);
 }
 
-// Sets the scale to the largest that the limits allow; to 1 where they allow none.
+// Sets the scale to the largest that the limits allow, or to 1 if they allow none.
 void ChooseScale(const DecodeLimits& limits, jpeg_decompress_struct* info) {
   const int64_t stored = int64_t{info->image_width} * info->image_height;
   info->scale_num = 1;
@@ -86,7 +86,7 @@ void SetErrorHandlers(JpegReader* reader) {
   reader->errors.emit_message = Warn;
 }
 
-// APP1 may also hold XMP, which ExifOrientation finds no orientation in.
+// APP1 may also contain XMP, in which ExifOrientation finds no orientation.
 int OrientationOf(const jpeg_decompress_struct& info) {
   for (jpeg_saved_marker_ptr marker = info.marker_list; marker != nullptr; marker = marker->next) {
     const absl::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
@@ -96,7 +96,8 @@ int OrientationOf(const jpeg_decompress_struct& info) {
   return 1;
 }
 
-// One row of CMYK to RGB. Adobe's files, nearly all there are, hold the inks inverted.
+// Converts one row of CMYK to RGB. Adobe's files, which are nearly all of them, store inverted
+// inks.
 void ConvertCmykRow(const uint8_t* cmyk, int width, bool inverted, uint8_t* rgb) {
   for (int x = 0; x < width; ++x) {
     const int key = inverted ? cmyk[x * 4 + 3] : 255 - cmyk[x * 4 + 3];
@@ -107,7 +108,7 @@ void ConvertCmykRow(const uint8_t* cmyk, int width, bool inverted, uint8_t* rgb)
   }
 }
 
-// `cmyk_row`: room for a row of four bytes a pixel, used for CMYK files only.
+// `cmyk_row` has room for a row of four bytes per pixel. It is null unless the file is CMYK.
 bool ReadRows(JpegReader* reader, Image* image, uint8_t* cmyk_row) {
   jpeg_decompress_struct& info = reader->info;
   if (setjmp(reader->jump) != 0) return false;

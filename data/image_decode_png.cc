@@ -1,4 +1,4 @@
-// PNG by libpng, whose errors arrive by longjmp: see image_decode_jpeg.cc.
+// Decodes PNG with libpng, whose errors arrive by longjmp: see image_decode_jpeg.cc.
 #include <png.h>
 
 #include <csetjmp>
@@ -13,8 +13,8 @@
 namespace dpipe::internal {
 namespace {
 
-// Text and colour profiles may be compressed, a thousand to one; nothing of ours needs them large
-// or many. libpng's own limits are 8 MB each and 1,000 of them.
+// Text and colour profiles may be compressed a thousandfold, and we need neither large ones nor
+// many. libpng's own limits are 8 MB each and 1,000 of them.
 constexpr int kMaxChunkBytes = 1'000'000;
 constexpr int kMaxChunks = 32;
 constexpr char kCutOff[] = "the file is cut off";
@@ -45,7 +45,7 @@ void ReadBytes(png_structp png, png_bytep out, size_t count) {
   reader->left -= count;
 }
 
-// Whether every chunk lies inside the bytes, up to the pixels or to the end. libpng allocates the
+// True if every chunk is inside the bytes, up to the pixels or to the end. libpng allocates the
 // length that an eXIf chunk states, up to 2 GB, before it reads any of it.
 bool ChunksFit(absl::string_view bytes, bool up_to_pixels) {
   constexpr size_t kSignatureBytes = 8, kHeaderBytes = 8, kChecksumBytes = 4;
@@ -67,7 +67,7 @@ bool ReadHeader(const DecodeLimits& limits, PngReader* reader) {
   if (reader->png == nullptr) return false;
   reader->info = png_create_info_struct(reader->png);
   if (reader->info == nullptr) return false;
-  // Larger sizes are ours to report, with both numbers.
+  // We report larger sizes ourselves, with both numbers.
   png_set_user_limits(reader->png, 0x7fffffff, 0x7fffffff);
   png_set_chunk_malloc_max(reader->png, kMaxChunkBytes);
   png_set_chunk_cache_max(reader->png, kMaxChunks);
@@ -76,7 +76,7 @@ bool ReadHeader(const DecodeLimits& limits, PngReader* reader) {
   return true;
 }
 
-// Of an eXIf chunk before the pixels; most writers put it there.
+// Reads an eXIf chunk before the pixels, where most writers put it.
 int OrientationOf(PngReader* reader) {
   png_uint_32 count = 0;
   png_bytep exif = nullptr;
@@ -84,8 +84,8 @@ int OrientationOf(PngReader* reader) {
   return ExifOrientation(absl::string_view(reinterpret_cast<const char*>(exif), count));
 }
 
-// A transform of libpng's: composites a row of RGBA on white, in place, to RGB. libpng then spreads
-// the rows of interlaced images, so that no second image is needed.
+// A libpng transform: composites a row of RGBA on white, in place, to RGB. libpng then spreads the
+// rows of interlaced images, so no second image is needed.
 void CompositeRow(png_structp png, png_row_infop row, png_bytep samples) {
   PngReader* reader = static_cast<PngReader*>(png_get_user_transform_ptr(png));
   for (png_uint_32 x = 0; x < row->width; ++x) {

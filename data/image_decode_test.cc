@@ -61,7 +61,7 @@ TEST(ImageDecodeTest, JpegRoundTripsNearly) {
   EXPECT_GT(sum, 0.0);
 }
 
-// Against PIL's reading of the same files, over white; lossy decoders may round differently.
+// Compared with PIL's decoding of the same files, on white. Lossy decoders may round differently.
 TEST(ImageDecodeTest, ReadsWhatPilReads) {
   for (const std::string name : kFiles) {
     if (name == "color.png") continue;
@@ -81,7 +81,7 @@ TEST(ImageDecodeTest, TransparencyIsToldOfPixelsThatHaveIt) {
     const bool expected = name.find("alpha") != std::string::npos;
     EXPECT_EQ(ReadImage(TestFile(name))->had_transparency, expected) << name;
   }
-  // Magenta under full transparency, then opaque with an alpha channel all the same.
+  // Magenta under full transparency, then opaque magenta that still has an alpha channel.
   std::string png = BytesOf("transparent_magenta.png");
   const Image transparent = DecodeImage(png, "magenta").value();
   EXPECT_TRUE(transparent.had_transparency);
@@ -109,7 +109,7 @@ TEST(ImageDecodeTest, SizesAreThoseOfTheDecodedImages) {
     const auto read = ReadImageSize(TestFile(name), 0, bytes.size(), name);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->width, image.width) << name;
-    // Without the pixels, but for WebP, where EXIF comes after them.
+    // Without the pixels. Not for WebP, whose EXIF data comes after them.
     if (name.find(".webp") != std::string::npos) continue;
     const size_t pixels = bytes.find(name.find(".png") != std::string::npos ? "IDAT" : "\xff\xda");
     const auto headers = DecodeImageSize(bytes.substr(0, pixels + 40), name);
@@ -118,7 +118,7 @@ TEST(ImageDecodeTest, SizesAreThoseOfTheDecodedImages) {
   }
 }
 
-// A file whose headers are longer than what is read first.
+// A file whose headers are longer than the first read.
 TEST(ImageDecodeTest, SizesBehindLargeHeadersAreFound) {
   std::string bytes = BytesOf("baseline.jpg");
   const std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(0xfffd, 'x');
@@ -131,7 +131,7 @@ TEST(ImageDecodeTest, SizesBehindLargeHeadersAreFound) {
   EXPECT_FALSE(ReadImageSize(path, 6, bytes.size(), "large").ok());
 }
 
-// What lies behind the first 8 KiB is not there to be read.
+// Bytes beyond the first 8 KiB are not available.
 TEST(ImageDecodeTest, SizesNeedTheFirstBytesAlone) {
   const std::string path = testing::TempDir() + "/first_bytes";
   for (const std::string name : {"baseline.jpg", "turned_6.jpg", "lossy.webp", "alpha.webp",
@@ -156,7 +156,7 @@ TEST(ImageDecodeTest, ExifAtTheEndOfAWebpIsFound) {
   const std::string path = testing::TempDir() + "/exif.webp";
   ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
   EXPECT_EQ(ReadImageSize(path, 0, bytes.size(), "turned")->width, image.width);
-  // Where the headers do not announce it, nobody looks for it.
+  // If the headers do not announce it, it is ignored.
   bytes[20] = 0;
   ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
   EXPECT_EQ(ReadImageSize(path, 0, bytes.size(), "upright")->width, image.height);
@@ -183,7 +183,8 @@ TEST(ImageDecodeTest, OfAnAnimationTheFirstFrameCounts) {
 TEST(ImageDecodeTest, AFrameMayCoverAPart) {
   std::string bytes = BytesOf("animated.webp");
   const Image first = ReadImage(TestFile("color.png")).value();
-  // The canvas's width and height less 1, in 24 bits each; and the frame's place, in units of 2.
+  // The canvas's width and height minus 1, in 24 bits each; and the frame's position, in units of
+  // 2.
   const size_t canvas = bytes.find("VP8X") + 12, frame = bytes.find("ANMF") + 8;
   bytes[canvas] = static_cast<char>(bytes[canvas] + 10);
   bytes[canvas + 3] = static_cast<char>(bytes[canvas + 3] + 10);
@@ -206,7 +207,7 @@ TEST(ImageDecodeTest, AFrameMayCoverAPart) {
   EXPECT_FALSE(DecodeImage(bytes, "animated").ok());
 }
 
-// JPEGs over the limits are decoded at half the size, and so on.
+// JPEGs that exceed the limits are decoded at half the size, a quarter or an eighth.
 TEST(ImageDecodeTest, LargeJpegsAreDecodedSmaller) {
   Image image(90, 40);
   for (int y = 0; y < image.height; ++y) {
@@ -239,7 +240,7 @@ TEST(ImageDecodeTest, LargeJpegsAreDecodedSmaller) {
   limits.max_side = 12;
   limits.max_stored_pixels = 3599;
   EXPECT_THAT(std::string(decode(limits).status().message()), HasSubstr("more than the limit of"));
-  // Of several scans all pixels would have to be held.
+  // If there are several scans, all pixels would have to be kept.
   limits = {};
   limits.max_pixels = 1000;
   EXPECT_THAT(std::string(ReadImage(TestFile("progressive.jpg"), limits).status().message()),
@@ -288,7 +289,7 @@ TEST(ImageDecodeTest, CutOffFilesAreErrors) {
 }
 
 TEST(ImageDecodeTest, LimitsComeBeforeAllocation) {
-  // A PNG header of 60,000 x 60,000 pixels (10.8 GB) whose checksum is right.
+  // A PNG header of 60,000 x 60,000 pixels (10.8 GB) with a correct checksum.
   const std::string huge_png("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xea\x60\0\0\xea\x60\x08\x02\0\0\0",
                              29);
   const std::string with_checksum = huge_png + std::string("\x0f\xb0\xe2\x15", 4) +
@@ -329,7 +330,7 @@ TEST(ImageDecodeTest, FlippedBytesDoNoHarm) {
       RandomStream random(31, trial, 0, RandomPurpose::kTest);
       std::string damaged = bytes;
       for (int flips = 1 + random.NextBelow(4); flips > 0; --flips) {
-        // Headers get their share.
+        // Half of the damage goes into headers.
         const size_t range = random.NextBelow(2) == 0 ? damaged.size() : 64;
         damaged[random.NextBelow(range)] = static_cast<char>(random.NextUint32());
       }

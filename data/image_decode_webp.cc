@@ -1,4 +1,4 @@
-// WebP by libwebp.
+// Decodes WebP with libwebp.
 #include <webp/decode.h>
 #include <webp/demux.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 constexpr char kCannotDecode[] = "libwebp cannot decode it";
 
-// The data of the RIFF chunk EXIF, which comes after the pixels; empty where there is none, or none
-// is announced: then libwebp's readers do not look for it either.
+// Returns the data of the RIFF chunk EXIF, which comes after the pixels. Returns "" if there is
+// none, or if the header does not announce it, in which case libwebp's readers ignore it too.
 absl::string_view ExifChunk(absl::string_view bytes) {
   if (!WebpHasExif(bytes)) return {};
   constexpr size_t kHeaderBytes = 8;  // a name and a length, little endian
@@ -33,7 +33,7 @@ absl::string_view ExifChunk(absl::string_view bytes) {
   return {};
 }
 
-// Of all bytes of the source, or of a frame's.
+// Reads the features of the whole source, or of a frame.
 absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source,
                                                    absl::string_view bytes) {
   WebPBitstreamFeatures features;
@@ -45,7 +45,7 @@ absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source,
   return features;
 }
 
-// Decodes a still picture to `image`, its upper left corner at (left, top).
+// Decodes a still picture into `image`, with its upper left corner at (left, top).
 absl::Status DecodeOpaque(const ImageSource& source, absl::string_view bytes, int left, int top,
                           Image* image) {
   uint8_t* const out = image->At(left, top);
@@ -57,7 +57,7 @@ absl::Status DecodeOpaque(const ImageSource& source, absl::string_view bytes, in
   return absl::OkStatus();
 }
 
-// The same for one with an alpha channel, over white.
+// The same for a picture with an alpha channel, on white.
 absl::Status DecodeTransparent(const ImageSource& source, absl::string_view bytes, int width,
                                int height, int left, int top, Image* image) {
   std::vector<uint8_t> pixels(size_t{4} * width * height);
@@ -84,7 +84,7 @@ absl::Status DecodeStill(const ImageSource& source, absl::string_view bytes,
              : DecodeOpaque(source, bytes, left, top, image);
 }
 
-// The first frame of an animation, where it lies in the picture.
+// Decodes the first frame of an animation at its position in the picture.
 absl::Status DecodeFirstFrame(const ImageSource& source, Image* image) {
   const WebPData data = {reinterpret_cast<const uint8_t*>(source.bytes.data()),
                          source.bytes.size()};
@@ -94,7 +94,7 @@ absl::Status DecodeFirstFrame(const ImageSource& source, Image* image) {
   if (demuxer == nullptr || WebPDemuxGetFrame(demuxer.get(), 1, &frame) == 0) {
     return CorruptImage(source, "WebP", "no whole animation");
   }
-  // The iterator's memory is the demuxer's.
+  // The demuxer owns the iterator's memory.
   const absl::string_view bytes(reinterpret_cast<const char*>(frame.fragment.bytes),
                                 frame.fragment.size);
   if (frame.x_offset < 0 || frame.y_offset < 0 || frame.width > image->width - frame.x_offset ||

@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// libjpeg's error manager must come first in the struct: libjpeg hands back only its address.
+// libjpeg's error manager must come first in the struct, because libjpeg returns only its address.
 struct JpegErrors {
   jpeg_error_mgr manager;
   jmp_buf jump;
@@ -27,7 +27,7 @@ void FailJpeg(j_common_ptr info) {
   longjmp(errors->jump, 1);
 }
 
-// The part that libjpeg may leave by longjmp: it owns nothing with a destructor.
+// The part that libjpeg may leave by longjmp, so it owns nothing with a destructor.
 bool CompressJpeg(const Image& image, int quality, JpegErrors* errors, unsigned char** bytes,
                   unsigned long* size) {
   jpeg_compress_struct info;

@@ -1,4 +1,4 @@
-// Images to PNG and JPEG files' bytes.
+// Encodes images as PNG and JPEG.
 #ifndef DPIPE_DATA_IMAGE_ENCODE_H_
 #define DPIPE_DATA_IMAGE_ENCODE_H_
 
@@ -9,11 +9,11 @@
 
 namespace dpipe {
 
-// Lossless. Internal if libpng reports an error.
+// Lossless. Returns Internal if libpng reports an error.
 absl::StatusOr<std::string> EncodePng(const Image& image);
 
-// Baseline JPEG with colour at full resolution (4:4:4), so that edges keep their colour.
-// `quality` in [1, 100]. Internal if libjpeg reports an error.
+// Writes a baseline JPEG with colour at full resolution (4:4:4), so that edges keep their colour.
+// `quality` is in [1, 100]. Returns Internal if libjpeg reports an error.
 absl::StatusOr<std::string> EncodeJpeg(const Image& image, int quality = 95);
 
 }  // namespace dpipe

@@ -1,4 +1,4 @@
-// The decoders behind DecodeImage, one a format. Not for use by anything else.
+// The decoders behind DecodeImage, one per format. Not for any other use.
 #ifndef DPIPE_DATA_IMAGE_FORMATS_H_
 #define DPIPE_DATA_IMAGE_FORMATS_H_
 
@@ -20,13 +20,13 @@ struct ImageSource {
 
 bool FitsLimits(const DecodeLimits& limits, int64_t width, int64_t height);
 
-// That size if the limits allow it.
+// Returns the size if the limits allow it.
 absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, int64_t height);
 
-// An image of that size if the limits allow it: every decoder's only allocation of pixels.
+// Returns an image of this size if the limits allow it. Every decoder's only allocation of pixels.
 absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, int64_t height);
 
-// One sample of a pixel with opacity `alpha`, over white; rounded to nearest.
+// Composites one sample of a pixel with opacity `alpha` on white, rounded to nearest.
 inline uint8_t OverWhite(uint8_t sample, uint8_t alpha) {
   return static_cast<uint8_t>(255 - ((255 - sample) * alpha + 127) / 255);
 }
@@ -34,7 +34,7 @@ inline uint8_t OverWhite(uint8_t sample, uint8_t alpha) {
 absl::Status CorruptImage(const ImageSource& source, absl::string_view format,
                           absl::string_view reason);
 
-// Decodes as it is stored, over white; *orientation is what EXIF says, if anything.
+// Decode the image as stored, on white. Sets *orientation to the EXIF orientation, if there is one.
 absl::StatusOr<Image> DecodeJpeg(const ImageSource& source, int* orientation);
 absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation);
 absl::StatusOr<Image> DecodeWebp(const ImageSource& source, int* orientation);
@@ -44,7 +44,7 @@ absl::StatusOr<ImageSize> JpegSize(const ImageSource& source, int* orientation);
 absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation);
 absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation);
 
-// Whether the headers of these first bytes are a WebP's and say that it has EXIF data.
+// True if these first bytes are the headers of a WebP that has EXIF data.
 bool WebpHasExif(absl::string_view bytes);
 
 }  // namespace dpipe::internal

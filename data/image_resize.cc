@@ -10,7 +10,8 @@
 namespace dpipe {
 namespace {
 
-// A target pixel along one axis: weights of source pixels first, first + 1, ...; their sum is 1.
+// The source pixels of a target pixel along one axis: weights of first, first + 1, ...; their sum
+// is 1.
 struct Taps {
   int first;
   std::vector<float> weights;
@@ -42,7 +43,7 @@ std::vector<Taps> TriangleTaps(int source_size, int target_size) {
 Image ResizeImage(const Image& image, int width, int height) {
   const std::vector<Taps> columns = TriangleTaps(image.width, width);
   const std::vector<Taps> rows = TriangleTaps(image.height, height);
-  // Along rows first: [source height, target width, 3].
+  // Resizes the rows first: [source height, target width, 3].
   std::vector<float> narrowed(static_cast<size_t>(image.height) * width * 3);
   for (int y = 0; y < image.height; ++y) {
     for (int x = 0; x < width; ++x) {
@@ -83,7 +84,7 @@ Image CropImage(const Image& image, int left, int top, int width, int height) {
 
 Image ShrinkToCover(Image image, ImageSize target) {
   const int64_t w = image.width, h = image.height;
-  // Whether the image is narrower than the target, so that the widths become the same.
+  // True if the image is narrower than the target, so that the result has the target's width.
   const bool is_narrow = w * target.height <= h * target.width;
   const auto longest = [](int64_t other, int64_t side, int64_t other_side) {
     return static_cast<int>(std::max<int64_t>(1, kMaxAspect * other * side / other_side));

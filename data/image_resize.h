@@ -6,20 +6,22 @@
 
 namespace dpipe {
 
-// Triangle filter ("bilinear"), as wide as a source pixel when enlarging and as a target pixel when
-// shrinking, so that no source pixel is skipped: what PIL's BILINEAR and torchvision's antialias
-// do. Agrees with PIL to within 1 of 255. `width`, `height` >= 1.
+// Resizes with a triangle filter ("bilinear"), as wide as a source pixel when enlarging and as a
+// target pixel when shrinking, so that no source pixel is skipped. This is the filter of PIL's
+// BILINEAR and torchvision's antialias. Agrees with PIL to within 1 of 255. `width`, `height` >= 1.
 Image ResizeImage(const Image& image, int width, int height);
 
-// An image longer than this is cut to it about its centre, so that a strip of pixels 1 high does
-// not become an image thousands of times as wide as its target.
+// The maximum aspect ratio relative to the target. A longer image is cropped about its centre.
+// Otherwise a strip of pixels 1 high would become an image thousands of times as wide as its
+// target.
 inline constexpr int kMaxAspect = 4;
 
-// As small as the image can be without a part of the target left uncovered: one side is the
-// target's, the other at least that and at most about kMaxAspect times that.
+// Shrinks the image as far as it still covers the target: one side equals the target's, the other
+// is at least that and at most about kMaxAspect times that.
 Image ShrinkToCover(Image image, ImageSize target);
 
-// The `width` x `height` pixels whose first is (left, top); inside the image.
+// Returns the `width` x `height` pixels whose top left is (left, top). They must be inside the
+// image.
 Image CropImage(const Image& image, int left, int top, int width, int height);
 
 }  // namespace dpipe

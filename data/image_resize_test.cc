@@ -40,8 +40,9 @@ TEST(ImageResizeTest, ConstantStaysConstant) {
   }
 }
 
-// By hand: halving four pixels 0, 80, 160, 240. Support 2, weights at distances 0.5 and 1.5 are
-// 0.75 and 0.25: pixel 0 sees (0.75, 0.75, 0.25) / 1.75 of the first three: 100 / 1.75 = 57.1.
+// Computed by hand: halving four pixels 0, 80, 160, 240. The support is 2, and the weights at
+// distances 0.5 and 1.5 are 0.75 and 0.25. Pixel 0 is (0.75 * 0 + 0.75 * 80 + 0.25 * 160) / 1.75 =
+// 100 / 1.75 = 57.1.
 TEST(ImageResizeTest, HalvingByHand) {
   Image image(4, 1);
   for (int x = 0; x < 4; ++x) std::fill_n(image.At(x, 0), 3, static_cast<uint8_t>(80 * x));

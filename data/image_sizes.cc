@@ -18,7 +18,7 @@ namespace {
 constexpr char kFirstLine[] = "dpipe image sizes 1";
 // About 50 bytes per image: 20 million images.
 constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
-constexpr int kMaxSide = 1 << 24;  // more than any format has
+constexpr int kMaxSide = 1 << 24;  // larger than any format allows
 
 std::string LastLine(absl::string_view lines_above) {
   return absl::StrFormat("end %08x\n", Crc32c(lines_above));
@@ -68,9 +68,9 @@ std::vector<absl::StatusOr<ImageSize>> ImageSizes::Read(const SampleSource& sour
 std::vector<absl::StatusOr<ImageSize>> ImageSizes::Read(const SampleSource& source,
                                                         const std::vector<int32_t>& indices) {
   std::vector<absl::StatusOr<ImageSize>> sizes(indices.size());
-  std::vector<std::string> keys(indices.size());  // empty: cannot be identified
+  std::vector<std::string> keys(indices.size());  // empty if it cannot be identified
   std::vector<char> is_new(indices.size(), false);
-  // Threads only look entries up; what they find is added afterwards.
+  // The threads only look entries up. Results are added afterwards.
   ReadInParallel(static_cast<int64_t>(indices.size()), [&](int64_t i) {
     const absl::StatusOr<std::string> identity = source.LoadIdentity(indices[i]);
     if (identity.ok()) {

@@ -1,15 +1,15 @@
-// Sizes of a data set's images, from the files' headers, remembered from run to run.
+// Image sizes of a data set, read from the files' headers and remembered between runs.
 //
-// A second start then looks at each file's size and time of change, and opens none. The file of
-// sizes, where E is the CRC-32C of the lines above it:
+// A second start then checks each file's size and modification time, and opens none. The format of
+// the file, with E the CRC-32C of the lines above it:
 //
 //   dpipe image sizes 1
 //   <fingerprint of SampleSource::LoadIdentity, 32 hexadecimal digits> <width> <height>
 //   ...
 //   end <E, 8 hexadecimal digits>
 //
-// What is damaged or of another format counts as not there; an image that has changed has another
-// identity. So the worst that a lost file costs is reading headers again.
+// A file that is damaged or has another format counts as missing, and a changed image has another
+// identity. So losing the file only costs reading the headers again.
 #ifndef DPIPE_DATA_IMAGE_SIZES_H_
 #define DPIPE_DATA_IMAGE_SIZES_H_
 
@@ -27,20 +27,20 @@ namespace dpipe {
 // Not thread-safe.
 class ImageSizes {
  public:
-  // Takes what earlier runs have left at `path`. Empty: nothing is remembered beyond this object.
+  // Loads the sizes that earlier runs saved at `path`. If it is empty, nothing is saved.
   explicit ImageSizes(std::string path = "");
 
-  // Returns the size of each sample in order, as LoadImageSize has it. Errors are not remembered.
+  // Returns the size of each sample in order, like LoadImageSize. Errors are not remembered.
   std::vector<absl::StatusOr<ImageSize>> Read(const SampleSource& source);
   // The same for the samples `indices`.
   std::vector<absl::StatusOr<ImageSize>> Read(const SampleSource& source,
                                               const std::vector<int32_t>& indices);
 
-  // Replaces the file by the sizes that Read returned, if any of them was not in it yet. Errors of
+  // Replaces the file by the sizes that Read returned, if any of them is new. Returns the errors of
   // WriteFileAtomically.
   absl::Status Save() const;
 
-  // Headers read so far.
+  // The number of headers read so far.
   int64_t num_read() const { return num_read_; }
 
  private:
@@ -49,7 +49,7 @@ class ImageSizes {
     bool used = false;  // by Read
   };
 
-  // What the file holds; empty if it is not sound.
+  // Loads the entries of the file, or none if it is damaged.
   void Parse(const std::string& text);
 
   const std::string path_;

@@ -37,7 +37,7 @@ class ImageSizesTest : public testing::Test {
     ++num_writes_;
     ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
-  // The widths as another process finds them, and how many headers it reads.
+  // Returns the widths as another process finds them, and the number of headers that it reads.
   std::vector<int> Widths(int64_t* num_read = nullptr) {
     const FolderDataset data = FolderDataset::Open(folder_).value();
     ImageSizes sizes(path_);
@@ -78,7 +78,7 @@ TEST_F(ImageSizesTest, WhatHasChangedIsReadAgain) {
   EXPECT_EQ(NumRead(), 0);
 }
 
-// An image that is only touched might be another one.
+// A touched image might be a different one.
 TEST_F(ImageSizesTest, TheTimeOfChangeCounts) {
   Widths();
   Write(2, 10);
@@ -100,7 +100,7 @@ TEST_F(ImageSizesTest, DamagedImagesAreReadEachTime) {
   EXPECT_EQ(NumRead(), 1);
 }
 
-// At every byte, cut or changed: the sizes are right all the same.
+// Truncates or changes every byte. The sizes are right in each case.
 TEST_F(ImageSizesTest, DamagedFilesCountAsNotThere) {
   const std::vector<int> expected = Widths();
   const std::string whole = ReadFile(path_).value();

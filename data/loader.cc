@@ -43,7 +43,7 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
   return check("max_corrupt", options.max_corrupt, 0, 1 << 30);
 }
 
-// What background threads decode must still be there when it is asked for.
+// Returns the cache size, at least enough to keep prefetched images until they are requested.
 int64_t CacheBytes(const DataLoaderOptions& options) {
   if (options.prefetch_threads == 0 || options.prefetch_steps == 0) return options.cache_bytes;
   const int64_t images_per_sample = options.with_conditions ? 2 : 1;
@@ -57,8 +57,8 @@ int64_t CacheBytes(const DataLoaderOptions& options) {
   return std::max(options.cache_bytes, window * largest_sample);
 }
 
-// A condition picture may be smaller or larger than its image, but must show the same frame: to
-// within 2 %, or a pixel where that is more.
+// A condition picture may be smaller or larger than its image, but must show the same frame: their
+// shapes may differ by 2 %, or by one pixel if that is more.
 absl::Status CheckSameAspect(const std::string& path, const Image& image, const Image& condition) {
   const double height = static_cast<double>(condition.width) * image.height / image.width;
   if (std::abs(height - condition.height) <= std::max(1.0, 0.02 * condition.height)) {
@@ -100,7 +100,7 @@ size_t ChooseCaption(size_t num_captions, uint64_t seed, int64_t step, int sampl
   return random.NextBelow(static_cast<uint32_t>(num_captions));
 }
 
-// The patch of the crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
+// Writes the patch of the crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
 void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch, float divisor,
                  float offset, float* out) {
   for (int y = patch.top; y < patch.top + patch.size.height; ++y) {
@@ -173,7 +173,8 @@ absl::Status DataLoader::MakeOrder() {
   if (!options_.buckets.empty()) {
     ImageSizes nothing_known;
     ImageSizes& sizes = options_.sizes == nullptr ? nothing_known : *options_.sizes;
-    // Also of those known to be bad: the order must be that of the run that found them.
+    // Also reads the sizes of known bad samples, so that the order is the same as in the run that
+    // found them.
     const std::vector<absl::StatusOr<ImageSize>> all = sizes.Read(*dataset_);
     for (int32_t i = 0; i < dataset_->size(); ++i) {
       const auto& found = all[i];
@@ -191,7 +192,7 @@ void DataLoader::StartPrefetching() {
   const int64_t window = int64_t{options_.prefetch_steps} * options_.global_batch;
   prefetcher_ = std::make_unique<Prefetcher>(
       options_.prefetch_threads, static_cast<int>(std::min<int64_t>(window, 1 << 30)),
-      // An error will come up again where the sample is asked for.
+      // Any error recurs when the sample is requested.
       [this](int64_t position) { FindGood(position).status().IgnoreError(); });
 }
 
@@ -339,7 +340,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (quarantine_.count(index) > 0) {
-      // Whoever met the file first, perhaps in the background, may not have been listened to.
+      // The limits may have been exceeded by a background thread, whose error was ignored.
       DPIPE_RETURN_IF_ERROR(CheckQuarantine());
       return found;
     }
@@ -362,7 +363,7 @@ DataLoader::Found DataLoader::FromCache(int32_t index) {
   Found found{index, cache_.Find(ImageKey(index)), nullptr};
   if (found.image == nullptr || !options_.with_conditions) return found;
   found.condition = cache_.Find(ConditionKey(index));
-  if (found.condition == nullptr) found.image = nullptr;  // both or none
+  if (found.condition == nullptr) found.image = nullptr;  // both or neither
   return found;
 }
 

@@ -1,23 +1,23 @@
-// Training's view of a data set: pixels and captions of any samples of any step, decoded ahead of
+// The training view of a data set: pixels and captions of any samples of any step, decoded ahead of
 // need.
 //
-// Condition pictures, where they are asked for, are cropped and flipped as their images are.
+// If condition pictures are requested, they are cropped and flipped like their images.
 //
-// Which samples a step has is StepOrder's to say, whoever asks and however often: ranks each ask
-// for the samples they own. Crop, flip and, of several captions, the one to train on are drawn from
-// RandomStream(seed, k, i, kCrop, kFlip or kCaption): anew each time that a sample comes, which is
-// once per epoch.
+// StepOrder decides which samples a step has, independently of who asks and how often; each rank
+// asks for the samples it owns. Crop, flip and the choice among several captions are drawn from
+// RandomStream(seed, k, i, kCrop, kFlip or kCaption) for sample i of step k. So they differ each
+// time that a sample occurs, once per epoch.
 //
 // With `buckets`, steps differ in size: all images of a step are resized and cropped to its
 // bucket's width W and height H. Without, W = H = S.
 //
-// With `patches`, steps differ in size too: of each S x S image, cropped and flipped, the step has
-// the part that PatchDraws(seed) draws.
+// With `patches`, steps differ in size too: from each S x S image, after cropping and flipping, the
+// step uses the part that PatchDraws(seed) draws.
 //
-// A sample that cannot be read is skipped: the next sample of the same epoch's order (and bucket)
-// that can be read takes its place (after the last comes the first). That is a function of the
-// files and the order, not of who reads; the substitute is seen twice in that epoch. Skipped files
-// are counted and named; too many of them are an error.
+// A sample that cannot be read is skipped. The next readable sample in the order of the same epoch
+// (and bucket) replaces it, cyclically. The substitute depends on the files and the order, not on
+// the reader, and is seen twice in that epoch. Skipped files are counted and named; too many of
+// them are an error.
 #ifndef DPIPE_DATA_LOADER_H_
 #define DPIPE_DATA_LOADER_H_
 
@@ -44,102 +44,103 @@ namespace dpipe {
 
 struct DataLoaderOptions {
   int global_batch = 16;
-  int image_size = 64;  // S: pixels a side, in [8, 4096]
-  // Not empty: the sizes of steps, instead of image_size; sides in [8, 4096]. See MakeBuckets.
+  int image_size = 64;  // S: pixels per side, in [8, 4096]
+  // If not empty, the sizes of steps, instead of image_size; sides in [8, 4096]. See MakeBuckets.
   std::vector<ImageSize> buckets;
-  // Not empty: what steps have of each image. See MakePatchSizes. Not with buckets.
+  // If not empty, the patches that steps use of each image. See MakePatchSizes. Not with buckets.
   std::vector<PatchSize> patches;
   uint64_t seed = 0;
-  int64_t first_step = 0;    // at which the order begins: see StepOrder
-  bool random_crop = false;  // else the centre
-  bool random_flip = false;  // left and right, with probability 1/2
-  // Whether LoadConditions is going to be used: then every sample must have a condition picture,
-  // and one whose picture cannot be decoded is skipped.
+  int64_t first_step = 0;    // the start of the order: see StepOrder
+  bool random_crop = false;  // otherwise the centre
+  bool random_flip = false;  // horizontally, with probability 1/2
+  // True if LoadConditions will be used. Every sample must then have a condition picture, and a
+  // sample whose picture cannot be decoded is skipped.
   bool with_conditions = false;
-  // Decoded images kept, at the size they are cropped from: 4096 square ones of 64 pixels take 48
-  // MiB.
+  // Maximum size of the cache of decoded images, at the size from which they are cropped: 4096
+  // square images of 64 pixels take 48 MiB.
   int64_t cache_bytes = 512 * kMiB;
-  // When a range of step k is asked for, the same range of steps k + 1, ..., k + prefetch_steps is
-  // decoded in the background, by threads of the lowest priority. 0 threads or steps: no background
-  // work.
+  // After a request for a range of step k, the same range of steps k + 1, ..., k + prefetch_steps
+  // is decoded in the background. The threads have the lowest priority. If steps or threads are 0,
+  // there is no background work.
   int prefetch_steps = 2;
   int prefetch_threads = 1;
   // More skipped samples than this number, or than this share of the data set, are an error.
   int max_corrupt = 100;
   double max_corrupt_share = 1.0;
-  // Where skipped samples are written down (QuarantineLog), and read again by a later run, which
-  // then has the same order even if a file could not be read for a passing reason. Empty: nowhere.
+  // The file in which skipped samples are recorded (QuarantineLog). A later run reads it and so has
+  // the same order, even if a file could not be read for a temporary reason. Empty: none.
   std::string quarantine_path;
-  bool keeps_quarantine = true;  // false: the file is read, and nothing is written into it
-  // What is known of images' sizes, and gets what is read; used by Create alone. Null: nothing is.
+  bool keeps_quarantine = true;  // if false, the file is only read
+  // Known image sizes, to which new ones are added. Used by Create alone. May be null.
   ImageSizes* sizes = nullptr;
 };
 
-// A file that was skipped, and why.
+// A skipped file, and the reason.
 struct QuarantinedSample {
   int32_t index;
   std::string path;
-  std::string reason;  // names the file that could not be read: the image, or what belongs to it
+  std::string reason;  // names the unreadable file: the image, or a file that belongs to it
 
-  // Both, with the path once.
+  // Returns the path and the reason, with the path only once.
   std::string ToString() const;
 };
 
-// Thread-safe: any rank may ask for any range at any time.
+// Thread-safe: any rank may request any range at any time.
 class DataLoader {
  public:
-  // InvalidArgument for impossible options, or if options.with_conditions and a sample has none;
-  // errors of QuarantineLog. With buckets, reads the headers of all images whose sizes are not
-  // known, in several threads.
+  // Returns InvalidArgument for impossible options, or if options.with_conditions is set and a
+  // sample has no condition picture. Also returns errors of QuarantineLog. With buckets, reads the
+  // headers of all images of unknown size, in several threads.
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(std::unique_ptr<SampleSource> dataset,
                                                             const DataLoaderOptions& options);
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(FolderDataset dataset,
                                                             const DataLoaderOptions& options);
-  // Waits for the decoding of at most one image a background thread.
+  // Blocks until each background thread has finished the image that it is decoding.
   ~DataLoader();
 
-  // W and H of a step.
+  // Returns W and H of a step.
   ImageSize SizeOf(int64_t step) const;
-  // The sizes that steps have, in the order of `buckets` or `patches`.
+  // Returns the sizes of steps, in the order of `buckets` or `patches`.
   using SizeInUse = StepOrder::SizeInUse;
   std::vector<SizeInUse> SizesInUse() const;
-  // Which part of its image a sample of a step is: without patches, all of it.
+  // Returns the part of its image that a sample of a step uses. Without patches, the whole image.
   Patch PatchOf(int64_t step, int sample) const;
-  // How many steps, from options().first_step on, have every sample that can be read.
+  // Returns the number of steps, from options().first_step on, that contain every readable sample.
   int64_t StepsToSeeAll() const { return order_->StepsToSeeAll(); }
-  // Which samples steps have, before any is skipped.
+  // The samples of steps, before any is skipped.
   const StepOrder& order() const { return *order_; }
-  // Of every sample, 0 x 0 where its header cannot be read; empty without buckets.
+  // The size of every sample, or 0 x 0 if its header cannot be read. Empty without buckets.
   const std::vector<ImageSize>& image_sizes() const { return image_sizes_; }
 
   // Writes [samples.size(), H, W, 3] floats in [-1, 1] (red, green, blue) to `pixels`.
-  // InvalidArgument: a range outside the global batch, or a step before the order begins. DataLoss:
-  // more files are corrupt than the limits allow, or all are; it names one of them. Unavailable:
-  // the quarantine log cannot be written.
+  // - Returns InvalidArgument for a range outside the global batch, or a step before the order
+  //   begins.
+  // - Returns DataLoss, naming a file, if more files are corrupt than the limits allow, or all are.
+  // - Returns Unavailable if the quarantine log cannot be written.
   absl::Status LoadPixels(int64_t step, SampleRange samples, float* pixels);
 
-  // Writes the condition pictures of the same samples, as [samples.size(), H, W, 3] floats in
-  // [0, 1]. FailedPrecondition without options.with_conditions; else errors as above.
+  // Writes the condition pictures of the same samples, as [samples.size(), H, W, 3] floats in [0,
+  // 1]. Returns FailedPrecondition without options.with_conditions, and the errors of LoadPixels.
   absl::Status LoadConditions(int64_t step, SampleRange samples, float* pixels);
 
-  // Decodes the samples of a step that were not decoded yet, in several threads, and skips those
-  // that cannot be. Errors are LoadPixels's.
+  // Decodes the samples of a step that are not decoded yet, in several threads, and skips
+  // unreadable ones. Returns the errors of LoadPixels.
   absl::Status Decode(int64_t step);
 
-  // The captions of the same samples, one each. Decodes images that were never decoded before, to
-  // know which are skipped.
+  // Returns one caption for each of the same samples. Decodes images that have never been decoded,
+  // because they may have to be skipped.
   absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
 
-  // Which samples of the data set these are, after skipping.
+  // Returns the indices of these samples in the data set, after skipping.
   absl::StatusOr<std::vector<int32_t>> Indices(int64_t step, SampleRange samples);
 
-  // The files skipped so far, by index. Background threads may have met files that no one asked for
-  // yet.
+  // Returns the files skipped so far, by index. They may include files that background threads have
+  // found and nobody has requested yet.
   std::vector<QuarantinedSample> Quarantine() const;
 
-  // Returns when nothing is left to decode ahead: for measurements, and tests.
+  // Blocks until nothing is left to prefetch. For measurements and tests.
   void WaitForPrefetch();
-  // What the decoded images in memory take.
+  // The size of the decoded images in memory.
   int64_t cached_bytes() const { return cache_.size_bytes(); }
 
   const SampleSource& dataset() const { return *dataset_; }
@@ -153,24 +154,25 @@ class DataLoader {
   };
 
   DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options);
-  // What Create does once options are known to be sound.
+  // The parts of Create that follow the check of the options.
   absl::Status ReadQuarantineLog();
   absl::Status MakeOrder();
   void StartPrefetching();
 
   absl::Status CheckRange(int64_t step, SampleRange samples) const;
   void PrefetchAfter(int64_t step, SampleRange samples);
-  // The image at a position (step x global batch + sample), after skipping.
+  // Returns the sample at a position (step x global batch + place), after skipping.
   absl::StatusOr<Found> FindGood(int64_t position);
-  // Its index; decodes only what never was.
+  // Returns its index. Decodes only samples that have never been decoded.
   absl::StatusOr<int32_t> FindGoodIndex(int64_t position);
-  // Sample `index`, just large enough to be cropped to its size; no image if it is corrupt.
+  // Returns sample `index`, just large enough to be cropped to its size, or no image if it is
+  // corrupt.
   absl::StatusOr<Found> Load(int32_t index);
   Found FromCache(int32_t index);
   absl::StatusOr<Found> FromSource(int32_t index) const;
-  // Writes `index` down. The limits' error, if it is one too many.
+  // Records `index` as skipped. Returns an error if that exceeds the limits.
   absl::Status PutInQuarantine(int32_t index, const absl::Status& reason);
-  // Whether the limits of corrupt files are kept; mutex_ is held.
+  // Returns an error if the limits of corrupt files are exceeded. Requires mutex_.
   absl::Status CheckQuarantine() const;
 
   const std::unique_ptr<const SampleSource> dataset_;
@@ -181,9 +183,9 @@ class DataLoader {
   std::unique_ptr<const QuarantineLog> log_;   // null without quarantine_path
   ImageCache cache_;
   mutable std::mutex mutex_;
-  std::map<int32_t, std::string> quarantine_;  // reason by index; under mutex_
-  std::vector<bool> readable_;                 // by index: was decoded once; under mutex_
-  std::unique_ptr<Prefetcher> prefetcher_;     // last: its threads use all of the above
+  std::map<int32_t, std::string> quarantine_;  // reason by index; guarded by mutex_
+  std::vector<bool> readable_;                 // by index: has been decoded; guarded by mutex_
+  std::unique_ptr<Prefetcher> prefetcher_;     // last, because its threads use all of the above
 };
 
 }  // namespace dpipe

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr int kSide = 8;
 constexpr int kSamplePixels = kSide * kSide * 3;
 
-// Image `index` has its red all `index`, and green and blue that tell columns and rows apart.
+// The red of image `index` is `index`; green and blue identify columns and rows.
 Image Numbered(int index, int width = kSide, int height = kSide) {
   Image image(width, height);
   for (int y = 0; y < height; ++y) {
@@ -35,12 +35,12 @@ Image Numbered(int index, int width = kSide, int height = kSide) {
   return image;
 }
 
-// The byte that became this float.
+// Returns the byte that became this float.
 int ByteOf(float value) { return static_cast<int>(std::lround((value + 1) * 127.5f)); }
 
 class LoaderTest : public testing::Test {
  protected:
-  // `count` images with captions "0", "1", ...; those in `corrupt` cannot be decoded.
+  // Makes `count` images with captions "0", "1", ...; those in `corrupt` cannot be decoded.
   void MakeFolder(int count, const std::set<int>& corrupt, int width = kSide, int height = kSide) {
     scratch_ = std::make_unique<ScratchFolder>();
     folder_ = scratch_->path();
@@ -93,7 +93,7 @@ TEST_F(LoaderTest, PixelsAndCaptionsFollowTheOrder) {
   }
 }
 
-// Of a run that goes on with other data at step 5.
+// As in a run that resumes with other data at step 5.
 TEST_F(LoaderTest, AnOrderThatBeginsLaterIsThatOfItsSeed) {
   MakeFolder(10, {2});
   options_.random_flip = options_.random_crop = true;
@@ -151,7 +151,7 @@ TEST_F(LoaderTest, DecodingRefusesWhatLoadingWould) {
   EXPECT_THAT(std::string(Load()->Decode(0).message()), HasSubstr("more than the limit of 2"));
 }
 
-// The sizes are asked of who knows them.
+// Sizes come from the given cache.
 TEST_F(LoaderTest, KnownSizesAreNotReadAgain) {
   MakeFolder(10, {});
   options_.buckets = {{16, 8}, {8, 8}};
@@ -186,7 +186,7 @@ TEST_F(LoaderTest, WhoAsksForWhatDoesNotMatter) {
       whole.insert(whole.end(), pixels.begin(), pixels.end());
     }
   }
-  // Four ranks with a sample each, steps backwards, all at once, with a small cache.
+  // Four ranks with one sample each, in descending steps, all at once, with a small cache.
   options_.cache_bytes = 500;
   options_.prefetch_threads = 2;
   const auto loader = Load();
@@ -217,12 +217,12 @@ TEST_F(LoaderTest, CropAndFlipVaryWithStepAndSample) {
       ends.insert({ByteOf(sample[1]), ByteOf(sample[(kSide - 1) * 3 + 1])});
     }
   }
-  // Thirteen places, each both ways round.
+  // Thirteen positions, each with and without a flip.
   EXPECT_GE(ends.size(), 24u);
   for (const auto& [first, last] : ends) EXPECT_EQ(std::abs(first - last), kSide - 1);
 }
 
-// What a patch shows is what the whole picture shows there, cropped and flipped as it is.
+// A patch equals the same part of the whole picture, cropped and flipped.
 TEST_F(LoaderTest, PatchesArePartsOfTheirPictures) {
   constexpr int kWhole = 16;
   MakeFolder(6, {}, 24, 20);
@@ -275,7 +275,7 @@ TEST_F(LoaderTest, LargerImagesAreResizedByTheShortSide) {
   options_.global_batch = 1;
   const auto loader = Load();
   const std::vector<float> pixels = Pixels(*loader, 0, {0, 1});
-  // 16 x 8, of which columns 4 to 11: each covers four source columns, the first one 16 to 19.
+  // 16 x 8, cropped to columns 4 to 11. Each covers four source columns, the first one 16 to 19.
   EXPECT_NEAR(ByteOf(pixels[1]), 17.5, 1);
   EXPECT_NEAR(ByteOf(pixels[(kSide - 1) * 3 + 1]), 45.5, 1);
 }
@@ -340,7 +340,7 @@ TEST_F(LoaderTest, TheLimitMayBeAShare) {
   for (int64_t step = 0; step < 10; ++step) EXPECT_TRUE(loader->Indices(step, {0, 4}).ok());
 }
 
-// A later run skips what an earlier one found, also if it could be read now.
+// A later run skips the files that an earlier one found, even if they are readable again.
 TEST_F(LoaderTest, QuarantineOutlivesTheRun) {
   MakeFolder(10, {1, 4});
   options_.quarantine_path = folder_ + "/quarantine.jsonl";
@@ -367,7 +367,7 @@ TEST_F(LoaderTest, QuarantineOutlivesTheRun) {
       HasSubstr("2 images of 10 cannot be decoded, more than the limit of 1"));
 }
 
-// Images of three shapes, each given whole to a step of its bucket.
+// Images of three shapes, each used whole in a step of its bucket.
 TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
   MakeFolder(15, {});
   const ImageSize shapes[] = {{32, 16}, {16, 16}, {16, 32}};
@@ -390,7 +390,7 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
       EXPECT_NE(indices[i], 7);
       EXPECT_EQ(shapes[indices[i] % 3].width, 2 * size.width);
       EXPECT_EQ(shapes[indices[i] % 3].height, 2 * size.height);
-      // Each pixel is the mean of about two source columns, and rows.
+      // Each pixel is the mean of about two source columns and rows.
       const float* last = &pixels[(i + 1) * size.width * size.height * 3 - 3];
       EXPECT_EQ(ByteOf(last[0]), indices[i]);
       EXPECT_NEAR(ByteOf(last[1]), 2 * size.width - 1.5, 1);
@@ -412,8 +412,8 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
   }
   EXPECT_EQ(in_use, (std::vector<std::pair<int, int>>{{16, 8}, {8, 8}, {8, 16}}));
   EXPECT_EQ(loader->StepsToSeeAll(), 7) << "two epochs of buckets of 6, 4 and 5";
-  // Four epochs of fifteen samples; the bad one waited in the first of the largest buckets, and
-  // others of that bucket took its places.
+  // Four epochs of fifteen samples. The bad sample was in the first bucket, the largest, and others
+  // of that bucket replaced it.
   EXPECT_EQ(seen.size(), 14u);
   for (const auto& [index, times] : seen) {
     EXPECT_GE(times, 4) << index;
@@ -421,7 +421,7 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
   }
 }
 
-// The path and the file that is at fault, each once.
+// Contains the path and the faulty file, each once.
 TEST_F(LoaderTest, SkippedSamplesNameTheirPathOnce) {
   MakeFolder(3, {1});
   unlink(absl::StrCat(folder_, "/2.png").c_str());
@@ -439,8 +439,8 @@ TEST_F(LoaderTest, SkippedSamplesNameTheirPathOnce) {
             "/a.png: /a.cond.png: empty");
 }
 
-// A sample that could be read, is forgotten, and then cannot be read any more: its caption is its
-// substitute's, as its pixels are.
+// A sample that was readable, is evicted, and then becomes unreadable. Its caption is that of its
+// substitute, like its pixels.
 TEST_F(LoaderTest, CaptionsAreThoseOfSubstitutes) {
   MakeFolder(6, {});
   options_.global_batch = 6;
@@ -466,7 +466,7 @@ TEST_F(LoaderTest, NothingButCorruptSamplesIsAnError) {
               HasSubstr("none of its 3 images can be decoded"));
 }
 
-// Each condition picture is its image with the bytes inverted.
+// Each condition picture is its image with inverted bytes.
 TEST_F(LoaderTest, ConditionsFollowTheirImages) {
   MakeFolder(6, {}, 24, 16);
   std::string metadata;
@@ -501,8 +501,8 @@ TEST_F(LoaderTest, MissingConditionsAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/0.png has no condition picture"));
 }
 
-// Of several captions one is drawn each time that the sample comes: by seed, step and place alone,
-// so that a run that goes on draws the same.
+// Each time that a sample occurs, one of its captions is drawn by seed, step and place alone, so
+// that a resumed run draws the same.
 TEST_F(LoaderTest, OneOfSeveralCaptionsIsDrawnPerEpoch) {
   MakeFolder(4, {});
   std::string metadata;
@@ -515,7 +515,7 @@ TEST_F(LoaderTest, OneOfSeveralCaptionsIsDrawnPerEpoch) {
     const auto loader = DataLoader::Create(FolderDataset::Open(folder_).value(), options_);
     std::map<int64_t, std::vector<std::string>> found;
     for (const int64_t step : steps) {
-      // Each rank asks for its own.
+      // Each rank asks for its own sample.
       for (int i = 0; i < options_.global_batch; ++i) {
         found[step].push_back((*loader)->Captions(step, {i, i + 1})->front());
       }
@@ -523,7 +523,7 @@ TEST_F(LoaderTest, OneOfSeveralCaptionsIsDrawnPerEpoch) {
     }
     return found;
   };
-  constexpr int kEpochs = 40;  // of a step each
+  constexpr int kEpochs = 40;  // one step each
   std::vector<int64_t> steps(kEpochs);
   for (int i = 0; i < kEpochs; ++i) steps[i] = i;
   const auto all = captions(steps);
@@ -570,7 +570,7 @@ TEST_F(LoaderTest, DecodesAhead) {
   Pixels(*loader, 0, {0, 2});
   loader->WaitForPrefetch();
   EXPECT_EQ(loader->cached_bytes(), 2 * (1 + 3) * kSamplePixels);
-  // What was read ahead needs no file any more.
+  // Prefetched images do not need their files.
   std::vector<float> before = Pixels(*loader, 1, {0, 2});
   for (int i = 0; i < 40; ++i) unlink(absl::StrCat(folder_, "/", i, ".png").c_str());
   EXPECT_EQ(Pixels(*loader, 1, {0, 2}), before);

@@ -1,10 +1,10 @@
-// What a training image costs before it is on a device: opening a folder, decoding, resizing, and a
-// loader's batches from a folder and from a tar shard, with nothing decoded before, from memory,
-// and ahead of need.
+// Measures the cost of an image before it reaches a device: opening a folder, decoding, resizing,
+// and a loader's batches from a folder and from a tar shard. Batches are loaded without a cache,
+// from the cache, and prefetched.
 //
 //   bazel run -c opt //data:loading_benchmark
 //
-// Answers are checked: pixels are those of the images that were written, whichever way they come.
+// Results are checked: every path returns the pixels of the images that were written.
 
 #include <cmath>
 #include <fstream>
@@ -34,10 +34,10 @@ namespace {
 
 constexpr int kImages = 64;
 constexpr int kBatch = 16;
-constexpr int kSide = 256;        // of the files' images
-constexpr int kTrainedSide = 64;  // of what is trained on
+constexpr int kSide = 256;        // of the images in files
+constexpr int kTrainedSide = 64;  // of the images that are trained on
 
-// Slowly varying with some noise, as photographs compress.
+// A smooth image with some noise, which compresses like a photograph.
 Image Picture(int side, uint32_t number) {
   RandomStream random(7, 0, number, RandomPurpose::kTest);
   Image image(side, side);
@@ -52,7 +52,7 @@ Image Picture(int side, uint32_t number) {
   return image;
 }
 
-// Throughput in images, and no error left unseen.
+// Reports the throughput in images.
 void Count(benchmark::State& state, int64_t images) {
   state.SetItemsProcessed(state.iterations() * images);
 }
@@ -94,7 +94,7 @@ void BM_SampleOrder(benchmark::State& state) {
 }
 BENCHMARK(BM_SampleOrder)->Arg(1 << 12)->Arg(1 << 20);
 
-// A folder and a tar shard of the same images, made once and gone with the program.
+// A folder and a tar shard of the same images, created once and removed at exit.
 class Samples {
  public:
   static const Samples& Get() {
@@ -125,8 +125,8 @@ class Samples {
   const std::string root_ = scratch_.path();
 };
 
-// Opening a folder, before any image is read: listing it, or reading its metadata.jsonl, the
-// captions, and the sizes of the files, which are empty here.
+// Opens a folder without reading images: lists it, or reads its metadata.jsonl, the captions, and
+// the sizes of the files, which are empty here.
 void BM_OpenFolder(benchmark::State& state, bool has_metadata) {
   const ScratchFolder scratch;
   const auto write = [&](const std::string& name, const std::string& content) {
@@ -151,8 +151,8 @@ void BM_OpenFolder(benchmark::State& state, bool has_metadata) {
 BENCHMARK_CAPTURE(BM_OpenFolder, metadata, true)->Arg(100'000)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_OpenFolder, sidecars, false)->Arg(100'000)->Unit(benchmark::kMillisecond);
 
-// Sizes of all images of a folder, which bucketed training asks for before it begins: from the
-// headers, or as an earlier run has remembered them. The files are in the system's memory.
+// Reads the sizes of all images of a folder, which bucketed training needs before it begins: from
+// the headers, or as saved by an earlier run. The files are in the page cache.
 void BM_ImageSizes(benchmark::State& state, bool remembered) {
   const ScratchFolder scratch;
   const auto jpeg = EncodeJpeg(Picture(kSide, 0));
@@ -199,8 +199,8 @@ double SumOf(const std::vector<float>& pixels) {
   return sum;
 }
 
-// Batches one after another. What is waited for between them is not timed: `ahead` gives the
-// background the time that a training step would.
+// Loads one batch after another. The waits between them are not timed: `ahead` gives the background
+// threads the time that a training step would take.
 void LoadBatches(benchmark::State& state, DataLoader* loader, bool ahead) {
   std::vector<float> pixels(static_cast<size_t>(kBatch) * kTrainedSide * kTrainedSide * 3);
   const auto reference = Loader(/*tar=*/false, 0, 0);
@@ -237,7 +237,7 @@ void BM_LoadFromMemory(benchmark::State& state) {
 }
 BENCHMARK(BM_LoadFromMemory)->Unit(benchmark::kMicrosecond);
 
-// Room for the batches ahead alone, so that every image is decoded for its step.
+// The cache holds only the prefetched batches, so every image is decoded for its step.
 void BM_LoadDecodedAhead(benchmark::State& state) {
   constexpr int64_t kImageBytes = int64_t{kTrainedSide} * kTrainedSide * 3;
   const auto loader = Loader(/*tar=*/false, 3 * kBatch * kImageBytes, /*prefetch_threads=*/1);

@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-constexpr const char* kNames[] = {"metadata.jsonl", "metadata.csv"};  // the first counts
+constexpr const char* kNames[] = {"metadata.jsonl", "metadata.csv"};  // by priority
 constexpr char kParquet[] = "metadata.parquet";
 
 absl::string_view BaseName(absl::string_view file) { return file.substr(file.rfind('/') + 1); }
@@ -25,7 +25,7 @@ bool IsOneOf(const std::string& name, std::initializer_list<const char*> names) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The names that Hugging Face's data sets have for splits.
+// The names of splits in Hugging Face's data sets.
 bool IsTraining(absl::string_view file) { return IsOneOf(TopFolder(file), {"train", "training"}); }
 bool IsOtherSplit(absl::string_view file) {
   return IsOneOf(TopFolder(file),

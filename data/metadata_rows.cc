@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxMetadataBytes = int64_t{4} << 30;
 
-// Rows that cannot be used: the first few by their lines, the others by their number.
+// Collects unusable rows: the first few by line, the others by number.
 class BadRows {
  public:
   explicit BadRows(const std::string& path) : path_(path) {}
@@ -56,7 +56,7 @@ class BadRows {
   std::vector<std::string> named_;
 };
 
-// The parser's "SOURCE: line 1, column 7: REASON" of a single line, whose number BadRows knows.
+// Parses one line. Removes "SOURCE: line 1, " from errors, because BadRows knows the line.
 absl::StatusOr<Json> ParseJsonRow(absl::string_view line) {
   constexpr char kSource[] = "row";
   DPIPE_RETURN_IF_ERROR(CheckUtf8(line));

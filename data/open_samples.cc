@@ -18,8 +18,8 @@ namespace dpipe {
 
 namespace {
 
-// Whether `where` is meant for tar files: by its ending, also of those that must be unpacked first,
-// or as it is a file.
+// True if `where` names tar files: by its ending (including compressed files), or because it is a
+// file.
 bool NamesShards(const std::string& where) {
   for (const char* ending : {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}) {
     if (absl::EndsWith(where, ending)) return true;
@@ -32,7 +32,7 @@ bool HasFile(const std::string& folder, const char* file) {
   return access(absl::StrCat(folder, "/", file).c_str(), F_OK) == 0;
 }
 
-// The shards that are meant; empty: none, but a folder of images.
+// Returns the pattern of the shards, or "" for a folder of images.
 std::string ShardsOf(const std::string& where) {
   if (NamesShards(where)) return where;
   if (HasFile(where, "metadata.jsonl") || HasFile(where, "metadata.csv")) return "";

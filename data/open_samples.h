@@ -1,4 +1,4 @@
-// Any data set by its name, as a person writes it.
+// Opens any data set by the name that the user gave.
 #ifndef DPIPE_DATA_OPEN_SAMPLES_H_
 #define DPIPE_DATA_OPEN_SAMPLES_H_
 
@@ -12,17 +12,18 @@
 namespace dpipe {
 
 struct OpenSamplesOptions {
-  // The column that has the images' file names; empty: "file_name". Shards have none.
+  // The column with the images' file names. Empty: "file_name". Not for shards.
   std::string file_column;
-  // The column or JSON field that has the caption; empty: "text" or "caption".
+  // The column or JSON field with the caption. Empty: "text" or "caption".
   std::string caption_column;
-  // Of images that have none; without it they are errors, or, in shards, skipped.
+  // The caption of images without one. If it is not set, such images are errors in folders and are
+  // skipped in shards.
   std::optional<std::string> default_caption;
 };
 
-// A file, "shards-{00..99}.tar" and the like: a TarDataset. A folder: a FolderDataset, or, if it
-// has no metadata.jsonl nor metadata.csv but .tar files, a TarDataset of those, with a note if
-// there are images beside them. Errors are theirs.
+// Opens a file, or a pattern like "shards-{00..99}.tar", as a TarDataset, and a folder as a
+// FolderDataset. A folder with .tar files and neither metadata.jsonl nor metadata.csv is opened as
+// a TarDataset of these files, with a note if it also contains images. Returns their errors.
 absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
                                                           const OpenSamplesOptions& options = {});
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 std::string Show(const NamedPath& named) { return absl::StrCat(named.name, ShowText(named.path)); }
 
-// The folders that the data is in, and whether the file `output` is itself a part of it.
+// The folders that contain the data. `has_output` is true if the file `output` is part of the data.
 struct DataPlaces {
   std::set<std::string> folders;
   bool has_output = false;
@@ -26,7 +26,7 @@ struct DataPlaces {
 
 DataPlaces PlacesOf(const std::string& data, const std::string& output) {
   if (IsFolder(data)) return {{data}, false};
-  // A pattern without files has an error of its own when it is opened.
+  // If a pattern matches no file, opening it reports the error.
   const std::vector<std::string> files = FindShards(data).value_or(std::vector<std::string>{data});
   DataPlaces places;
   std::error_code error;

@@ -1,4 +1,4 @@
-// What a program writes must never become its data, nor go away with it.
+// Ensures that a program's output never becomes its data, and never deletes its data.
 #ifndef DPIPE_DATA_OUTPUTS_APART_H_
 #define DPIPE_DATA_OUTPUTS_APART_H_
 
@@ -8,21 +8,21 @@
 
 namespace dpipe {
 
-// A path with what messages call it: {"--out=", "/my/run"}, {"the log ", "/my/log"}.
+// A path and its name in messages: {"--out=", "/my/run"}, {"the log ", "/my/log"}.
 struct NamedPath {
   std::string name;
   std::string path;
 };
 
-// In both, symlinks are followed, and neither path needs to exist. `data` may be a pattern of
-// shards (shard_pattern.h). An empty path is apart from all others.
+// Both functions follow symlinks, and neither path needs to exist. `data` may be a pattern of
+// shards (shard_pattern.h). An empty path passes every check.
 
-// InvalidArgument, with both paths, if `output` lies in the folder `data`, so that the next run
-// would read it. Files beside shards are none of them.
+// Returns InvalidArgument, with both paths, if `output` is inside the folder `data`, so that the
+// next run would read it. Files beside shards are allowed.
 absl::Status CheckNotInData(const NamedPath& output, const NamedPath& data);
 
-// InvalidArgument, with both paths, if the data lies in `output`, which is replaced or renamed as a
-// whole.
+// Returns InvalidArgument, with both paths, if the data is inside `output` or contains the file
+// `output`, which will be replaced or renamed as a whole.
 absl::Status CheckHasNoData(const NamedPath& output, const NamedPath& data);
 
 }  // namespace dpipe

@@ -9,8 +9,8 @@
 namespace dpipe {
 namespace {
 
-// Patches draw for kCrop as pictures do, but as samples that no batch has: places in a patch's
-// stead would else go with those in its picture.
+// Patches use kCrop like pictures, but with sample numbers that no batch has. Otherwise a patch's
+// position would be correlated with its picture's crop.
 constexpr uint32_t kPatchSamples = 1u << 31;
 constexpr uint32_t kSizeSample = ~0u;
 
@@ -54,7 +54,7 @@ int PatchDraws::SideOf(int64_t step) const {
     if (left < size.probability) return size.side;
     left -= size.probability;
   }
-  return sizes_.back().side;  // what rounding left
+  return sizes_.back().side;  // reached only by rounding
 }
 
 int64_t PatchDraws::FirstStepOf(int i, int64_t step) const {

@@ -96,8 +96,8 @@ TEST(PatchesTest, PlacesAreAllThoseWithinThePicture) {
   EXPECT_EQ(*lefts.begin(), 0);
   EXPECT_EQ(*lefts.rbegin(), 32);
   EXPECT_EQ(tops.size(), 33u);
-  // The mean of 33 equally likely places deviates by 9.52 / sqrt(4000) = 0.15, that of products of
-  // independent ones by 9.52^2 / sqrt(4000) = 1.43.
+  // The mean of 33 equally likely positions deviates by 9.52 / sqrt(4000) = 0.15, and that of
+  // products of independent ones by 9.52^2 / sqrt(4000) = 1.43.
   EXPECT_NEAR(left / kSamples, 16, 4 * 0.15);
   EXPECT_NEAR(top / kSamples, 16, 4 * 0.15);
   EXPECT_NEAR(product / kSamples, 0, 4 * 1.43);

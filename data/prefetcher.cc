@@ -43,8 +43,7 @@ void Prefetcher::WaitUntilIdle() {
 }
 
 void Prefetcher::Run() {
-  // On Linux the priority of "process" <thread id> is that thread's own. Being refused does no
-  // harm.
+  // On Linux, the priority of "process" <thread id> is that of the thread. Failure is harmless.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {

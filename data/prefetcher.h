@@ -1,5 +1,4 @@
-// Background threads that call a function for queued positions, each position once while it is
-// queued.
+// Background threads that call a function for queued positions. A position is queued at most once.
 #ifndef DPIPE_DATA_PREFETCHER_H_
 #define DPIPE_DATA_PREFETCHER_H_
 
@@ -14,18 +13,18 @@
 
 namespace dpipe {
 
-// A hint, not a promise: when the queue is full, the oldest position is dropped. Thread-safe.
+// A hint, not a guarantee: if the queue is full, the oldest position is dropped. Thread-safe.
 class Prefetcher {
  public:
-  // Threads run `work(position)` at the lowest CPU priority, so that they use only what training
-  // leaves.
+  // The threads run `work(position)` at the lowest CPU priority, so that they use only what
+  // training leaves idle.
   Prefetcher(int num_threads, int max_queued, std::function<void(int64_t)> work);
-  // Drops what is queued and waits for the calls in progress.
+  // Clears the queue and blocks until the calls in progress return.
   ~Prefetcher();
 
   void Enqueue(int64_t position);
 
-  // Returns when nothing is queued or in progress.
+  // Blocks until nothing is queued or in progress.
   void WaitUntilIdle();
 
  private:
@@ -36,7 +35,7 @@ class Prefetcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<int64_t> queue_;
-  std::set<int64_t> queued_;  // what queue_ holds
+  std::set<int64_t> queued_;  // the content of queue_
   int num_busy_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::st
   const auto content = ReadFile(path);
   if (absl::IsNotFound(content.status())) return log;
   DPIPE_RETURN_IF_ERROR(content.status());
-  const size_t finished = content->rfind('\n') + 1;  // 0 where there is none
+  const size_t finished = content->rfind('\n') + 1;  // 0 if there is none
   std::set<std::string> seen;
   int line_number = 0;
   for (const absl::string_view line :
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::st
     if (seen.insert(entry.path).second) log->known_.push_back(std::move(entry));
   }
   if (finished == content->size()) return log;
-  // Ours starts with a brace; anything else is a person's file.
+  // An unfinished line of ours starts with a brace. Anything else is another file.
   if ((*content)[finished] != '{') {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " line ", line_number, ": no {\"path\": ..., \"reason\": ...}"));

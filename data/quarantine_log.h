@@ -1,5 +1,5 @@
-// The list of samples that could not be read, in a file that outlives the run: one JSON object
-// {"path": ..., "reason": ...} a line.
+// A file with the samples that could not be read, kept beyond the run: one JSON object {"path":
+// ..., "reason": ...} per line.
 #ifndef DPIPE_DATA_QUARANTINE_LOG_H_
 #define DPIPE_DATA_QUARANTINE_LOG_H_
 
@@ -18,20 +18,21 @@ struct QuarantineEntry {
 
 class QuarantineLog {
  public:
-  // kRead changes no file.
+  // kRead: changes no file.
   enum class Use { kReadAndAppend, kRead };
 
-  // Reads what earlier runs found; a file that is not there is an empty list (its folder is made,
-  // to append). A last line that a killed process left unfinished is dropped. InvalidArgument,
-  // naming file and line, for a file that is something else: it is left as it is.
+  // Reads the entries of earlier runs. If the file is missing, the list is empty; its folder is
+  // created for appending. Removes a last line that a killed process left unfinished (kRead ignores
+  // it). Returns InvalidArgument with file and line, and leaves the file unchanged, if it is
+  // something else.
   static absl::StatusOr<std::unique_ptr<QuarantineLog>> Open(const std::string& path,
                                                              Use use = Use::kReadAndAppend);
 
-  // What was there when it was opened, in the file's order, each path once.
+  // The entries at the time of opening, in the file's order, each path once.
   const std::vector<QuarantineEntry>& known() const { return known_; }
 
-  // Adds a line by one write at the file's end, and flushes it: several processes may share a file.
-  // Nothing where it is only read.
+  // Appends a line by a single write and flushes it, so that several processes may share a file.
+  // Does nothing with kRead.
   absl::Status Append(const QuarantineEntry& entry) const;
 
  private:

@@ -1,5 +1,5 @@
-// What was computed for the epochs that were asked for last: training goes forward, and a step and
-// those read ahead of it lie in at most a few epochs, unless the data set is tiny.
+// A cache of values per epoch, for the last few epochs. Training moves forward, so a step and its
+// prefetched steps are in at most a few epochs, unless the data set is tiny.
 #ifndef DPIPE_DATA_RECENT_EPOCHS_H_
 #define DPIPE_DATA_RECENT_EPOCHS_H_
 
@@ -12,11 +12,11 @@
 
 namespace dpipe {
 
-// Thread-safe. Two threads that ask for the same new epoch at the same time may both compute it.
+// Thread-safe. Two threads that request the same new epoch at the same time may both compute it.
 template <typename Value>
 class RecentEpochs {
  public:
-  // The epoch's value: what `make()` returned for it, now or lately.
+  // Returns the epoch's value: the cached one, or the result of `make()`.
   template <typename Make>
   std::shared_ptr<const Value> Get(int64_t epoch, const Make& make) {
     {
@@ -26,7 +26,7 @@ class RecentEpochs {
     }
     const auto value = std::make_shared<const Value>(make());
     std::lock_guard<std::mutex> lock(mutex_);
-    // The smallest epoch goes first: training moves forward.
+    // The smallest epoch is evicted first, because training moves forward.
     if (values_.size() >= kMostKept) values_.erase(values_.begin());
     values_.emplace(epoch, value);
     return value;

@@ -18,7 +18,7 @@ TEST(RecentEpochsTest, TheLastFourAreNotMadeAgain) {
   };
   for (const int64_t epoch : {0, 1, 2, 3, 0, 3}) EXPECT_EQ(get(epoch), 10 * epoch);
   EXPECT_EQ(made, (std::vector<int64_t>{0, 1, 2, 3}));
-  // The smallest makes room.
+  // The smallest is evicted.
   for (const int64_t epoch : {4, 1, 2, 3, 4, 0}) EXPECT_EQ(get(epoch), 10 * epoch);
   EXPECT_EQ(made, (std::vector<int64_t>{0, 1, 2, 3, 4, 0}));
 }

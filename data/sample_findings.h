@@ -1,4 +1,4 @@
-// What loading samples brings up without being an error: counted by sample, and told at the end.
+// Findings about samples that are not errors, counted while loading and reported at the end.
 #ifndef DPIPE_DATA_SAMPLE_FINDINGS_H_
 #define DPIPE_DATA_SAMPLE_FINDINGS_H_
 
@@ -13,21 +13,21 @@
 namespace dpipe {
 
 enum class SampleFinding {
-  kTransparent,  // the image has transparent pixels, which became white
-  kNotUtf8,      // a caption has bytes that are not UTF-8, which became U+FFFD
+  kTransparent,  // transparent pixels became white
+  kNotUtf8,      // bytes of a caption that are not UTF-8 became U+FFFD
 };
 constexpr int kNumSampleFindings = 2;
 
 // Returns "2 images have transparent pixels, which white shows through: a.png, b.png".
 std::string DescribeFinding(SampleFinding finding, const CountedNames& names);
 
-// Thread-safe. One bit per sample and finding.
+// Thread-safe. Uses one bit per sample and finding.
 class SampleFindings {
  public:
-  // Notes that `index` has the finding, of which it may be noted any number of times.
+  // Records that sample `index` has the finding. May be called repeatedly.
   void Add(SampleFinding finding, int32_t index);
 
-  // Returns DescribeFinding of each finding that there was, its samples by index.
+  // Returns DescribeFinding of each finding that occurred, with its samples by index.
   std::vector<std::string> Describe(const std::function<std::string(int32_t)>& name_of) const;
 
  private:

@@ -18,7 +18,7 @@ std::vector<int32_t> EpochOrder(uint64_t seed, int64_t epoch, int32_t size, uint
 
 uint64_t OrderSeed(uint64_t seed, int64_t first_step) {
   if (first_step == 0) return seed;
-  constexpr uint32_t kNoStream = 0xffffffff;  // which no EpochOrder draws from
+  constexpr uint32_t kNoStream = 0xffffffff;  // no EpochOrder draws from it
   RandomStream random(seed, static_cast<uint64_t>(first_step), kNoStream, RandomPurpose::kShuffle);
   const uint64_t high = random.NextUint32();
   return high << 32 | random.NextUint32();

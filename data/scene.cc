@@ -10,7 +10,7 @@ namespace dpipe {
 namespace {
 
 constexpr float kMargin = 1.0f / 64;    // between an object and the image's border
-constexpr float kGap = 3.0f / 64;       // between two objects, at least
+constexpr float kGap = 3.0f / 64;       // minimum between two objects
 constexpr float kAxisDominance = 0.5f;  // |off-axis distance| <= this x |on-axis distance|
 constexpr float kOneObjectShare = 0.6f;
 constexpr int kSamplesPerPixelSide = 4;
@@ -29,12 +29,12 @@ SceneObject DrawObject(RandomStream& random) {
   return object;
 }
 
-// Where a centre may lie for the object to stay inside the image.
+// The range of a centre that keeps the object inside the image.
 float LowestCenter(const SceneObject& object) { return object.radius + kMargin; }
 float HighestCenter(const SceneObject& object) { return 1 - object.radius - kMargin; }
 
-// The first object goes before the second along the main axis; two large ones fit, for
-// 2 x (2 x 14.5) + 3 + 2 x 1 = 63 of 64 pixels.
+// Places the first object before the second along the main axis. Two large ones fit: 2 x (2 x 14.5)
+// + 3 + 2 x 1 = 63 of 64 pixels.
 void PlacePair(RandomStream& random, bool is_vertical, SceneObject& first, SceneObject& second) {
   const float distance = first.radius + second.radius + kGap;
   const float first_main = Between(random, LowestCenter(first), HighestCenter(second) - distance);
@@ -55,8 +55,8 @@ struct Point {
   float y;
 };
 
-// A five-pointed star, point upwards, as a polygon: outer radius 1, inner radius 0.45 (fatter than
-// the drawn-through pentagram's 0.38, so that a small one keeps its notches).
+// A five-pointed star, point upwards, as a polygon with outer radius 1 and inner radius 0.45. The
+// latter is larger than a pentagram's 0.38, so that a small star keeps its notches.
 const std::array<Point, 10>& StarCorners() {
   static const std::array<Point, 10> corners = [] {
     constexpr float kInnerRadius = 0.45f;

@@ -1,7 +1,7 @@
 // Procedural scenes: one or two coloured shapes on a plain background, drawn from random numbers.
 //
-// They make a data set whose captions are true by construction and can be checked in an image by
-// arithmetic (scene_recognizer.h), so that "does the model draw what it is asked for" is a number.
+// Their captions are true by construction, and arithmetic can check them in an image
+// (scene_recognizer.h). So "does the model draw what it is asked for" becomes a number.
 //
 // Positions and lengths are fractions of the image's side; x grows to the right, y downwards.
 #ifndef DPIPE_DATA_SCENE_H_
@@ -23,7 +23,7 @@ inline constexpr int kNumSceneShapes = 5;
 inline constexpr int kNumSceneColors = 8;
 inline constexpr int kNumSceneBackgrounds = 3;
 
-// The words of captions.
+// The names in captions.
 const std::string& NameOf(SceneShape shape);
 const std::string& NameOf(SceneColor color);
 const std::string& NameOf(SceneBackground background);
@@ -32,8 +32,8 @@ const std::string& NameOf(SceneBackground background);
 std::array<uint8_t, 3> RgbOf(SceneColor color);
 std::array<uint8_t, 3> RgbOf(SceneBackground background);
 
-// Radii of the circle about an object: small ones are at most kMaxSmallRadius, large ones at least
-// kMinLargeRadius. At 64 pixels that is 7 to 9 and 12 to 14.5 pixels.
+// Radii of an object's circumscribed circle: small ones are at most kMaxSmallRadius, large ones at
+// least kMinLargeRadius. At 64 pixels, that is 7 to 9 and 12 to 14.5 pixels.
 inline constexpr float kMinSmallRadius = 7.0f / 64;
 inline constexpr float kMaxSmallRadius = 9.0f / 64;
 inline constexpr float kMinLargeRadius = 12.0f / 64;
@@ -48,29 +48,29 @@ struct SceneObject {
   float radius = kMaxSmallRadius;
 };
 
-// One object, or two of different colours that do not touch. Of two, the first is left of the
-// second or above it: its centre is further away along that axis than twice along the other.
+// One object, or two of different colours that do not touch. The first of two is left of the second
+// or above it: their centres are at least twice as far apart along that axis as along the other.
 struct Scene {
   SceneBackground background = SceneBackground::kBlack;
   std::vector<SceneObject> objects;
-  bool is_vertical = false;  // of two objects: the first is above, rather than left of, the second
+  bool is_vertical = false;  // the first of two objects is above the second, not left of it
 };
 
-// Scene `index` of the endless sequence that belongs to `seed`: 60 % of scenes have one object.
+// Returns scene `index` of the endless sequence of `seed`. 60 % of scenes have one object.
 Scene DrawScene(uint64_t seed, uint64_t index);
 
-// Whether the point (x, y) is inside `shape` of radius 1 about the origin (y downwards).
+// True if the point (x, y) is inside `shape` of radius 1 about the origin (y downwards).
 bool IsInsideShape(SceneShape shape, float x, float y);
 
-// The share of pixel (px, py) that the object covers, by 4 x 4 samples, in an image `side` pixels
-// wide.
+// Returns the share of pixel (px, py) that the object covers, by 4 x 4 samples, in an image `side`
+// pixels wide.
 float ShapeCoverage(const SceneObject& object, int side, int px, int py);
 
-// `side` pixels square; edges are anti-aliased by ShapeCoverage. `side` >= 8.
+// Returns a square image of `side` pixels. ShapeCoverage anti-aliases the edges. `side` >= 8.
 Image RenderScene(const Scene& scene, int side);
 
-// The objects' outlines, white on black and one pixel wide: the pixels that an object covers by at
-// least half and that have a neighbour (of four) that it does not. `side` >= 8.
+// Returns the objects' outlines, white on black and one pixel wide: pixels covered by at least
+// half, with at least one of four neighbours that is not. `side` >= 8.
 Image RenderSceneEdges(const Scene& scene, int side);
 
 }  // namespace dpipe

@@ -21,7 +21,7 @@ std::string ObjectPhrase(const SceneObject& object, bool with_size) {
   return absl::StrCat(article, NameOf(object.color), " ", NameOf(object.shape));
 }
 
-// The words of a caption, taken from the front.
+// The words of a caption, consumed from the front.
 class Words {
  public:
   explicit Words(const std::string& text)
@@ -35,7 +35,7 @@ class Words {
     ++next_;
     return true;
   }
-  // Takes the word if it names one of the first `count` values of the enumeration.
+  // Consumes the word if it names one of the first `count` values of the enumeration.
   template <typename Enum>
   std::optional<Enum> TakeNamed(int count) {
     for (int i = 0; i < count; ++i) {
@@ -104,7 +104,7 @@ std::string WriteCaption(const Scene& scene, RandomStream& random) {
 }
 
 std::string CaptionOfScene(const Scene& scene, uint64_t seed, uint64_t index) {
-  // Sample 1, so that these numbers are not those that drew the scene (sample 0).
+  // Sample 1, so that these numbers differ from those that drew the scene (sample 0).
   RandomStream random(seed, index, /*sample=*/1, RandomPurpose::kDataset);
   return WriteCaption(scene, random);
 }

@@ -1,6 +1,6 @@
-// Captions of scenes: written from a scene, and read back as what they claim.
+// Captions of scenes: written from a scene, and parsed into the claims they make.
 //
-// Grammar (words in brackets may be missing):
+// Grammar (words in brackets are optional):
 //   caption    = object [relation object] ["on a" background "background"]
 //   object     = ("a" | "an") ["small" | "large"] colour shape
 //   relation   = ["to the"] ("left of" | "right of") | "above" | "below"
@@ -28,19 +28,19 @@ struct ObjectClaim {
 
 struct CaptionClaim {
   std::vector<ObjectClaim> objects;  // one or two
-  // Of two objects: how the first lies towards the second. Meaningless for one.
+  // The position of the first of two objects relative to the second. Meaningless for one object.
   SceneRelation relation = SceneRelation::kLeftOf;
   std::optional<SceneBackground> background;
 };
 
-// A caption that is true of `scene`. What it mentions (sizes: 60 %, background: 50 %), which object
-// comes first and the wording are drawn from `random`.
+// Returns a true caption of `scene`. The mentioned properties (sizes: 60 %, background: 50 %), the
+// order of the objects and the wording are drawn from `random`.
 std::string WriteCaption(const Scene& scene, RandomStream& random);
 
-// Caption of scene `index` of `seed`, as the built-in data set has it.
+// Returns the caption of scene `index` of `seed` in the built-in data set.
 std::string CaptionOfScene(const Scene& scene, uint64_t seed, uint64_t index);
 
-// InvalidArgument, quoting the word that does not fit, for text outside the grammar.
+// Returns InvalidArgument, quoting the first unexpected word, for text outside the grammar.
 absl::StatusOr<CaptionClaim> ParseCaption(const std::string& caption);
 
 }  // namespace dpipe

@@ -41,7 +41,7 @@ TEST(SceneCaptionTest, RejectsWhatIsOutsideTheGrammar) {
             "caption: expected a colour, found \"pink\"");
 }
 
-// What a caption claims, against the scene it was written from.
+// Compares the claims of a caption with the scene it was written from.
 TEST(SceneCaptionTest, CaptionsAreTrue) {
   std::set<std::string> wordings;
   for (int i = 0; i < 4000; ++i) {

@@ -11,9 +11,9 @@ namespace {
 
 using Color = std::array<float, 3>;
 
-// A pixel differs from the background from here on. Palette and backgrounds are at least 118 apart,
-// so that is past the middle of any object's edge; noise of 12 a channel reaches it once in 10^7
-// pixels.
+// The minimum distance of foreground from the background. Palette and backgrounds are at least 118
+// apart, so this is past the middle of any object's edge. Noise of 12 per channel reaches it in one
+// of 10^7 pixels.
 constexpr float kForegroundDistance = 70;
 constexpr float kMinAreaShare = 1.0f / 250;
 constexpr float kMinShapeIou = 0.7f;
@@ -37,7 +37,7 @@ float Distance(const A& a, const B& b) {
   return std::sqrt(sum);
 }
 
-// Of each channel by itself. `pixels` is not empty.
+// Returns the median of each channel. `pixels` must not be empty.
 Color MedianColor(const Image& image, const std::vector<int>& pixels) {
   Color median;
   std::vector<uint8_t> values(pixels.size());
@@ -63,7 +63,7 @@ Color BackgroundColor(const Image& image) {
   return MedianColor(image, border);
 }
 
-// The value of the enumeration whose colour is nearest.
+// Returns the value of the enumeration with the nearest colour.
 template <typename Enum>
 Enum NearestColor(const Color& color, int count) {
   Enum best = static_cast<Enum>(0);
@@ -74,7 +74,7 @@ Enum NearestColor(const Color& color, int count) {
   return best;
 }
 
-// The four neighbours of a pixel that lie inside the image.
+// Calls `f` for the neighbours (up to four) of a pixel inside the image.
 template <typename Function>
 void ForEachNeighbor(const Image& image, int pixel, Function f) {
   const int x = pixel % image.width, y = pixel / image.width;
@@ -104,7 +104,7 @@ std::vector<Region> FindRegions(const Image& image, const std::vector<char>& for
   return regions;
 }
 
-// Pixels away from the region's edge, where the colour is pure; all, if it is thin throughout.
+// Returns the pixels away from the region's edge, whose colour is pure, or all if it is thin.
 std::vector<int> InnerPixels(const Image& image, const Region& region,
                              const std::vector<char>& foreground) {
   std::vector<int> inner;
@@ -116,9 +116,9 @@ std::vector<int> InnerPixels(const Image& image, const Region& region,
   return inner.empty() ? region.pixels : inner;
 }
 
-// How much of each pixel the region covers, 0 to 1: where its colour lies between the background's
-// and the object's. Zero but for the region and a seam of two pixels, which has the rest of a soft
-// edge.
+// Returns the coverage of each pixel by the region, 0 to 1: the position of its colour between the
+// background's and the object's. Zero outside the region and a seam of two pixels around it, which
+// contains the rest of a soft edge.
 std::vector<float> CoverageOf(const Image& image, const Region& region, const Color& background,
                               const Color& color) {
   std::vector<float> coverage(image.pixels.size() / 3, -1.0f);
@@ -163,7 +163,7 @@ Moments MomentsOf(const std::vector<float>& coverage, int width) {
   return moments;
 }
 
-// Area and centroid of the shape of radius 1 about (0, 0), by 256 x 256 samples.
+// Returns the area and centroid of the shape of radius 1 about (0, 0), by 256 x 256 samples.
 Moments UnitMoments(SceneShape shape) {
   static const auto& all = *[] {
     constexpr int kSamples = 256;
@@ -186,7 +186,7 @@ Moments UnitMoments(SceneShape shape) {
   return all[static_cast<int>(shape)];
 }
 
-// The object of that shape that has these moments, in an image `width` wide.
+// Returns the object of this shape that has these moments, in an image `width` wide.
 SceneObject PlaceShape(SceneShape shape, const Moments& moments, int width) {
   const Moments unit = UnitMoments(shape);
   const float radius = std::sqrt(moments.area / unit.area);
@@ -232,7 +232,7 @@ RecognizedObject RecognizeObject(const Image& image, const Region& region, const
   return best;
 }
 
-// Claim k against object paired[k].
+// Matches claim k with object paired[k].
 SceneMatch MatchPaired(const RecognizedScene& scene, const CaptionClaim& claim,
                        const std::vector<int>& paired) {
   SceneMatch match;

@@ -1,9 +1,12 @@
-// What is to be seen in an image of a scene: the judge of whether a drawn image fits its caption.
+// Recognizes the objects in an image of a scene, to judge whether a drawn image fits its caption.
 //
-// The background is the median of the image's border; what differs from it falls into connected
-// regions. Of each region: colour = nearest of the palette to the median of its inner pixels; shape
-// = the renderer's shape that overlaps it best (intersection over union of coverages) when placed
-// with the region's area and centroid. Measured on generated scenes: see scene_recognizer_test.cc.
+// 1. The background is the median of the image's border.
+// 2. Pixels that differ from it form connected regions.
+// 3. A region's colour is the palette's nearest to the median of its inner pixels.
+// 4. A region's shape is the renderer's shape that overlaps it best, by intersection over union of
+//    coverages, when placed with the region's area and centroid.
+//
+// For its accuracy on generated scenes see scene_recognizer_test.cc.
 #ifndef DPIPE_DATA_SCENE_RECOGNIZER_H_
 #define DPIPE_DATA_SCENE_RECOGNIZER_H_
 
@@ -19,44 +22,44 @@ namespace dpipe {
 
 struct RecognizedObject {
   SceneObject object;     // positions and radius as fractions of the image's width
-  float shape_iou = 0;    // overlap with the shape chosen, in [0, 1]
-  float area_pixels = 0;  // covered, in pixels
+  float shape_iou = 0;    // overlap with the chosen shape, in [0, 1]
+  float area_pixels = 0;  // covered area in pixels
 };
 
 struct RecognizedScene {
   SceneBackground background = SceneBackground::kBlack;
-  std::vector<RecognizedObject> objects;  // the largest area first
+  std::vector<RecognizedObject> objects;  // by decreasing area
 };
 
-// Regions smaller than 1/250 of the image are taken for noise.
+// Recognizes a scene. Regions smaller than 1/250 of the image count as noise.
 RecognizedScene RecognizeScene(const Image& image);
 
-// How the second object lies from the first: along the axis of the larger distance between centres,
-// so that exactly one relation holds for any two.
+// Returns the position of the first object relative to the second, along the axis of the larger
+// distance between centres. So exactly one relation holds for any two objects.
 SceneRelation RelationOf(const SceneObject& first, const SceneObject& second);
 
-// What of a caption holds in an image. Claimed objects are compared with as many of the largest
-// regions, in the pairing that makes most of them right.
+// The claims of a caption that are true of an image. Claimed objects are compared with equally many
+// of the largest regions, in the pairing that matches best.
 struct SceneMatch {
   int num_claimed = 0;           // objects in the caption
-  int num_colors_right = 0;      // of them: of the claimed colour
-  int num_shapes_right = 0;      // of the claimed shape, with an overlap of at least 0.7
+  int num_colors_right = 0;      // those with the claimed colour
+  int num_shapes_right = 0;      // those with the claimed shape and an overlap of at least 0.7
   int num_objects_right = 0;     // both
-  bool relation_right = true;    // true too if the caption claims none
-  bool sizes_right = true;       // likewise
-  bool background_right = true;  // likewise
+  bool relation_right = true;    // also true if the caption claims none
+  bool sizes_right = true;       // the same
+  bool background_right = true;  // the same
 
-  // The measure of samples: each claimed object is there with its colour and shape.
+  // The quality measure of samples: each claimed object is present with its colour and shape.
   bool ColorsAndShapesHold() const { return num_objects_right == num_claimed; }
   bool AllHolds() const {
     return ColorsAndShapesHold() && relation_right && sizes_right && background_right;
   }
 };
 
-// InvalidArgument for a caption outside the grammar of scene_caption.h.
+// Returns InvalidArgument for a caption outside the grammar of scene_caption.h.
 absl::StatusOr<SceneMatch> MatchCaption(const Image& image, const std::string& caption);
 
-// The same for what was recognized and parsed before.
+// The same for a recognized scene and a parsed caption.
 SceneMatch MatchClaim(const RecognizedScene& scene, const CaptionClaim& claim);
 
 }  // namespace dpipe

@@ -22,7 +22,7 @@ Image WithNoise(Image image, float sigma, int index) {
   return image;
 }
 
-// Weights 1 2 1 along both axes, which is a Gaussian of 0.7 pixels.
+// Weights 1 2 1 along both axes, a Gaussian of 0.7 pixels.
 Image Blurred(const Image& image) {
   Image result = image;
   const auto at = [&image](int x, int y, int c) {
@@ -48,7 +48,8 @@ struct Shares {
   double all = 0;
 };
 
-// Of scenes, after `change`, whose caption `shift` scenes further on holds.
+// Returns the share of scenes, after `change`, that match the caption of the scene `shift` places
+// later.
 Shares ShareThatHolds(int side, int shift, const std::function<Image(const Image&, int)>& change) {
   Shares shares;
   for (int i = 0; i < kCount; ++i) {
@@ -92,9 +93,9 @@ TEST(SceneRecognizerTest, BlurAndNoiseTogetherAreBorne) {
   EXPECT_GE(shares.colors_and_shapes, 0.985);
 }
 
-// By chance a colour fits once in 8 and a shape once in 5, so one object fits once in 40 and two
-// nearly never: 0.6 / 40 = 1.5 % of pairs, a little more since a large second object may do for a
-// single one.
+// By chance, a colour is right once in 8 and a shape once in 5, so one object once in 40 and two
+// almost never: 0.6 / 40 = 1.5 % of pairs. It is a little more, because a large second object may
+// match a single one.
 TEST(SceneRecognizerTest, OtherScenesCaptionsHoldByChanceOnly) {
   for (const int shift : {1, 17, 100}) {
     const Shares shares = ShareThatHolds(64, shift, Unchanged);
@@ -129,7 +130,7 @@ TEST(SceneRecognizerTest, PositionsAndRadiiAreMeasured) {
   }
 }
 
-// Each part of a claim, made false by itself.
+// Makes each part of a claim false separately.
 TEST(SceneRecognizerTest, EachPartOfTheClaimCounts) {
   Scene scene;
   scene.background = SceneBackground::kGray;
@@ -146,7 +147,7 @@ TEST(SceneRecognizerTest, EachPartOfTheClaimCounts) {
   EXPECT_EQ(match("a red circle left of a green star").num_shapes_right, 2);
   EXPECT_EQ(match("a red square left of a blue star").num_shapes_right, 1);
   EXPECT_FALSE(match("a red square left of a blue star").ColorsAndShapesHold());
-  // Colours and shapes are there, but not together.
+  // The colours and shapes are present, but not together.
   EXPECT_EQ(match("a blue circle left of a red star").num_objects_right, 0);
   for (const char* relation : {"right of", "above", "below"}) {
     const SceneMatch wrong = match(std::string("a red circle ") + relation + " a blue star");

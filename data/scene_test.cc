@@ -75,7 +75,7 @@ TEST(SceneTest, SameSeedAndIndexGiveTheSamePixels) {
   EXPECT_NE(RenderScene(DrawScene(7, 12), 64).pixels, RenderScene(DrawScene(8, 12), 64).pixels);
 }
 
-// The painted area, found by adding up coverage, against the shape's area by geometry.
+// Compares the painted area, the sum of coverage, with the shape's geometric area.
 TEST(SceneTest, ShapesHaveTheirAreas) {
   const float star = 5 * std::sin(3.14159265f / 5) * 0.45f;  // 10 triangles, (1/2) 1 0.45 sin 36
   const std::map<SceneShape, float> areas = {{SceneShape::kCircle, 3.14159265f},
@@ -114,8 +114,8 @@ TEST(SceneTest, EdgesAreAntiAliased) {
   EXPECT_EQ(image.At(0, 0)[0], 12);
 }
 
-// An outline is closed and thin: it separates the inside from the outside (of four neighbours),
-// and without it the inside is what the object covers.
+// An outline is closed and thin. It separates the inside from the outside (by four neighbours), and
+// the inside without the outline is the area that the object covers.
 TEST(SceneTest, OutlinesSurroundTheObjects) {
   for (int index = 0; index < 50; ++index) {
     const Scene scene = DrawScene(3, index);

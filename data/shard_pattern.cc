@@ -14,14 +14,14 @@ namespace dpipe {
 namespace {
 
 constexpr size_t kMaxNames = 100'000;
-constexpr size_t kMaxPatternBytes = 4096;  // which bounds how deep braces can be nested
+constexpr size_t kMaxPatternBytes = 4096;  // limits the nesting depth of braces
 
 bool AllDigits(const std::string& text) {
   return !text.empty() && text.size() <= 9 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The place of the brace that closes the one at `open`; npos if none does.
+// Returns the position of the brace that closes the one at `open`, or npos if there is none.
 size_t ClosingBrace(const std::string& pattern, size_t open) {
   int depth = 0;
   for (size_t i = open; i < pattern.size(); ++i) {
@@ -31,7 +31,7 @@ size_t ClosingBrace(const std::string& pattern, size_t open) {
   return std::string::npos;
 }
 
-// The parts of "a,b{c,d}" between commas that are in no inner brace.
+// Splits "a,b{c,d}" at the commas that are not inside inner braces.
 std::vector<std::string> SplitAlternatives(const std::string& body) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -46,7 +46,7 @@ std::vector<std::string> SplitAlternatives(const std::string& body) {
   return parts;
 }
 
-// What "000..099" or "a,b" between braces stands for.
+// Expands the text between braces: "000..099" or "a,b".
 absl::StatusOr<std::vector<std::string>> Alternatives(const std::string& body,
                                                       const std::string& pattern) {
   const size_t dots = body.find("..");
@@ -85,7 +85,7 @@ absl::Status Expand(const std::string& prefix, const std::string& rest, const st
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> alternatives,
                          Alternatives(rest.substr(open + 1, close - open - 1), pattern));
   for (const std::string& alternative : alternatives) {
-    // An alternative may have braces of its own.
+    // An alternative may contain braces.
     DPIPE_RETURN_IF_ERROR(Expand(prefix + rest.substr(0, open),
                                  alternative + rest.substr(close + 1), pattern, names));
   }

@@ -1,4 +1,4 @@
-// Names of many files written as one: "/data/shard-{000..099}.tar", "/data/{cats,dogs}/*.tar".
+// Patterns of many file names: "/data/shard-{000..099}.tar", "/data/{cats,dogs}/*.tar".
 #ifndef DPIPE_DATA_SHARD_PATTERN_H_
 #define DPIPE_DATA_SHARD_PATTERN_H_
 
@@ -9,14 +9,14 @@
 
 namespace dpipe {
 
-// Braces as in a shell: {000..099} counts, with as many digits as the first number has; {a,b}
-// lists. Several are nested or combined in the shell's order, the last varying fastest. At most
-// 100,000 names. InvalidArgument, naming the pattern: braces that do not match, a range that runs
-// backwards, too many names.
+// Expands braces as a shell does. {000..099} counts, with as many digits as the first number has;
+// {a,b} lists. Braces may be nested and combined, in the shell's order: the last one varies
+// fastest. At most 100,000 names. Returns InvalidArgument, naming the pattern, if braces do not
+// match, a range runs backwards, or there are too many names.
 absl::StatusOr<std::vector<std::string>> ExpandBraces(const std::string& pattern);
 
-// The files that a pattern stands for: braces first, then *, ? and [...] in each name, whose
-// matches come in byte order. NotFound, naming it, for a name without a file.
+// Returns the files that match a pattern. Expands braces first, then *, ? and [...] in each name,
+// whose matches are in byte order. Returns NotFound, naming it, for a name without a file.
 absl::StatusOr<std::vector<std::string>> FindShards(const std::string& pattern);
 
 }  // namespace dpipe

@@ -19,7 +19,7 @@ namespace dpipe {
 namespace {
 
 constexpr int64_t kMaxCaptionBytes = 1 << 20;
-// ".gif" of "cats/7.GIF"; "without an extension" of "cats/README".
+// Returns ".gif" for "cats/7.GIF", and "without an extension" for "cats/README".
 std::string Extension(const std::string& file) {
   const std::string name = file.substr(file.rfind('/') + 1);
   const size_t dot = name.rfind('.');
@@ -27,7 +27,7 @@ std::string Extension(const std::string& file) {
                                   : absl::AsciiStrToLower(name.substr(dot));
 }
 
-// "5 .gif, 2 .bmp": what of the folder is not `used`, the most frequent kinds first.
+// Returns "5 .gif, 2 .bmp": the unused files of the folder, the most frequent kinds first.
 std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::string>& used) {
   constexpr size_t kMostKinds = 6;
   std::map<std::string, int64_t> by_kind;
@@ -51,13 +51,13 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
   return absl::StrJoin(parts, ", ");
 }
 
-// "; ignored: 5 .gif".
+// Returns "; ignored: 5 .gif", or "".
 std::string WhyNothing(const FolderListing& listing) {
   const std::string left_out = LeftOut(listing, {});
   return left_out.empty() ? "" : absl::StrCat("; ignored: ", left_out);
 }
 
-// Images whose captions cannot be had: the first few by their names, the others by their number.
+// Collects images without a readable caption: the first few by name, the others by number.
 class MissingCaptions {
  public:
   void Add(const std::string& image, const std::string& reason) {

@@ -1,4 +1,5 @@
-// Images in a folder and its sub-folders, with the captions and condition pictures beside them.
+// Finds images in a folder and its sub-folders, with the captions and condition pictures beside
+// them.
 #ifndef DPIPE_DATA_SIDECAR_FILES_H_
 #define DPIPE_DATA_SIDECAR_FILES_H_
 
@@ -14,23 +15,23 @@ namespace dpipe {
 struct SidecarSample {
   // Relative to the folder.
   std::string image;
-  std::string condition;  // empty: none
+  std::string condition;  // empty if there is none
   std::string caption;
   bool has_default_caption = false;
 };
 
 struct SidecarFiles {
   std::vector<SidecarSample> samples;  // by image, in byte order
-  // How many files are left out, of which kinds; how many images are in sub-folders; which captions
+  // The number of ignored files by kind, the number of images in sub-folders, and the captions that
   // are not UTF-8.
   std::vector<std::string> notes;
 };
 
-// Finds every image of a folder and its caption: of a.png the first of a.txt, a.caption, a.png.txt
-// and a.png.caption that is there.
+// Finds every image of a folder and its caption. The caption of a.png is the first existing file of
+// a.txt, a.caption, a.png.txt and a.png.caption.
 //
-// InvalidArgument if there is no image, or, of the first five and with their number, if captions
-// are missing and there is no default, or cannot be read.
+// Returns InvalidArgument if there is no image, or if captions are unreadable, or missing without a
+// default. The message names the first five and their number.
 absl::StatusOr<SidecarFiles> FindSidecarFiles(const std::string& folder,
                                               const FolderListing& listing,
                                               const std::optional<std::string>& default_caption);

@@ -92,7 +92,7 @@ TEST_F(SidecarFilesTest, CaptionFilesHaveSeveralNames) {
   Write("a.caption", "of a");
   Write("b.png.txt", "of b");
   Write("c.png.caption", "of c");
-  // The first counts, and the other is said to be ignored.
+  // The first one is used, and the other is reported as ignored.
   Write("d.txt", "of d");
   Write("d.caption", "other");
   Write("e.jpg.txt", "of e.jpg");

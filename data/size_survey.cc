@@ -13,7 +13,7 @@ ImageFit FitOf(ImageSize image, ImageSize target) {
   const double down = static_cast<double>(target.height) / image.height;
   ImageFit fit;
   fit.scale = std::max(across, down);
-  // In the other direction the image is longer than the target by this ratio.
+  // In the other direction, the scaled image is longer than the target by this ratio.
   fit.cut = 1 - std::min(across, down) / fit.scale;
   return fit;
 }

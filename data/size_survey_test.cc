@@ -10,7 +10,7 @@ TEST(SizeSurveyTest, FitsByHand) {
   EXPECT_EQ(FitOf({64, 64}, {64, 64}).cut, 0);
   EXPECT_EQ(FitOf({1, 1}, {64, 64}).scale, 64);
   EXPECT_EQ(FitOf({1, 1}, {64, 64}).cut, 0);
-  // Shrunk to 128 x 64, of which half is cut off.
+  // Shrunk to 128 x 64, of which half is cropped.
   EXPECT_EQ(FitOf({256, 128}, {64, 64}).scale, 0.5);
   EXPECT_EQ(FitOf({256, 128}, {64, 64}).cut, 0.5);
   // Enlarged to 64 x 128.
@@ -46,7 +46,7 @@ TEST(SizeSurveyTest, CountsBySize) {
   EXPECT_EQ(survey.all.num_enlarged, 1);
 }
 
-// What rounding to whole pixels takes is no crop, and looking at some is enough.
+// Rounding to whole pixels does not count as cropping, and a sample of the images is enough.
 TEST(SizeSurveyTest, NothingIsSaidOfWhatFits) {
   StepOrderOptions options;
   options.size = {512, 512};

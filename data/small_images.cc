@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// So that a line has at most 300 characters.
+// Limits a line to 300 characters.
 constexpr size_t kMaxNames = 3, kMaxNameBytes = 40;
 
 }  // namespace

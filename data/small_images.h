@@ -1,4 +1,4 @@
-// Leaves images out that are too small to train on.
+// Leaves out images that are too small to train on.
 #ifndef DPIPE_DATA_SMALL_IMAGES_H_
 #define DPIPE_DATA_SMALL_IMAGES_H_
 
@@ -12,13 +12,13 @@
 namespace dpipe {
 
 struct LargeEnough {
-  std::unique_ptr<SampleSource> source;  // as it was if no image is too small
-  std::string note;                      // what was left out, for a person; empty: nothing
+  std::unique_ptr<SampleSource> source;  // unchanged if no image is too small
+  std::string note;                      // what was left out, for the user; empty if nothing
 };
 
-// Leaves out the images whose shorter side has fewer than `min_side` pixels, by their headers.
-// Keeps those whose headers cannot be read: they are counted where they are skipped.
-// InvalidArgument if none is left; Unavailable if the storage does not answer.
+// Leaves out the images whose shorter side, by their headers, has fewer than `min_side` pixels.
+// Keeps images with unreadable headers, which are counted when they are skipped. Returns
+// InvalidArgument if none is left, and Unavailable if the storage does not respond.
 absl::StatusOr<LargeEnough> LeaveOutSmall(std::unique_ptr<SampleSource> source, int min_side,
                                           ImageSizes* sizes);
 

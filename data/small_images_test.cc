@@ -55,7 +55,7 @@ TEST_F(SmallImagesTest, ManyAreCountedAndSomeNamed) {
   EXPECT_LT(note.size(), 300u);
 }
 
-// A run that goes on knows its data set by it.
+// A resumed run recognises its data set by the fingerprint.
 TEST_F(SmallImagesTest, WhereNoneIsSmallTheDataSetStaysAsItIs) {
   Write("a", EncodePng(Image(8, 8)).value());
   const auto large = LeaveOut(8);

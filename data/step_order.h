@@ -1,12 +1,13 @@
-// Which samples each training step has, and at which size: a function of (seed, the step at which
-// the order begins, the data set, global batch) alone.
+// The samples and the image size of each training step. Depends on (seed, the first step of the
+// order, the data set, global batch) alone.
 //
 // Let the order begin at step f, let s = OrderSeed(seed, f), and let B be the global batch. Then
 // sample i of step k >= f is
-//   - without buckets: position (k - f) B + i of SampleOrder(s), at the one size;
-//   - with buckets: place i of step k - f of BucketedOrder(s), at the size of the step's bucket.
-// A run begins its order at step 0. A run that goes on with other data begins a new one at the step
-// that it goes on from.
+// - without buckets: position (k - f) B + i of SampleOrder(s), at the one size;
+// - with buckets: place i of step k - f of BucketedOrder(s), at the size of the step's bucket.
+//
+// A run begins its order at step 0. A run that resumes with other data begins a new order at that
+// step.
 #ifndef DPIPE_DATA_STEP_ORDER_H_
 #define DPIPE_DATA_STEP_ORDER_H_
 
@@ -25,37 +26,37 @@ struct StepOrderOptions {
   int64_t first_step = 0;  // f above
   int global_batch = 1;
   ImageSize size;                  // of all steps, without buckets
-  std::vector<ImageSize> buckets;  // sizes of steps, instead
+  std::vector<ImageSize> buckets;  // sizes of steps, instead of `size`
 };
 
 // Thread-safe.
 class StepOrder {
  public:
-  // `images` has every sample's own size, 0 x 0 if it is not known; empty without buckets.
+  // `images` has the size of every sample, or 0 x 0 if it is unknown. Empty without buckets.
   StepOrder(const StepOrderOptions& options, int32_t num_samples,
             const std::vector<ImageSize>& images);
 
   int64_t first_step() const { return options_.first_step; }
 
-  // Samples of a step >= first_step(). With `skip` < NumCandidates(step): the sample that is `skip`
-  // places further on in the same epoch (of the same bucket), after the last one the first: a
-  // substitute.
+  // Returns the sample at `place` of a step >= first_step(). With 0 < `skip` < NumCandidates(step),
+  // returns a substitute: the sample `skip` places later in the same epoch (of the same bucket),
+  // cyclically.
   int32_t SampleAt(int64_t step, int place, int32_t skip = 0) const;
   int32_t NumCandidates(int64_t step) const;
 
   ImageSize SizeOf(int64_t step) const;
-  // The size of the steps that have the sample.
+  // Returns the size of the steps that contain the sample.
   ImageSize SizeOfSample(int32_t index) const;
 
-  // A size that steps have.
+  // A size of steps.
   struct SizeInUse {
     ImageSize size;
-    int64_t first_step = 0;  // the first one that has it
+    int64_t first_step = 0;  // the first step of this size
     int32_t num_samples = 0;
   };
-  // In the order of `buckets`.
+  // Returns the sizes in use, in the order of `buckets`.
   std::vector<SizeInUse> SizesInUse() const;
-  // The number of steps, from the first on, that have every sample.
+  // Returns the number of steps, from the first on, that contain every sample.
   int64_t StepsToSeeAll() const;
 
  private:

@@ -22,10 +22,10 @@ namespace {
 
 constexpr int64_t kMaxCaptionBytes = 1 << 20;
 
-// Where the last part of a path begins.
+// Returns the position at which the last component of a path begins.
 size_t BaseOf(const std::string& name) { return name.rfind('/') + 1; }
 
-// True if the last part of a path begins with a dot.
+// True if the last component of a path begins with a dot.
 bool IsHidden(const std::string& name) { return name[BaseOf(name)] == '.'; }
 
 }  // namespace
@@ -94,7 +94,7 @@ void TarDataset::AddArchive(const std::vector<TarMember>& members, size_t begin,
     return !IsHidden(member.name) && FieldOf(member.name).part == kNumParts &&
            FieldByLastDot(member.name).part != kNumParts;
   };
-  // Keys by WebDataset's rule that have fields; most archives have no use for them.
+  // Keys, by WebDataset's rule, that have fields. Most archives do not need them.
   std::unordered_set<std::string> keys;
   if (std::any_of(members.begin() + begin, members.begin() + end, is_dotted)) {
     for (size_t i = begin; i < end; ++i) {

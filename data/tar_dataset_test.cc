@@ -117,15 +117,15 @@ TEST_F(TarDatasetTest, ShardsWithoutAnImageAreNamed) {
   }
 }
 
-// Of each shard what is whole is read. What is cut is a sample that cannot be loaded.
+// The intact part of each shard is read. A truncated member is a sample that cannot be loaded.
 TEST_F(TarDatasetTest, DamageIsASampleThatCannotBeLoaded) {
   const std::string png = Png(8);
   const std::string good =
       MakeTar({{"0.png", png}, {"0.txt", "zero"}, {"1.png", png}, {"1.txt", "one"}});
   ASSERT_LE(png.size(), 512u);
   Write("s-0.tar", good);
-  Write("s-1.tar", good.substr(0, 2560 + 10));  // within the second image
-  Write("s-2.tar", good.substr(0, 3584 + 2));   // within its caption
+  Write("s-1.tar", good.substr(0, 2560 + 10));  // inside the second image
+  Write("s-2.tar", good.substr(0, 3584 + 2));   // inside its caption
   Write("s-3.tar", good.substr(0, 2048));       // between members
   Write("s-4.tar", "version https://git-lfs.github.com/spec/v1\n");
   auto dataset = TarDataset::Open(folder_ + "/s-{0..4}.tar");
@@ -149,7 +149,7 @@ TEST_F(TarDatasetTest, DamageIsASampleThatCannotBeLoaded) {
   EXPECT_THAT(error(7), HasSubstr("/s-3.tar: at byte 2048 of 2048: the file ends without"));
   EXPECT_THAT(error(8), HasSubstr("/s-4.tar: not a tar archive but a Git LFS pointer: "));
   EXPECT_EQ((*dataset)->image_path(8), folder_ + "/s-4.tar");
-  // They count against the limit of corrupt samples.
+  // They count towards the limit of corrupt samples.
   DataLoaderOptions options;
   options.image_size = 8;
   options.global_batch = 9;
@@ -289,7 +289,7 @@ TEST_F(TarDatasetTest, OpenSamplesKnowsTheKinds) {
   EXPECT_EQ((*OpenSamples(folder_))->LoadCaptions(0)->front(), "folder");
 }
 
-// Training sees the same from shards as from the folder that they were packed from.
+// Training sees the same samples from shards as from the folder that they were packed from.
 TEST_F(TarDatasetTest, LoadsAsAFolderDoes) {
   std::vector<std::pair<std::string, std::string>> shards[2];
   for (int i = 0; i < 10; ++i) {

@@ -9,16 +9,16 @@
 
 namespace dpipe {
 
-// A ustar header of 512 bytes with a right checksum; the name has at most 100 bytes.
+// Returns a ustar header of 512 bytes with a correct checksum. The name has at most 100 bytes.
 std::string TarHeader(const std::string& name, int64_t size, char type = '0');
 
-// Sets the checksum of the header at `offset` to what it should be.
+// Corrects the checksum of the header at `offset`.
 void FixTarChecksum(std::string* tar, size_t offset);
 
-// A header, the content, and zeros up to a multiple of 512.
+// Returns a header, the content, and zeros up to a multiple of 512 bytes.
 std::string TarEntry(const std::string& name, const std::string& content, char type = '0');
 
-// Entries one after another, and two blocks of zeros.
+// Returns one entry after another, followed by two blocks of zeros.
 std::string MakeTar(const std::vector<std::pair<std::string, std::string>>& members);
 
 }  // namespace dpipe

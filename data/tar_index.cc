@@ -15,11 +15,11 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 
-// A field up to its first NUL.
+// Returns a field up to its first NUL.
 absl::string_view TextOf(absl::string_view field) { return field.substr(0, field.find('\0')); }
 
-// A number in octal digits with spaces or NULs around, or, where its first bit is set, in base 256;
-// -1 if it is neither or more than 2^62.
+// Parses octal digits surrounded by spaces or NULs, or base 256 if the first bit is set. Returns -1
+// if it is neither, or more than 2^62.
 int64_t NumberOf(absl::string_view field) {
   constexpr int64_t kMax = int64_t{1} << 62;
   int64_t value = 0;
@@ -45,10 +45,10 @@ bool IsZero(absl::string_view bytes) {
   return bytes.find_first_not_of('\0') == absl::string_view::npos;
 }
 
-// Up to the next header; no size is over the file's.
+// Rounds up to the next header. Cannot overflow, because no size exceeds the file's.
 int64_t Padded(int64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
 
-// The programs that unpack what is compressed.
+// The programs that unpack compressed files.
 struct Compression {
   FileKind kind;
   const char* program;
@@ -64,7 +64,7 @@ struct Header {
   char type;
 };
 
-// Old writers summed signed bytes.
+// Some old programs summed signed bytes.
 bool ChecksumHolds(absl::string_view block) {
   constexpr size_t kBegin = 148, kEnd = 156;  // of the checksum, which counts as spaces
   int64_t plain = 0, with_signs = 0;
@@ -90,13 +90,13 @@ Header ParseHeader(absl::string_view block) {
   return header;
 }
 
-// What an extension header says of the member after it.
+// The information in an extension header about the member after it.
 struct Extension {
-  std::string path;   // empty: nothing
-  int64_t size = -1;  // -1: nothing
+  std::string path;   // empty if not given
+  int64_t size = -1;  // -1 if not given
 };
 
-// Records "LENGTH KEY=VALUE\n", where LENGTH counts all of that.
+// Parses records "LENGTH KEY=VALUE\n", in which LENGTH counts the whole record.
 bool ParsePax(absl::string_view records, Extension* extension) {
   while (!records.empty()) {
     const size_t space = records.find(' ');
@@ -151,7 +151,7 @@ class Indexer {
   }
 
  private:
-  // Looks at the first header only.
+  // Checks the first header only.
   absl::Status CheckIsTar() const {
     const int64_t num_bytes = std::min<int64_t>(file_.size(), kFileKindBytes);
     DPIPE_ASSIGN_OR_RETURN(const std::string start, file_.Read(0, num_bytes));
@@ -179,7 +179,7 @@ class Indexer {
     index_.damage = absl::StrCat(file_.path(), ": at byte ", at_, " of ", file_.size(), ": ", what);
   }
 
-  // From an end mark to the header of an archive behind it; false if there is none.
+  // Moves from an end mark to the header of an archive after it. Returns false if there is none.
   absl::StatusOr<bool> SkipToNextArchive() {
     constexpr int64_t kPieceBytes = 64 << 10;
     const int64_t begin = at_;
@@ -206,7 +206,7 @@ class Indexer {
     return false;
   }
 
-  // Goes on to the next header.
+  // Processes a header and moves to the next one.
   absl::Status Take(Header header) {
     const bool is_extension = header.type == 'x' || header.type == 'L';
     if (!is_extension && extension_.size >= 0) header.size = extension_.size;
@@ -230,7 +230,8 @@ class Indexer {
     const bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
     index_.num_links += header.type == '1' || header.type == '2';
     if (is_file) DPIPE_RETURN_IF_ERROR(TakeMember(header, begin));
-    // Of another kind it was a folder's, or a link's; 'K' and 'g' come before the member.
+    // For other kinds, the extension belonged to a folder or a link. 'K' and 'g' precede the
+    // member.
     if (header.type != 'K' && header.type != 'g') extension_ = {};
     if (!is_cut) at_ = begin + Padded(header.size);
     return absl::OkStatus();
@@ -259,7 +260,7 @@ class Indexer {
   absl::Status TakeMember(Header& header, int64_t begin) {
     if (!extension_.path.empty()) header.name = extension_.path;
     if (header.name.substr(0, 2) == "./") header.name.erase(0, 2);
-    // A name that ends in a slash was a folder's before folders had a type.
+    // Before folders had a type, a name ending in a slash was a folder's.
     if (header.name.empty()) {
       Damage("a member without a name");
       return absl::OkStatus();
@@ -276,7 +277,7 @@ class Indexer {
 
   const InputFile& file_;
   const TarLimits& limits_;
-  int64_t at_ = 0;  // of the next header
+  int64_t at_ = 0;  // position of the next header
   Extension extension_;
   int32_t archive_ = 0;
   TarIndex index_;

@@ -74,7 +74,7 @@ TEST_F(TarIndexTest, DamageIsNamedWithItsPlace) {
     const auto index = Index(bytes);
     EXPECT_EQ(index.ok() ? index->members.size() : 0, num_members) << error;
   };
-  // The member that is cut off is the last.
+  // The truncated member is the last one.
   expect(good.substr(0, 1000), 1,
          "at byte 0 of 1000: member a.jpg of 700 bytes ends past the file, which was cut off");
   expect(good.substr(0, 1536), 1,
@@ -123,7 +123,7 @@ TEST_F(TarIndexTest, JoinedArchivesAreReadToTheLast) {
   EXPECT_THAT(found, testing::ElementsAre("0 a.jpg 1", "0 b.jpg 2", "1 a.jpg 3", "2 a.jpg 3"));
   EXPECT_EQ(index->damage, "");
   EXPECT_EQ(index->rest, "");
-  // A cut in the second one.
+  // The second archive is truncated.
   EXPECT_THAT(ErrorOf(one + two.substr(0, 512)), HasSubstr("at byte 3072 of 3584: member a.jpg"));
 }
 
@@ -190,7 +190,7 @@ TEST_F(TarIndexTest, OnlyFilesAreMembers) {
   ASSERT_TRUE(index.ok()) << index.status();
   ASSERT_EQ(index->members.size(), 1u);
   EXPECT_EQ(index->num_links, 2);
-  EXPECT_EQ(index->members[0].name, "../../etc/passwd");  // a name, which no one opens
+  EXPECT_EQ(index->members[0].name, "../../etc/passwd");  // a name that nobody opens
   EXPECT_THAT(ErrorOf(TarEntry("s", "x", 'S') + tar), HasSubstr("UNIMPLEMENTED"));
 }
 

@@ -1,7 +1,8 @@
-// Every strategy of the registry, on 2 and on 4 ranks, with and without recomputation, computes the
-// gradients of one device: bit for bit where weights are there once, to rounding where gradients
-// are summed over ranks, and the same bits on all ranks that hold them. What is not planned is
-// refused with a reason, which is listed here.
+// Checks that every strategy of the registry, on 2 and on 4 ranks, with and without recomputation,
+// computes the gradients of one device. They must be bit-identical if there is one copy of the
+// weights, and agree to rounding if gradients are summed over ranks. All ranks that hold a gradient
+// must have the same bits. Strategies that cannot be planned must be refused with the reason listed
+// here.
 #include <algorithm>
 #include <string>
 #include <tuple>
@@ -22,7 +23,7 @@ constexpr int kSteps = 4;
 constexpr int kGlobalBatch = 16;
 constexpr int kMicroBatchSize = 2;
 
-// With enough layers for two stages on each of four devices.
+// Has enough layers for two stages on each of four devices.
 class ToyJob {
  public:
   ToyJob(int num_devices, bool cached)
@@ -88,7 +89,7 @@ int Count(const Plan& plan, Instruction::Kind kind) {
   return count;
 }
 
-// Strategy, ranks, recomputation.
+// Strategy, number of ranks, recomputation.
 using Case = std::tuple<std::string, int, bool>;
 
 class AllStrategiesTest : public ::testing::TestWithParam<Case> {
@@ -104,7 +105,7 @@ class AllStrategiesTest : public ::testing::TestWithParam<Case> {
   }
 };
 
-// As its own search shapes it, and as a pipeline over all ranks where it is one.
+// In the shape that its own search chooses and, if it is a pipeline, over all ranks.
 TEST_P(AllStrategiesTest, ComputesTheGradientsOfOneDevice) {
   const auto& [name, num_devices, recompute] = GetParam();
   const std::string spec = name + (recompute ? ",recompute=full" : "");
@@ -134,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, AllStrategiesTest,
                                             ::testing::Values(2, 4), ::testing::Bool()),
                          CaseName);
 
-// The check can fail: other inputs, and one bit of one gradient, are seen.
+// The check can fail: it detects other inputs, and one bit of one gradient.
 TEST(AllStrategiesCheckTest, SeesWhatIsDifferent) {
   ToyJob toy(2, /*cached=*/false);
   const auto plan = toy.MakePlan("1f1b", 2);

@@ -1,5 +1,6 @@
-// Steps of several image sizes, or of patches, by one plan: pipelines, whose filling prepares a
-// step of one size during a step of another, give one device's losses and parameters, bit for bit.
+// Checks that steps of several image sizes, or of patches, run by one plan and give one device's
+// losses and parameters, bit for bit. In pipelines, filling prepares a step of one size during a
+// step of another.
 #include <map>
 #include <memory>
 #include <string>
@@ -38,7 +39,7 @@ models::TrainingSetupOptions Options(DType dtype, bool with_conditions = false) 
   const absl::Status status = EnsureBuiltInDataset(options.data.folder, scenes);
   EXPECT_TRUE(status.ok()) << status;
   options.max_aspect = 2;
-  // Workers without a core of their own: what is compared must not need them.
+  // The workers have no cores of their own, because the comparison must not need them.
   options.num_devices = 1;
   options.global_batch = kGlobalBatch;
   options.compute_dtype = dtype;
@@ -72,7 +73,7 @@ MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype)
   };
 }
 
-// Skips that stay on their device, split backward passes, forward passes made again.
+// With skips that stay on their device, split backward passes and recomputed forward passes.
 MakePlanFn BySchedule(const std::string& name, DType dtype) {
   return [=](const nn::Model& model) -> absl::StatusOr<Plan> {
     ScheduleRequest request;
@@ -101,7 +102,7 @@ class BucketEquivalenceTest : public ::testing::TestWithParam<DType> {};
 TEST_P(BucketEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
   const auto setup = models::TrainingSetup::Create(Options(GetParam()));
   ASSERT_TRUE(setup.ok()) << setup.status();
-  // Every size has steps, and they change from one to the next.
+  // Every size has steps, and the size changes between them.
   std::map<std::pair<int, int>, int> steps_of_size;
   int changes = 0;
   for (int step = 0; step < kSteps; ++step) {
@@ -130,7 +131,7 @@ TEST_P(BucketEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
   EXPECT_EQ(testlib::FirstDifference(*expected, *cached), "");
 }
 
-// Each size has its own shapes and, unlike a bucket's, its own share of the work.
+// Each size has its own shapes and, unlike a bucket's, its own amount of work.
 TEST_P(BucketEquivalenceTest, PatchesAreBitIdenticalToOneDeviceToo) {
   models::TrainingSetupOptions options = Options(GetParam());
   options.max_aspect = 1;
@@ -164,7 +165,7 @@ TEST(BucketKindsTest, ControlNetsAreBitIdenticalToOneDevice) {
   ASSERT_TRUE(actual.ok()) << actual.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "");
 
-  // Latents and contexts cached, the locked encoder in the bubbles.
+  // Latents and contexts are cached, and the locked encoder is in the bubbles.
   ASSERT_TRUE((*setup)->BuildCache((*setup)->loader().StepsToSeeAll()).ok());
   const auto cached = Train((*setup)->CachedJob(), ByStrategy("diffusionpipe", 2, DType::kF32));
   ASSERT_TRUE(cached.ok()) << cached.status();

@@ -1,5 +1,5 @@
-// tiny_cdm, two backbones trained at once: every strategy gives one device's losses and parameters,
-// over steps of real images, labels, noise and optimizer.
+// Checks that with tiny_cdm, two backbones trained at once, every strategy gives one device's
+// losses and parameters, over several steps with real images, labels, noise and optimizer.
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +33,7 @@ absl::StatusOr<Outcome> Train(const std::string& strategy, int num_devices, DTyp
   models::TrainingSetupOptions options;
   options.model_folder = "data/tiny_cdm";
   options.data.folder = DataFolder();
-  // Workers without a core of their own: what is compared must not need them.
+  // The workers have no cores of their own, because the comparison must not need them.
   options.num_devices = 1;
   options.global_batch = kGlobalBatch;
   options.compute_dtype = dtype;
@@ -60,7 +60,7 @@ absl::StatusOr<Outcome> Train(const std::string& strategy, int num_devices, DTyp
   return outcome;
 }
 
-// Whether the backbones' chains lie on the ranks in opposite orders.
+// True if the backbones' chains are on the ranks in opposite orders.
 bool InOppositeDirections(const Plan& plan) {
   if (plan.chains_size() != 2 || plan.chains(0).component() == plan.chains(1).component()) {
     return false;
@@ -87,8 +87,8 @@ TEST(CascadeEquivalenceTest, EveryStrategyComputesWhatOneDeviceComputes) {
     const auto actual = Train(strategy, 2, DType::kF32);
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     if (ReducesGradients(actual->plan)) {
-      // Gradients are added in another order, and AdamW, which divides by their size, makes as much
-      // of the rounding of small ones as of large ones.
+      // Gradients are added in another order. AdamW divides by their size, so rounding matters as
+      // much for small gradients as for large ones.
       EXPECT_LT(testlib::LargestRelativeDifference(expected->training, actual->training), 1e-4)
           << strategy;
     } else {

@@ -1,5 +1,6 @@
-// Chains of stages anywhere compute what one device computes: values that stay on a device, weights
-// in two copies, unequal replicas, several backbones, self-conditioning, stages divided over ranks.
+// Checks that chains of stages in any placement compute the same as one device: with values that
+// stay on a device, two copies of the weights, unequal replicas, several backbones,
+// self-conditioning, and stages divided over ranks.
 #include <cstring>
 #include <map>
 #include <string>
@@ -28,8 +29,8 @@ Schedule Listed(const std::vector<ScheduleChain>& chains, bool split = true) {
   return std::move(schedule).value();
 }
 
-// Chains that no generator makes, on random cuts: stages of a chain come back to a device again and
-// again, side by side or with others between them.
+// Chains that no generator makes, with random cuts. Stages of a chain return to a device
+// repeatedly, adjacent or with others between them.
 TEST(ChainsTest, StagesAnywhere) {
   const std::vector<std::vector<int>> places = {
       {0, 0}, {0, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}, {0, 1, 2, 0, 2, 1}, {1, 1, 0, 0, 1, 0}};
@@ -47,7 +48,8 @@ TEST(ChainsTest, StagesAnywhere) {
   }
 }
 
-// Two directions, each with weights of its own; on three devices the turn holds both copies as one.
+// Two directions, each with its own weights. On three devices, the middle one holds both copies as
+// one.
 TEST(ChainsTest, TwoDirections) {
   for (int p : {2, 3, 4}) {
     std::vector<int> down, up;
@@ -65,7 +67,7 @@ TEST(ChainsTest, TwoDirections) {
   }
 }
 
-// Both directions' copies stay equal, bit for bit, and so do replicas'.
+// The copies of both directions stay bit-identical, and so do those of replicas.
 TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
   Experiment experiment;
   experiment.plan.micro_batch_sizes = {2};
@@ -96,11 +98,11 @@ TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
     }
   }
   EXPECT_EQ(trained, static_cast<int>(first.size()));
-  // The stage in the middle is on one rank of each group, the others are on two.
+  // The middle stage is on one rank of each group, the others are on two.
   EXPECT_GT(compared, static_cast<int>(first.size()));
 }
 
-// Neighbouring stages with unlike numbers of ranks: messages carry the common samples.
+// Neighbouring stages with different numbers of ranks: messages carry the common samples.
 TEST(ChainsTest, UnequalReplication) {
   for (const std::vector<int>& replicas :
        {std::vector<int>{1, 2}, std::vector<int>{2, 1}, std::vector<int>{3, 2}}) {
@@ -115,7 +117,7 @@ TEST(ChainsTest, UnequalReplication) {
   }
 }
 
-// Two backbones in opposite directions, with micro-batches of their own sizes.
+// Two backbones in opposite directions, with different micro-batch sizes.
 TEST(ChainsTest, TwoBackbones) {
   Experiment experiment;
   experiment.model.second_backbone = true;
@@ -130,7 +132,7 @@ TEST(ChainsTest, TwoBackbones) {
   ExpectSame(experiment, Listed({down, up}), "two groups");
 }
 
-// Weights, gradients and moments divided over a stage's ranks.
+// Weights, gradients and moments are divided over a stage's ranks.
 class ShardedTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ShardedTest, ComputesWhatOneDeviceComputes) {
@@ -157,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, ShardedTest, ::testing::Bool(),
                            return std::string(info.param ? "direct" : "lowered");
                          });
 
-// With one micro-batch the sums are those of whole gradients; and a rank needs less memory.
+// With one micro-batch, the sums equal those of whole gradients, and a rank needs less memory.
 TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
   Experiment experiment;
   experiment.model.width = 64;
@@ -183,7 +185,7 @@ TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
   // The norm's squares are added shard by shard, so the clipped update agrees to rounding.
   EXPECT_EQ(outcomes[0].losses[0], outcomes[1].losses[0]);
   EXPECT_LT(testlib::LargestRelativeDifference(outcomes[0], outcomes[1]), 1e-6);
-  // Whole: master, gradient, two moments. Sharded: a quarter of these and half of the layers.
+  // Whole: master, gradient, two moments. Sharded: a quarter of these, and half of the layers.
   EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
 }
 
@@ -215,7 +217,7 @@ TEST(ChainsTest, SelfConditioning) {
   ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "recomputing");
 }
 
-// The second lap does change what is computed.
+// The second lap does change the results.
 TEST(ChainsTest, SelfConditioningIsSeen) {
   Experiment experiment;
   experiment.model.self_conditioning = true;
@@ -232,7 +234,7 @@ TEST(ChainsTest, SelfConditioningNeedsAnInput) {
             "twice a micro-batch");
 }
 
-// Plans that never passed verification end with what is missing.
+// Plans that were not verified end with an error that names what is missing.
 TEST(ChainsTest, BrokenPlansAreNamed) {
   Experiment experiment;
   experiment.direct = true;
@@ -241,7 +243,7 @@ TEST(ChainsTest, BrokenPlansAreNamed) {
   const auto plan = PlanOf(experiment, Listed({{{0, 1, 1, 0}, 2}}));
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Bench bench(experiment, 2);
-  // The first instruction of this kind on the rank is left out.
+  // Removes the first instruction of this kind on the rank.
   const auto error_without = [&](int rank, Instruction::Kind kind) {
     Plan broken = *plan;
     auto* instructions = broken.mutable_devices(rank)->mutable_instructions();
@@ -261,7 +263,7 @@ TEST(ChainsTest, BrokenPlansAreNamed) {
   EXPECT_THAT(error_without(1, Instruction::FORWARD), HasSubstr("rank 1, step 0, instruction"));
 }
 
-// What is compared can differ: another cut of one schedule does not, another model does.
+// The compared results can differ: another cut of a schedule changes nothing, another model does.
 TEST(ChainsTest, OtherTrainingIsDifferent) {
   Experiment experiment;
   const auto a = Train(experiment, Listed({{{0, 1}, 4}}));

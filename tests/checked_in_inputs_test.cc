@@ -1,5 +1,5 @@
-// The profiles and clusters in data/: each is what its generator writes, valid, and can be planned
-// with.
+// Checks that the profiles and clusters in data/ are their generator's output, are valid, and can
+// be used for planning.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -21,7 +21,7 @@ const char kClusters[] = "data/clusters/";
 constexpr size_t kLargestProfile = 400 << 10;
 constexpr size_t kAllProfiles = 8 << 20;
 
-// Every textproto below `folder`, relative to it.
+// Returns every textproto below `folder`, relative to it.
 std::set<std::string> FilesBelow(const std::string& folder) {
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(

@@ -1,4 +1,4 @@
-// The benchmark of communication as a user runs it: processes, threads, and what GPUs there are.
+// Runs the communication benchmark as a user does: with processes, threads, and the available GPUs.
 #include <string>
 
 #include "core/base/file.h"

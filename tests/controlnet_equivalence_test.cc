@@ -1,6 +1,7 @@
-// A ControlNet for tiny_sd: every strategy gives one device's losses and parameters, over steps of
-// real images, conditions, captions, noise and optimizer; only the trainable copy changes; and the
-// locked encoder, fed by two other frozen components, is frozen work like theirs.
+// Checks a ControlNet for tiny_sd, over several steps with real images, conditions, captions, noise
+// and optimizer. Every strategy gives one device's losses and parameters, and only the trainable
+// copy changes. The locked encoder, which reads two other frozen components, is frozen work like
+// theirs.
 #include <cstring>
 #include <memory>
 #include <set>
@@ -17,7 +18,7 @@
 namespace dpipe {
 namespace {
 
-constexpr int kSteps = 4;  // in the third one gradients have reached every parameter
+constexpr int kSteps = 4;  // gradients have reached every parameter in the third one
 constexpr int kGlobalBatch = 4;
 constexpr int kFrozenQuantum = 2;
 
@@ -62,7 +63,7 @@ absl::StatusOr<Run> TrainBy(const MakePlanFn& make_plan, int num_devices,
                             const models::TrainingSetupOptions& options, Cache cache) {
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   if (cache == Cache::kYes) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());
-  // Workers without a core of their own: what is compared must not need them.
+  // The workers have no cores of their own, because the comparison must not need them.
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
   TrainingJob job = cache == Cache::kYes ? setup->CachedJob() : setup->job();
@@ -94,7 +95,7 @@ absl::StatusOr<Run> Train(const std::string& strategy, int num_devices, DType dt
   return TrainBy(ByStrategy(strategy, num_devices, dtype), num_devices, Options(dtype), Cache::kNo);
 }
 
-// Cut at random.
+// The stages are cut at random.
 absl::StatusOr<Run> TrainOnTwo(const std::string& schedule_name, bool recompute, DType dtype) {
   ScheduleRequest request;
   request.num_devices = 2;
@@ -110,7 +111,7 @@ absl::StatusOr<Run> TrainOnTwo(const std::string& schedule_name, bool recompute,
   return TrainBy(make_plan, 2, Options(dtype), Cache::kNo);
 }
 
-// Whether any layer's weights are on one rank only.
+// True if any layer's weights are on one rank only.
 bool HoldsWeightsOnce(const Plan& plan) {
   std::map<int, std::set<int>> ranks;
   for (const Stage& stage : plan.stages()) {
@@ -139,7 +140,7 @@ TEST_P(ControlNetEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
       EXPECT_LT(testlib::LargestRelativeDifference(expected->outcome, actual->outcome), 1e-5);
     }
   }
-  // Split backward passes, stages that share a device, forward passes made again.
+  // Split backward passes, stages that share a device, recomputed forward passes.
   const bool fp32 = GetParam() == DType::kF32;
   for (const std::string schedule : {fp32 ? "zb-h1" : "wave", "zb-v"}) {
     const auto actual = TrainOnTwo(schedule, /*recompute=*/!fp32, GetParam());
@@ -154,7 +155,8 @@ INSTANTIATE_TEST_SUITE_P(DTypes, ControlNetEquivalenceTest,
                            return std::string(DTypeName(info.param));
                          });
 
-// Latents and contexts from the cache, the locked encoder as always: the same bits.
+// Latents and contexts come from the cache, the locked encoder runs as usual: the bits are the
+// same.
 TEST_P(ControlNetEquivalenceTest, ACacheChangesNothing) {
   models::TrainingSetupOptions options = Options(GetParam());
   options.data.random_flip = false;

@@ -1,5 +1,5 @@
-// Every convolution and attention of the reference models, in bf16 and at the batch sizes that they
-// are trained at, has an engine of cuDNN on an H200. Skips where cuDNN is not installed.
+// Checks that cuDNN has an engine on an H200 for every convolution and attention of the reference
+// models, in bf16 and at the batch sizes used in training. Skips if cuDNN is not installed.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -26,7 +26,7 @@ using ops::cuda::CudnnGraph;
 
 constexpr int64_t kBatch = 64;
 constexpr int64_t kTokens = 77;
-constexpr int64_t kCascadeBase = 64;  // pixels a side of what is enlarged
+constexpr int64_t kCascadeBase = 64;  // pixels per side of the image to enlarge
 
 std::string Config(const std::string& file) {
   const auto text = ReadFile("models/" + file);
@@ -34,7 +34,8 @@ std::string Config(const std::string& file) {
   return text.ok() ? *text : "";
 }
 
-// As many zeros around the image as its sizes and the filters' leave, fewer before than after.
+// Adds as many zeros around the image as its sizes and the filters' require, fewer before than
+// after.
 Convolution ConvolutionOf(int64_t batch, const Shape& x, const Shape& w, const Shape& y) {
   const int64_t stride = (x[0] + y[0] - 1) / y[0];
   const auto zeros = [stride](int64_t in, int64_t filter, int64_t out) {
@@ -76,7 +77,7 @@ class CudnnModelPlansTest : public ::testing::Test {
       const auto shape = [&](int input) { return program->value(node.inputs[input]).type.shape; };
       if (node.node->kind() == "conv2d") {
         const Shape& w = program->parameter(node.parameters[0]).shape;
-        if (w[2] > 1) {  // others are products
+        if (w[2] > 1) {  // the others are matrix products
           ++found;
           Plan(node, ConvolutionOf(batch, shape(0), w, program->value(node.output).type.shape));
         }
@@ -174,7 +175,7 @@ TEST_F(CudnnModelPlansTest, VaeEncoder) {
   }
 }
 
-// Frozen as they are, and trained.
+// Both frozen and trained.
 TEST_F(CudnnModelPlansTest, TextEncoders) {
   for (const char* file : {"text_v21.json", "text_v15.json"}) {
     const auto config = models::ParseClipTextConfig(Config(absl::StrCat("testdata/", file)), file);
@@ -185,7 +186,7 @@ TEST_F(CudnnModelPlansTest, TextEncoders) {
   }
 }
 
-// Of both models, as they come in data/models.
+// Both models in data/models.
 TEST_F(CudnnModelPlansTest, Cascades) {
   for (const char* name : {"cdm_lsun", "cdm_imagenet"}) {
     for (const char* part : {"base", "super_resolution"}) {

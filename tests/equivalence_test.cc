@@ -1,8 +1,9 @@
-// Pipelines and data parallelism compute what one device computes, over many steps: see
+// Checks that pipelines and data parallelism compute the same as one device, over many steps. See
 // all_strategies_test for every strategy's gradients.
 //
-// Pipelines with one replica a stage and the same micro-batches: bit for bit, losses and
-// parameters. Data parallelism: to rounding, because gradients are added in another order.
+// Pipelines with one replica per stage and the same micro-batches must be bit-identical in losses
+// and parameters. Data parallelism must agree to rounding, because gradients are added in another
+// order.
 #include <cmath>
 #include <string>
 #include <tuple>
@@ -97,7 +98,7 @@ TEST(EquivalenceTest, DataParallelAgreesToRounding) {
   }
 }
 
-// Several replicas of each of two stages: data and pipeline parallelism at once.
+// Several replicas of each of two stages: data and pipeline parallelism combined.
 TEST(EquivalenceTest, ReplicatedPipelinesAgreeToRounding) {
   const auto expected = OneDevice(DType::kF32);
   ASSERT_TRUE(expected.ok()) << expected.status();
@@ -109,7 +110,8 @@ TEST(EquivalenceTest, ReplicatedPipelinesAgreeToRounding) {
   }
 }
 
-// The checks above can fail: one parameter off by one unit in the last place, or one loss, is seen.
+// The checks above can fail: they detect a parameter that is off by one unit in the last place, and
+// a different loss.
 TEST(EquivalenceTest, TheCheckSeesOneBit) {
   const auto a = OneDevice(DType::kF32);
   auto b = OneDevice(DType::kF32);
@@ -122,7 +124,7 @@ TEST(EquivalenceTest, TheCheckSeesOneBit) {
   EXPECT_NE(testlib::FirstDifference(*a, *b).find("loss of step 3"), std::string::npos);
 }
 
-// What would go wrong does show: another seed of the data, another learning rate.
+// Real errors are detected: another seed of the data, another learning rate.
 TEST(EquivalenceTest, OtherTrainingIsDifferent) {
   const auto expected = OneDevice(DType::kF32);
   Fixture other(DType::kF32, 2);

@@ -1,5 +1,5 @@
-// Sessions on devices whose memory the host cannot reach: everything goes there and comes back by
-// the devices' own copies, messages by events, and the numbers are those of CPUs, bit for bit.
+// Sessions on devices whose memory the host cannot access. Everything is copied by the devices' own
+// copies, messages are ordered by events, and the results are bit-identical to those of CPUs.
 #include <map>
 #include <memory>
 #include <set>
@@ -19,8 +19,8 @@
 namespace dpipe {
 namespace {
 
-// Counts what is asked for of each step, and how much of that by threads that drive no device.
-// Takes long enough for another thread to come to something meanwhile, however busy the machine.
+// Counts the requests for each step, and how many of them come from threads that drive no device.
+// Takes long enough for another thread to make progress meanwhile, however busy the machine.
 class CountedInputs : public InputProvider {
  public:
   explicit CountedInputs(InputProvider* inputs) : inputs_(*inputs) {}
@@ -112,8 +112,8 @@ TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
   }
 }
 
-// A rank's thread that waits for its device has the next step's inputs made meanwhile; where it
-// computes itself, nothing is gained.
+// While a rank's thread waits for its device, the next step's inputs are prepared. If the thread
+// computes itself, nothing would be gained.
 TEST_P(FarDeviceSessionTest, InputsAreMadeAhead) {
   Train({Device::Cpu(), Device::Cpu()}, nullptr);
   std::vector<int> asked;
@@ -132,7 +132,7 @@ TEST_P(FarDeviceSessionTest, InputsAreMadeAhead) {
   EXPECT_GT(ahead, 0);
 }
 
-// Takes long over everything.
+// Takes a long time for every request.
 class SlowInputs : public InputProvider {
  public:
   explicit SlowInputs(InputProvider* inputs) : inputs_(*inputs) {}
@@ -146,7 +146,7 @@ class SlowInputs : public InputProvider {
   InputProvider& inputs_;
 };
 
-// What is made ahead takes a device no time.
+// Prefetched inputs take no device time.
 TEST(FarDeviceProfileTest, CountsInputsWhereTheyAreMadeByTheRank) {
   const nn::Model model = testlib::MakeToyModel();
   const auto parameters = testlib::MakeToyParameters(model, 5);
@@ -176,7 +176,8 @@ INSTANTIATE_TEST_SUITE_P(Strategies, FarDeviceSessionTest,
                          ::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe"),
                          [](const auto& info) { return "With_" + info.param; });
 
-// What other processes have comes to the host's memory, where a leader's device has no room for it.
+// Other processes' state is gathered in host memory, because the leader's device may have no room
+// for it.
 TEST(FarDeviceProcessesTest, GatherTheirStateOnTheHost) {
   const testlib::ProcessSessions near;
   const testlib::ProcessSessions far([] { return std::make_shared<testlib::FarCpu>(); });

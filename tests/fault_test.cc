@@ -1,4 +1,4 @@
-// Losses and gradients that are no numbers: every rank leaves the same steps out, or all end.
+// Losses and gradients that are not finite: every rank skips the same steps, or all end.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 constexpr int kSteps = 8;
 constexpr int kBadSample = 5;
 
-// One sample's noise, and so its loss, is no number in some steps.
+// In some steps, one sample's noise, and so its loss, is NaN.
 class BadInputs : public InputProvider {
  public:
   BadInputs(InputProvider* inputs, std::set<int64_t> bad_steps)
@@ -55,7 +55,7 @@ class BadInputs : public InputProvider {
 
 struct Outcome {
   absl::Status status;
-  std::vector<StepResult> steps;  // as on_step was told
+  std::vector<StepResult> steps;  // as reported to on_step
   testlib::TrainingOutcome trained;
 };
 
@@ -132,8 +132,8 @@ TEST_F(FaultTest, SkippedStepsAreTheSameOnEveryPlan) {
   }
 }
 
-// A skipped step leaves no trace but its number: what follows is as if the optimizer had not been
-// there. Here nothing follows.
+// A skipped step only advances the step number. Otherwise it is as if the optimizer had not run.
+// Here all steps are skipped.
 TEST_F(FaultTest, ASkippedStepChangesNothing) {
   const Outcome all_bad = Train("gpipe", 2, {0, 1, 2, 3, 4, 5, 6, 7}, kSteps);
   ASSERT_TRUE(all_bad.status.ok()) << all_bad.status;
@@ -161,7 +161,7 @@ TEST_F(FaultTest, TheBadSampleIsKnown) {
   }
 }
 
-// All ranks end at the step, whose numbers are known; the parameters are those before it.
+// All ranks end at the step, which reports its numbers. The parameters are those before it.
 TEST_F(FaultTest, StoppingSaysWhichStepAndWhy) {
   for (const char* strategy : {"data_parallel", "gpipe", "diffusionpipe", "zero3"}) {
     const Outcome outcome = Train(strategy, 2, {3}, 0);
@@ -186,7 +186,7 @@ TEST_F(FaultTest, TooManyInARowEndTheRun) {
   EXPECT_THAT(Skipped(outcome), ElementsAre(1, 4, 5, 6));
 }
 
-// Updates within a step have been made when its losses are known.
+// Updates within a step are made before its losses are known.
 TEST_F(FaultTest, WhatUpdatesWithinAStepCannotSkipIt) {
   for (const char* strategy : {"pipedream_stashing", "xpipe", "hetpipe"}) {
     const Outcome outcome = Train(strategy, 2, {2}, /*max_skipped=*/3);
@@ -200,7 +200,7 @@ TEST_F(FaultTest, WhatUpdatesWithinAStepCannotSkipIt) {
   }
 }
 
-// The dump has the very batch, and names what is bad in it.
+// The dump contains exactly this batch, and names what is bad in it.
 TEST_F(FaultTest, ABadBatchIsWrittenDown) {
   const Outcome outcome = Train("gpipe", 2, {4}, 1);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;

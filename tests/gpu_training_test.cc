@@ -1,6 +1,5 @@
-// Whole models train, fill caches and draw on GPUs of a fake driver, where our kernels run
-// emulated, as they do on the CPU. Nothing on the host may touch a GPU's memory: the test crashes
-// where something does.
+// Trains whole models, fills caches and draws images on GPUs of a fake driver, which runs our
+// kernels emulated on the CPU. The host must not touch a GPU's memory; the test crashes if it does.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -24,7 +23,7 @@ using ::testing::IsEmpty;
 
 constexpr int kDevices = 2;
 constexpr int kBatch = 2;
-constexpr int kSteps = 2;  // the second one's loss has seen the first one's update
+constexpr int kSteps = 2;  // the second one's loss depends on the first one's update
 
 struct Case {
   std::string name;
@@ -48,7 +47,7 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
     options.num_devices = kDevices;
     options.global_batch = kBatch;
     options.seed = 11;
-    // Zeros that training starts from are another number after the first step.
+    // Parameters that start at zero have changed after the first step.
     options.optimizer.learning_rate.peak = 1e-3f;
     auto setup = models::TrainingSetup::Create(options);
     ASSERT_TRUE(setup.ok()) << setup.status();
@@ -65,7 +64,7 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
     return pointers;
   }
 
-  // With a cache that the same workers have filled.
+  // Trains with a cache that the same workers have filled.
   absl::StatusOr<std::vector<double>> Losses(const Workers& workers) {
     TrainingJob job = setup_->job();
     job.workers = Pointers(workers);
@@ -145,7 +144,7 @@ TEST_P(GpuTrainingTest, TrainsAsTheCpu) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-// What knows no cache.
+// Passes that do not use a cache.
 class GpuPassesTest : public GpuTrainingTest {};
 
 TEST_P(GpuPassesTest, DrawsAsTheCpu) {

@@ -1,6 +1,6 @@
-// Training on emulated GPUs with recorded passes (CUDA graphs): the numbers are those of passes
-// that are not recorded, bit for bit, and memory does not grow. And on which streams inputs come
-// in.
+// Training on emulated GPUs with recorded passes (CUDA graphs). The results are bit-identical to
+// those without recording, and memory does not grow. Also checks the streams on which inputs
+// arrive.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -38,7 +38,7 @@ constexpr int kMicroBatches = 4;
 
 struct Outcome {
   testlib::TrainingOutcome trained;
-  std::vector<int64_t> bytes;  // in tensors, of all devices, after each step
+  std::vector<int64_t> bytes;  // in tensors, on all devices, after each step
   int64_t num_launches = 0;
   std::vector<std::string> said;
 };
@@ -77,7 +77,7 @@ Outcome Train(TrainingJob job, const Plan& plan, bool record) {
   return outcome;
 }
 
-// Expects the same with and without; returns the former.
+// Expects the same results with and without recording. Returns those with recording.
 Outcome ExpectSame(const TrainingJob& job, const Plan& plan) {
   const Outcome expected = Train(job, plan, /*record=*/false);
   const Outcome actual = Train(job, plan, /*record=*/true);
@@ -128,7 +128,7 @@ class GraphSessionTest : public ::testing::TestWithParam<DType> {
   TrainingJob job_;
 };
 
-// By the second step every pass has run often enough.
+// By the second step, every pass has run often enough to be recorded.
 void ExpectSteady(const Outcome& outcome) {
   EXPECT_THAT(outcome.said, IsEmpty());
   EXPECT_GE(outcome.num_launches, (kSteps - 2) * kMicroBatches * 2);
@@ -158,13 +158,14 @@ TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
   ExpectSteady(ExpectSame(job_, PlanOf("1f1b", /*recompute=*/true)));
 }
 
-// Their parameters are gathered to other places in every step; frozen components' are not.
+// Their parameters are gathered to other addresses in every step; those of frozen components are
+// not.
 TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
   EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).said, IsEmpty());
 }
 
-// With how many launches, and what the device notes. The fake driver's clock counts what all of its
-// streams do, so there is one device.
+// A profile, the number of graph launches, and the device's notes. Made with one device, because
+// the fake driver's clock counts the work of all its streams.
 struct Profiled {
   ModelProfile profile;
   int64_t num_launches = 0;
@@ -191,7 +192,7 @@ Profiled Profile(TrainingJob job, bool graphs) {
   return result;
 }
 
-// Without graphs memory that is given back counts, too.
+// Without graphs, memory that is freed counts too.
 TEST_P(GraphSessionTest, ProfilesAreMadeOfGraphs) {
   const Profiled by_call = Profile(job_, /*graphs=*/false), by_graph = Profile(job_, true);
   EXPECT_THAT(by_call.notes, IsEmpty());
@@ -239,7 +240,7 @@ TEST_P(GraphSessionTest, WhatCannotBeRecordedIsProfiledByCalls) {
   }
 }
 
-// Tells what comes from the host on streams that kernels run on.
+// Records what arrives from the host on streams that run kernels.
 class WatchedDriver : public cuda::FakeDriver {
  public:
   int64_t bytes_in_line() const {
@@ -290,7 +291,7 @@ class WatchedDriver : public cuda::FakeDriver {
   std::map<void*, int64_t> bytes_from_host_;
 };
 
-// But for the loss's gradient, a number a sample.
+// Except for the loss's gradient, one number per sample.
 TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
   const Plan plan = PlanBy("diffusionpipe", 2);
   WatchedDriver driver;
@@ -301,7 +302,7 @@ TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
     const auto session = StartSession(job_, plan);
     ASSERT_TRUE(session.ok()) << session.status();
     ASSERT_TRUE((*session)->Run(1, /*is_last=*/false, /*record=*/false).ok());
-    driver.Reset();  // parameters came in, too
+    driver.Reset();  // parameters were copied too
     ASSERT_TRUE((*session)->Run(1, /*is_last=*/false, /*record=*/false).ok());
     const int64_t seeds = plan.global_batch() * int64_t{sizeof(float)};
     EXPECT_EQ(driver.bytes_in_line(), seeds);
@@ -311,7 +312,7 @@ TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-// Whose n-th kernel ends all that the GPU does.
+// Breaks the GPU at its n-th kernel.
 class BreakingDriver : public cuda::FakeDriver {
  public:
   explicit BreakingDriver(int kernels) : left_(kernels) { HideMemory(); }
@@ -357,7 +358,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, GraphSessionTest, ::testing::Values(DType::kF32
                            return info.param == DType::kF32 ? "Fp32" : "Bf16";
                          });
 
-// A small U-Net's inputs, drawn by sample.
+// A small U-Net's inputs, drawn per sample.
 class UNetInputs : public InputProvider {
  public:
   explicit UNetInputs(const nn::Program* program) : program_(program) {}
@@ -387,8 +388,8 @@ class UNetInputs : public InputProvider {
   const nn::Program* const program_;
 };
 
-// Convolutions, attention, norms, time embedding and noise, in bf16, whose weights have prepared
-// forms; the noise's weights differ from sample to sample.
+// Convolutions, attention, norms, time embedding and noise in bf16, whose weights have prepared
+// forms. The noise weights differ between samples.
 TEST(GraphSessionUNetTest, PipelinedInTwoStages) {
   models::UNetConfig config;
   config.block_out_channels = {4, 8};

@@ -1,5 +1,5 @@
-// A training run whose data set grows: it goes on with weights, optimizer, averages and step if
-// that is asked for, and from then on it can be resumed as any other.
+// A training run whose data set grows. If requested, it resumes with its weights, optimizer,
+// averages and step, and can then be resumed like any other run.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -64,7 +64,7 @@ class GrowingDataTest : public ::testing::Test {
   const std::string images_ = scratch_.File("images");
 };
 
-// Of two checkpoints' tensors: weights, moments, averages.
+// Compares the tensors of two checkpoints: weights, moments, averages.
 void ExpectSameTensors(const std::string& a, const std::string& b) {
   int num_files = 0;
   for (const auto& entry : fs::directory_iterator(a)) {
@@ -93,7 +93,7 @@ TEST_F(GrowingDataTest, GoesOnWithANewOrderIfAskedFor) {
   ASSERT_EQ(grown.exit_code, 0) << grown.out << grown.err;
   EXPECT_THAT(grown.out, HasSubstr("Order:    starts over at step 4"));
 
-  // A part of it, again: the data set is the one that its checkpoint knows.
+  // Repeats a part of the run: the data set is the one that its checkpoint knows.
   const ProgramOutcome again =
       Train("again", {"--resume=" + CheckpointOf("grown", 6), "--checkpoint_every=0"});
   ASSERT_EQ(again.exit_code, 0) << again.out << again.err;
@@ -101,12 +101,12 @@ TEST_F(GrowingDataTest, GoesOnWithANewOrderIfAskedFor) {
   ExpectSameTensors(Out("grown") + ".checkpoints/step_00000010",
                     Out("again") + ".checkpoints/step_00000010");
 
-  // The order of before is another one.
+  // The earlier order is different.
   EXPECT_NE(*ReadFile(Out("before") + "/unet/diffusion_pytorch_model.safetensors"),
             *ReadFile(Out("grown") + "/unet/diffusion_pytorch_model.safetensors"));
 }
 
-// A run that has nothing left to do saves what it has gone on with.
+// A run with nothing left to do saves the state that it resumed with.
 TEST_F(GrowingDataTest, KeepsWeightsOptimizerAndAverages) {
   const ProgramOutcome before = Train("before", {"--steps=3"});
   ASSERT_EQ(before.exit_code, 0) << before.out << before.err;

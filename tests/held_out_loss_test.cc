@@ -1,4 +1,4 @@
-// The held-out loss against losses put together by hand, layer ranges and all.
+// Compares the held-out loss with losses combined by hand, including layer ranges.
 #include "core/train/held_out_loss.h"
 
 #include <atomic>
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 
 constexpr int kSamples = 7;
 
-// Like the toy inputs, but for the noise, which is what differs between quantiles here.
+// Like the toy inputs, except for the noise, which differs between quantiles.
 class QuantileInputs : public InputProvider {
  public:
   QuantileInputs(const nn::Model* model, int quantile)
@@ -78,7 +78,7 @@ class HeldOutLossTest : public ::testing::TestWithParam<bool> {
     return *losses;
   }
 
-  // One sample's loss of all backbones, every component run for it alone.
+  // Returns one sample's loss of all backbones, running every component for this sample alone.
   double ByHand(int quantile, int sample) {
     std::map<std::string, Tensor> outputs;  // by component/output
     double loss = 0;
@@ -158,7 +158,8 @@ TEST_P(HeldOutLossTest, IsTheMeanOverSamplesOfEachQuantile) {
   EXPECT_NE(losses.by_quantile[0], losses.by_quantile[1]);
 }
 
-// The same bits however many work, and when frozen outputs come from the evaluation before.
+// The bits do not depend on the number of workers, or on frozen outputs cached by an earlier
+// evaluation.
 TEST_P(HeldOutLossTest, DoesNotDependOnWorkersOrTheCache) {
   const auto loss = HeldOutLoss::Create(Options(2));
   HeldOutLossOptions options = Options(2);
@@ -170,7 +171,7 @@ TEST_P(HeldOutLossTest, DoesNotDependOnWorkersOrTheCache) {
   EXPECT_EQ(Evaluate(uncached->get(), 2).by_quantile, first.by_quantile);
 }
 
-// Whose memory the host cannot touch. Where there is no room left it is the CPU's after all.
+// The host cannot touch their memory. If a GPU has no room left, the CPU computes the loss.
 TEST_P(HeldOutLossTest, GpusComputeTheSame) {
   const auto loss = HeldOutLoss::Create(Options(2));
   ASSERT_TRUE(loss.ok()) << loss.status();
@@ -181,7 +182,7 @@ TEST_P(HeldOutLossTest, GpusComputeTheSame) {
   EXPECT_THAT(gpus[0]->device()->notes(), IsEmpty());
   driver.RunAll();
   EXPECT_EQ(driver.live_bytes(), 0) << "training needs the memory";
-  // With what frozen components have given on the GPUs.
+  // With the frozen components' outputs from the GPUs.
   const HeldOutLosses cached = Evaluate(loss->get(), 2);
   driver.set_memory_limit(kGiB);
   const auto again = HeldOutLoss::Create(Options(2));

@@ -26,7 +26,7 @@ int Below(RandomStream& stream, size_t count) {
   return static_cast<int>(stream.NextBelow(static_cast<uint32_t>(std::max<size_t>(count, 1))));
 }
 
-// What a careless or hostile editor types.
+// Text that a careless or hostile editor may type.
 const std::vector<std::string>& Snippets() {
   static const auto* const snippets =
       new std::vector<std::string>{"-1",
@@ -71,7 +71,7 @@ const std::vector<std::string>& Snippets() {
   return *snippets;
 }
 
-// [begin, end) of a random number in the text; empty where there is none nearby.
+// Returns [begin, end) of a random number in the text, or an empty range if there is none nearby.
 std::pair<size_t, size_t> RandomNumber(const std::string& text, RandomStream& stream) {
   const size_t begin = text.find_first_of("0123456789", Below(stream, text.size()));
   if (begin == std::string::npos) return {0, 0};
@@ -84,19 +84,19 @@ void Mutate(RandomStream& stream, std::string* text) {
     case 0:  // another byte
       if (!text->empty()) (*text)[at] = static_cast<char>(stream.NextBelow(256));
       break;
-    case 1:  // a part missing
+    case 1:  // a part removed
       text->erase(at, Below(stream, 40));
       break;
-    case 2:  // a part twice
+    case 2:  // a part duplicated
       text->insert(at, text->substr(Below(stream, text->size()), Below(stream, 200)));
       break;
     case 3:  // truncated
       if (stream.NextBelow(8) == 0) text->resize(at);
       break;
-    case 4:  // typed into
+    case 4:  // text inserted
       text->insert(at, Snippets()[Below(stream, Snippets().size())]);
       break;
-    default: {  // another number: the likeliest to be read and then to be wrong
+    default: {  // another number, which is likely to be parsed and then to be invalid
       const auto [begin, end] = RandomNumber(*text, stream);
       text->replace(begin, end - begin, Snippets()[Below(stream, 12)]);
       break;
@@ -104,7 +104,7 @@ void Mutate(RandomStream& stream, std::string* text) {
   }
 }
 
-// A U-Net and a VAE encoder with every feature of a profile, but few layers.
+// Returns a profile of a U-Net and a VAE encoder with every feature of a profile, but few layers.
 std::string SmallProfileText() {
   roofline::UNetArchitecture unet;
   unet.channels = {8, 16};
@@ -147,7 +147,7 @@ std::string ClusterText() {
   return text;
 }
 
-// Asks a valid cost model for a little of everything; the answers are not judged.
+// Calls many functions of a valid cost model; the results are not checked.
 void Query(const CostModel& cost) {
   for (int c = 0; c < cost.num_components(); ++c) {
     const LayerRange all = cost.AllLayers(c);
@@ -179,7 +179,7 @@ void Judge(const absl::Status& read, const absl::StatusOr<CostModel>& cost, Coun
   }
 }
 
-// Each outcome happens often, or the changes test nothing.
+// Each outcome must happen often, or the changes test nothing.
 void ExpectAllKinds(const Counts& counts) {
   SCOPED_TRACE(std::to_string(counts.unreadable) + " unreadable, " +
                std::to_string(counts.refused) + " refused, " + std::to_string(counts.valid) +

@@ -1,5 +1,5 @@
-// What goes wrong beside training costs no step of it: //tools:train with pictures, logs or
-// checkpoints that cannot be written.
+// Failures alongside training lose no step: //tools:train with pictures, logs or checkpoints that
+// cannot be written.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -76,7 +76,7 @@ TEST(KeepWorkTest, PicturesThatCannotBeDrawnAreAWarning) {
   EXPECT_TRUE(fs::exists(Checkpoint(out, 4)));
 }
 
-// A model that cannot be put in its place on the way, where that is an error.
+// An intermediate model that cannot be renamed to its place, with errors set to stop the run.
 TEST(KeepWorkTest, AnErrorOnTheWayEndsTheRunWithACheckpoint) {
   const std::string out = FreshPath("model");
   ASSERT_TRUE(MakeFolder(out + ".partial").ok());
@@ -84,7 +84,7 @@ TEST(KeepWorkTest, AnErrorOnTheWayEndsTheRunWithACheckpoint) {
       absl::StrJoin(Flags(out, {"--save_every=2", "--samples=false", "--checkpoint_every=0",
                                 "--checkpoints.on_error=stop"}),
                     " ");
-  // A folder on which something is mounted cannot be renamed.
+  // A folder that is a mount point cannot be renamed.
   const ProgramOutcome run =
       RunProgram("/usr/bin/unshare",
                  {"--mount", "/bin/sh", "-c",
@@ -112,8 +112,8 @@ TEST(KeepWorkTest, ALogThatCannotBeWrittenCostsNoStep) {
   EXPECT_TRUE(fs::exists(out + kModel));
 }
 
-// A disk that has room for the last checkpoint or for the model, but not for both, as one more
-// program on it would leave it.
+// A disk with room for the last checkpoint or for the model, but not for both, as if another
+// program were filling it.
 TEST(KeepWorkTest, OnASmallDiskTheModelOutranksTheLastCheckpoint) {
   const std::string folder = FreshPath("small");
   ASSERT_TRUE(MakeFolder(folder).ok());
@@ -127,7 +127,7 @@ TEST(KeepWorkTest, OnASmallDiskTheModelOutranksTheLastCheckpoint) {
       /*deadline_s=*/240);
   if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
   EXPECT_THAT(run.out, HasSubstr("/run/unet:\nconfig.json\ndiffusion_pytorch_model.safetensors"));
-  // Which of the two is written first is a matter of time.
+  // It depends on timing which of the two is written first.
   const bool gave_up = absl::StrContains(run.out, "is removed: the model, which counts more");
   if (gave_up) {
     EXPECT_THAT(run.out, AllOf(HasSubstr("exit 0\n"), Not(HasSubstr("MANIFEST"))));
@@ -155,7 +155,7 @@ TEST(KeepWorkTest, ARunThatCannotSaveItsModelDoesNotBegin) {
   EXPECT_THAT(run.out, Not(HasSubstr("Training:")));
 }
 
-// Files may be as large as the model's in bf16, but not as those of a checkpoint.
+// The file-size limit allows the model in bf16, but not the files of a checkpoint.
 TEST(KeepWorkTest, WithoutItsLastCheckpointARunHasItsModelAndFails) {
   const std::string out = FreshPath("last");
   const std::string train =

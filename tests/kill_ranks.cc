@@ -1,5 +1,6 @@
-// Kills, or freezes, one process at a random instant of training runs of tiny_sd by several, and
-// shows that all others end in time and name it.
+// Kills, or freezes, one process of a multi-process training run of tiny_sd at a random moment.
+// Shows that all others end in time and name it.
+//
 //   bazel run //tests:kill_ranks -- --kills=200
 #include "tests/testlib/kill_ranks.h"
 

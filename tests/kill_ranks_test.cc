@@ -1,4 +1,4 @@
-// The experiment of kill_ranks.cc, short.
+// A short run of the experiment in kill_ranks.cc.
 #include "tests/testlib/kill_ranks.h"
 
 #include <string>
@@ -21,7 +21,7 @@ testlib::KillRanksOptions Options(const std::string& name) {
                    "--micro_batches=3",    "--frozen_quantum=1", "--steps=100000",
                    "--checkpoint_every=5", "--minutes=0",        "--samples=false",
                    "--job.silence=4",      "--job.join=8",       "--output.tensorboard=false"};
-  // Where other tests run, too.
+  // Longer, because other tests run at the same time.
   options.death_deadline_ms = 40000;
   options.silence_deadline_ms = 50000;
   return options;

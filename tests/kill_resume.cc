@@ -1,4 +1,5 @@
-// Kills a training run of tiny_sd at random instants, and shows that what it learns is the same.
+// Kills a training run of tiny_sd at random moments. Shows that the trained model is the same.
+//
 //   bazel run //tests:kill_resume -- --kills=100
 #include "tests/testlib/kill_resume.h"
 

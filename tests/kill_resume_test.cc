@@ -1,4 +1,4 @@
-// The experiment of kill_resume.cc, short.
+// A short run of the experiment in kill_resume.cc.
 #include "tests/testlib/kill_resume.h"
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-// The experiment with `more` flags, on images of this aspect.
+// Runs the experiment with `more` flags, on images of this aspect.
 void ExpectTheSame(const std::string& name, int num_kills, double max_aspect,
                    const std::vector<std::string>& more) {
   const std::string images = ::testing::TempDir() + "/images_" + name;
@@ -39,7 +39,7 @@ TEST(KillResumeTest, WhatIsLearnedIsTheSame) {
   ExpectTheSame("squares", /*num_kills=*/4, /*max_aspect=*/1, {});
 }
 
-// Which has two plans.
+// Self-conditioning has two plans.
 TEST(KillResumeTest, SoItIsWithSelfConditioning) {
   ExpectTheSame("self_conditioned", /*num_kills=*/2, /*max_aspect=*/1,
                 {"--model=tiny_cdm", "--objective.self_conditioning=0.5"});

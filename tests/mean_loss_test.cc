@@ -1,7 +1,7 @@
-// What the runtime computes is the gradient of the mean loss over the global batch, whatever
-// divides the batch: for the toy model, Stable Diffusion and a cascade, against the model's own
-// passes of the whole batch. (The other tests of equivalence compare plans with one another: a
-// factor that all of them share would not show there.)
+// Checks that the runtime computes the gradient of the mean loss over the global batch, however the
+// batch is divided. Compares the toy model, Stable Diffusion and a cascade with the model's own
+// passes of the whole batch. (The other equivalence tests compare plans with each other, and could
+// not detect a common factor.)
 #include <cmath>
 #include <memory>
 #include <string>
@@ -39,8 +39,9 @@ double NormOfDifference(const Tensor& a, const Tensor& b) {
   return std::sqrt(sum);
 }
 
-// But for the order in which samples are added up. Gradients that would be zero without rounding,
-// as those of an attention's key biases, are only as small as it is.
+// The results differ only by the order in which samples are added. Gradients that would be zero
+// without rounding, such as those of an attention's key biases, are as small as the rounding
+// errors.
 void ExpectSame(const testlib::StepGradients& expected, const testlib::StepGradients& actual,
                 const std::string& strategy) {
   ASSERT_EQ(actual.sample_losses.size(), expected.sample_losses.size()) << strategy;
@@ -60,7 +61,7 @@ void ExpectSame(const testlib::StepGradients& expected, const testlib::StepGradi
   }
 }
 
-// Of 1F1B and of data parallelism on two devices, in micro-batches of one sample.
+// For 1F1B and data parallelism on two devices, in micro-batches of one sample.
 void ExpectGradientsOfMeanLoss(TrainingJob job) {
   const auto expected = testlib::WholeBatchGradients(job, kGlobalBatch);
   ASSERT_TRUE(expected.ok()) << expected.status();

@@ -1,9 +1,11 @@
-// The memory that a plan says its ranks need, and what they take.
+// Compares the memory that a plan predicts for its ranks with the memory that they take.
 //
-// The profile is measured on the model, so what is compared is how the two count. They differ in
-// known ways: a message handed over inside this process stays on its sender's account until its
-// last reader lets it go; tensors that two layers keep are counted for each of them in a profile;
-// and what a layer needs only while it runs is in no profile.
+// The profile is measured on the model, so the test compares how the two count. They differ in
+// known ways:
+// - A message that is handed over inside this process is charged to its sender until its last
+//   reader releases it.
+// - A profile counts tensors that two layers keep once per layer.
+// - No profile contains the memory that a layer needs only while it runs.
 #include "core/schedule/memory.h"
 
 #include <algorithm>
@@ -67,8 +69,8 @@ class MemoryTest : public ::testing::Test {
   TrainingJob& job_ = toy_.job();
 };
 
-// Within 40 % above, which is what passes need besides what they keep, and half: a message that a
-// plan counts at its receiver may be on its sender's account.
+// The upper bound is 40 % more, the temporary memory of passes. The lower bound is half, because a
+// message that a plan counts at its receiver may be charged to its sender.
 TEST_F(MemoryTest, RanksTakeAboutWhatThePlanSays) {
   for (const char* name : {"1f1b", "zb-h1", "zb-v", "interleaved"}) {
     const Peaks peaks = Measure(name, /*recompute=*/false);
@@ -80,8 +82,8 @@ TEST_F(MemoryTest, RanksTakeAboutWhatThePlanSays) {
   }
 }
 
-// What recomputation is for: the first rank, which keeps six micro-batches, keeps their inputs
-// alone.
+// The purpose of recomputation: the first rank, which holds six micro-batches, keeps only their
+// inputs.
 TEST_F(MemoryTest, RecomputationFreesWhatIsSaved) {
   const Peaks whole = Measure("gpipe", /*recompute=*/false);
   const Peaks again = Measure("gpipe", /*recompute=*/true);

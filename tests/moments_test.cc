@@ -1,4 +1,4 @@
-// AdamW with moments in 8 bits, in real training runs.
+// Trains with AdamW and 8-bit moments.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -55,14 +55,14 @@ TEST(EightBitMomentsTest, LossesStayCloseToThoseOfFp32) {
   EXPECT_LT(MeanOfLast(whole, 10), 0.95 * whole.losses[0]) << "there is something to learn";
 }
 
-// A pipeline computes what one device does, bit for bit: blocks lie within parameters.
+// A pipeline computes the same bits as one device, because blocks are within parameters.
 TEST(EightBitMomentsTest, DoNotDependOnThePipeline) {
   const testlib::TrainingOutcome one = Train(MomentsFormat::kInt8, "gpipe", 1);
   EXPECT_EQ(testlib::FirstDifference(one, Train(MomentsFormat::kInt8, "1f1b", 3)), "");
   EXPECT_EQ(testlib::FirstDifference(one, Train(MomentsFormat::kInt8, "gpipe", 1)), "");
 }
 
-// A kernel updates and quantises them there.
+// On GPUs, a kernel updates and quantises them.
 TEST(EightBitMomentsTest, GpusTrainAsCpusDo) {
   const auto on = [](On devices) { return Train(MomentsFormat::kInt8, "1f1b", 2, devices, 4); };
   const testlib::TrainingOutcome cpus = on(On::kCpus), gpus = on(On::kFakeGpus);

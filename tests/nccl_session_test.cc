@@ -1,5 +1,5 @@
-// Sessions of several processes whose messages go over NCCL: a fake one, on fake GPUs. What ranks
-// compute they compute on CPUs; order, matching and ends of messages are as on GPUs.
+// Sessions of several processes with messages over a fake NCCL, on fake GPUs. Ranks compute on
+// CPUs, but the order, matching and completion of messages are as on GPUs.
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ using testlib::SessionConformanceTest;
 using testlib::SessionOutcome;
 using testlib::TrainAll;
 
-// One for each rank.
+// One GPU per rank.
 class FakeGpus {
  public:
   explicit FakeGpus(int count) : nccl_(&driver_) {
@@ -68,7 +68,7 @@ std::vector<absl::Status> RunOverNccl(const testlib::ProcessSessions& sessions, 
 INSTANTIATE_TEST_SUITE_P(Nccl, SessionConformanceTest, testlib::SessionCases(RunOverNccl),
                          testlib::SessionCaseName);
 
-// What is saved after two steps is read by every rank, from process 0.
+// Every rank reads the state saved after two steps, from process 0.
 TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -90,7 +90,7 @@ TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {
                 [&](int, TrainingJob* job) { job->connect_in_job = gpus.connect(); })) {
     ASSERT_TRUE(status.ok()) << status;
   }
-  // But for the number of the step, which goes on.
+  // Except for the step number, which continues.
   actual.state.next_step = expected->state.next_step;
   testlib::ExpectSame(*expected, actual);
 }
@@ -109,7 +109,7 @@ class FailingInputs : public InputProvider {
   InputProvider* const inner_;
 };
 
-// (What each waited for is connect_nccl_test's.)
+// connect_nccl_test checks what each rank waited for.
 TEST_F(NcclSessionTest, AFailedRankEndsAllWithItsInstructionAndReason) {
   const auto plan = PlanFor("1f1b", 2);
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -1,5 +1,5 @@
-// A rank whose network is cut, or swallows everything: the others name it in time, and it names
-// them. Each process has a network of its own (a namespace), connected to the others' by a bridge.
+// A rank whose network is cut, or drops all packets: the others name it in time, and it names them.
+// Each process has its own network namespace, connected to the others' by a bridge.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -25,7 +25,7 @@ constexpr char kIp[] = "/usr/sbin/ip";
 
 int Run(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()); }
 
-// Namespaces for the processes and for the bridge, of names that no other test has.
+// Namespaces for the processes and for the bridge, with names that no other test uses.
 class Network {
  public:
   Network() : prefix_(absl::StrCat("dpipe", getpid(), "_")) {}
@@ -33,7 +33,7 @@ class Network {
     for (int i = 0; i <= kProcesses; ++i) Run(absl::StrCat(kIp, " netns del ", Name(i)));
   }
 
-  // Whether this user and machine can have one.
+  // Returns true if this user and machine can have one.
   bool Create() {
     bool good = true;
     const auto ip = [&](const std::string& words) {
@@ -58,8 +58,8 @@ class Network {
   void Cut(int process) {
     ASSERT_EQ(Run(absl::StrCat(kIp, " -n ", hub(), " link set port", process, " down")), 0);
   }
-  // From now on packets between it and the others go to an address that nobody has: they are sent,
-  // and never come.
+  // Redirects packets between this process and the others to an address that nobody has, so that
+  // they are sent but never arrive.
   void Swallow(int process) {
     const auto mislead = [&](int from, int to) {
       ASSERT_EQ(Run(absl::StrCat(kIp, " -n ", Name(from), " neigh replace ", Address(to),
@@ -93,7 +93,7 @@ class NetworkCutTest : public ::testing::Test {
     options.program = "tools/train";
     options.num_processes = kProcesses;
     options.master = Network::Address(0);
-    options.port = 29400;  // of this network, where nobody else is
+    options.port = 29400;  // of this network, in which there is nobody else
     const std::string out = absl::StrCat(
         ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     log_ = out + ".log.jsonl";
@@ -123,7 +123,7 @@ class NetworkCutTest : public ::testing::Test {
     ASSERT_FALSE(job_->program(0).Poll()) << job_->Said(0);
   }
 
-  // Of rank 2; the first notices and tells the second.
+  // The others must name rank 2; the first one notices and tells the second.
   void ExpectThatItIsNamed() {
     for (int i = 0; i < kProcesses; ++i) {
       EXPECT_EQ(job_->ExitCode(i), 1) << "rank " << i << ": " << job_->Said(i);

@@ -1,4 +1,5 @@
-// On checked-in profiles: our strategy, whose schedules include DiffusionPipe's, is never worse.
+// Checks on checked-in profiles that our strategy, whose schedules include DiffusionPipe's, is
+// never worse.
 #include <string>
 
 #include "baselines/registry.h"

@@ -1,6 +1,6 @@
-// What the planner promises of full-size models, by simulation of modelled profiles: small bubbles
-// where frozen work is plenty, and where it is not, zero-bubble and V schedules with filling ahead
-// of filling alone, at equal depth, micro-batches, batch and memory.
+// The planner's targets for full-size models, by simulation of modelled profiles. If there is much
+// frozen work, bubbles must be small. Otherwise zero-bubble and V schedules with filling must beat
+// filling alone, at equal depth, micro-batches, batch and memory.
 #include <cstdint>
 #include <string>
 
@@ -21,7 +21,7 @@ struct Job {
   int global_batch = 0;
   int num_stages = 0;  // also devices of a pipeline group; 0: search
   int num_micro_batches = 0;
-  int64_t budget = 200000;  // a fifth of the default: enough here, and quicker
+  int64_t budget = 200000;  // a fifth of the default: sufficient here, and faster
 };
 
 ModelProfile ProfileOf(const Job& job) {
@@ -41,7 +41,7 @@ ClusterSpec ClusterOf(const Job& job) {
   return cluster;
 }
 
-// The verified plan of a strategy; none where it cannot be planned, which is for the caller to see.
+// Returns the verified plan of a strategy, or the error if it cannot be planned.
 absl::StatusOr<PlanResult> PlanFor(const Job& job, const std::string& strategy) {
   const ModelProfile profile = ProfileOf(job);
   const ClusterSpec cluster = ClusterOf(job);
@@ -68,12 +68,12 @@ void ExpectSmallBubbles(const Job& job) {
     EXPECT_LE(prediction.bubble_ratio(), 0.05) << job.model << " by " << strategy;
     EXPECT_LE(prediction.step_ns(), 1.05 * prediction.lower_bound_ns())
         << job.model << " by " << strategy;
-    // Something was there to be filled.
+    // There were bubbles to fill.
     EXPECT_GT(prediction.unfilled_bubble_ratio(), 0.1) << job.model << " by " << strategy;
   }
 }
 
-// diffusionpipe's step over opendiffusionpipe's.
+// Returns the ratio of diffusionpipe's step time to opendiffusionpipe's.
 double SpeedupOf(const Job& job) {
   const auto plain = PlanFor(job, "diffusionpipe");
   const auto combined = PlanFor(job, "opendiffusionpipe");
@@ -83,7 +83,7 @@ double SpeedupOf(const Job& job) {
   return static_cast<double>(plain->expected_step_ns) / combined->expected_step_ns;
 }
 
-// 8 and 16 samples a device.
+// 8 and 16 samples per device.
 TEST(PlannerTargetsTest, StableDiffusionLeavesFewBubbles) {
   for (int batch : {64, 128}) ExpectSmallBubbles({"stable_diffusion_v2_1_512", "a100", batch});
 }
@@ -95,7 +95,8 @@ TEST(PlannerTargetsTest, ControlNetLeavesFewBubbles) {
 TEST(PlannerTargetsTest, EightStagesWithEightMicroBatches) {
   EXPECT_GE(SpeedupOf({"stable_diffusion_v2_1_512", "a100", 64, 8, 8}), 1.15);
   EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 32, 8, 8}), 1.15);
-  // Of twice the batch ControlNet's frozen work fills more by itself: with the whole budget.
+  // At twice the batch, ControlNet's frozen work already fills more by itself. Uses the whole
+  // budget.
   EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 64, 8, 8, 1000000}), 1.15);
 }
 
@@ -109,14 +110,14 @@ TEST(PlannerTargetsTest, CascadedModelsOfEightStages) {
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 64, 8, 8}), 1.15);
 }
 
-// Tuned orders and cuts make these.
+// Require tuned orders and cuts.
 TEST(PlannerTargetsTest, CascadedModelsOfFourStages) {
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 16, 4, 4}), 1.15);
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 64, 4, 4}), 1.15);
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 16, 4, 8}), 1.15);
 }
 
-// Layers and orders changed together make these, with the whole budget.
+// Require layers and orders to be changed together, with the whole budget.
 TEST(PlannerTargetsTest, CascadedModelOfManyMicroBatches) {
   EXPECT_GE(SpeedupOf({"cdm_lsun_256", "a100", 64, 8, 32, 1000000}), 1.15);
 }
@@ -124,7 +125,7 @@ TEST(PlannerTargetsTest, ConditionedCascadedModelOfManyMicroBatches) {
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 32, 8, 32, 1000000}), 1.15);
 }
 
-// At 16 samples both fit; at 32 only recomputation makes the backbone's activations fit.
+// At 16 samples both fit. At 32 the backbone's activations fit only with recomputation.
 TEST(PlannerTargetsTest, FluxSizeBackbone) {
   EXPECT_GE(SpeedupOf({"flux_1024", "h100", 16, 8, 8}), 1.15);
   const Job larger{"flux_1024", "h100", 32, 8, 8};

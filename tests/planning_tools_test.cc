@@ -1,5 +1,4 @@
-// Planning, simulating and drawing as a user runs them: a small model all the way through, and bad
-// input.
+// Plans, simulates and draws as a user does: a small model through all tools, and bad input.
 #include <cstdio>
 #include <filesystem>
 #include <sstream>
@@ -61,7 +60,7 @@ class PlanningToolsTest : public ::testing::Test {
     return RunProgram("tools/" + tool, flags);
   }
 
-  // A plan over four stages.
+  // Makes a plan over four stages.
   ProgramOutcome MakePlanFile(const std::string& name,
                               const std::string& strategy = "diffusionpipe") const {
     return Run("plan", {"--strategy=" + strategy, "--global_batch=16", "--num_stages=4",
@@ -75,7 +74,7 @@ class PlanningToolsTest : public ::testing::Test {
     return plan;
   }
 
-  // The program refuses `plan`, naming the file, with a message that contains this.
+  // Expects the program to refuse `plan` with a message that names the file and contains `message`.
   void ExpectRefused(const Plan& plan, const std::string& message) const {
     ASSERT_TRUE(WritePlan(Path("bad.textproto"), plan).ok());
     const ProgramOutcome run = Run("simulate", {"--plan=" + Path("bad.textproto")});
@@ -182,13 +181,13 @@ TEST_F(PlanningToolsTest, SchedulesAsTorchReadsThem) {
     ASSERT_EQ(wrote.exit_code, 0) << wrote.err;
     const ProgramOutcome read = RunProgram("tools/plan", {"--from_torch_csv=" + csv});
     ASSERT_EQ(read.exit_code, 0) << read.err;
-    // The same but for its name.
+    // The same except for its name.
     EXPECT_EQ(read.out.substr(read.out.find(", 2 devices")),
               wrote.out.substr(wrote.out.find(", 2 devices"),
                                wrote.out.find("CSV:") - wrote.out.find(", 2 devices")));
     EXPECT_THAT(read.out, HasSubstr("2 devices, 4 stages, 4 micro-batches"));
   }
-  // What a plan's devices do is its schedule.
+  // The order of a plan's passes is its schedule.
   for (const char* schedule : {"1f1b", "gpipe", "interleaved"}) {
     ASSERT_EQ(RunProgram("tools/plan", {absl::StrCat("--schedule=", schedule), "--num_stages=4",
                                         "--num_micro_batches=4", "--to_torch_csv=" + csv})
@@ -274,7 +273,7 @@ TEST_F(PlanningToolsTest, BadFilesSayWhere) {
   cluster_.set_num_nodes(0);
   WriteInputs();
   expect("cluster.textproto: cluster: 0 nodes of 4 devices make no device\n");
-  // Binary that is none, and an ending that says nothing.
+  // Invalid binary, and an unknown ending.
   cluster_.set_num_nodes(1);
   WriteInputs();
   ASSERT_TRUE(WriteFileAtomically(Path("plan.pb"), "\xff\xff").ok());
@@ -299,7 +298,7 @@ TEST_F(PlanningToolsTest, BadPlansSayWhatIsWrong) {
   plan = good;
   plan.mutable_devices(2)->mutable_instructions()->RemoveLast();
   ExpectRefused(plan, "rank 2: there is no OPTIMIZER_STEP\n");
-  // Of another profile.
+  // The plan belongs to another profile.
   profile_.mutable_components(profile_.components_size() - 1)
       ->mutable_layers(0)
       ->mutable_timings(0)

@@ -1,4 +1,5 @@
-// Sessions of several processes compute what one process's do, and give and take the same state.
+// Checks that sessions of several processes compute the same as those of one process, and exchange
+// state with them.
 //
 // The processes are threads here, and all messages go through Gloo.
 #include <string>
@@ -30,7 +31,7 @@ std::vector<absl::Status> RunOverGloo(const testlib::ProcessSessions& sessions, 
 INSTANTIATE_TEST_SUITE_P(Gloo, SessionConformanceTest, testlib::SessionCases(RunOverGloo),
                          testlib::SessionCaseName);
 
-// A run of four processes goes on in one, and the other way round.
+// A run of four processes resumes in one process, and vice versa.
 TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -46,7 +47,8 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
   const StateReader read = testlib::ReaderOf(&half);
   const Lead second_half = [&](LocalSession* session, Outcome* outcome) -> absl::Status {
     DPIPE_RETURN_IF_ERROR(session->Restore(half.num_updates, read));
-    // Sessions begin at step 0 here; the two steps before are run on what is then restored again.
+    // Sessions begin at step 0 here. The two previous steps run first, and Restore overwrites their
+    // results.
     DPIPE_RETURN_IF_ERROR(session->Run(2, /*is_last=*/false, /*record=*/false).status());
     DPIPE_RETURN_IF_ERROR(session->Restore(half.num_updates, read));
     DPIPE_RETURN_IF_ERROR(session->Run(2, /*is_last=*/true, /*record=*/false).status());
@@ -68,8 +70,8 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
   EXPECT_EQ(testlib::FirstDifference(expected.trained, outcome.trained), "");
 }
 
-// Of zero3's shards of averages, process 2 has none to give: processes that have said what they
-// have hear why nobody asks for it.
+// Process 2 has no shards of zero3's averages to give. The processes that have reported theirs
+// learn why nobody requests them.
 TEST_F(ProcessSessionTest, StateThatDoesNotFitTogetherEndsTheJob) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -87,7 +89,7 @@ TEST_F(ProcessSessionTest, StateThatDoesNotFitTogetherEndsTheJob) {
   }
 }
 
-// Nobody is waited for with the ranks' deadline while the leader reads what is its own.
+// The ranks' deadline does not apply while the leader reads its own state.
 TEST_F(ProcessSessionTest, ALeaderMayTakeLongToReadItsState) {
   const auto plan = PlanFor("1f1b", 2);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -106,13 +108,13 @@ TEST_F(ProcessSessionTest, ALeaderMayTakeLongToReadItsState) {
   }
 }
 
-// A run of which the others cannot be told is an error like any other: the session has ended.
+// If the others cannot be told to run, that is an error like any other: the session has ended.
 TEST_F(ProcessSessionTest, ARunThatCannotBeginEndsTheSession) {
   const auto plan = PlanFor("1f1b", 2);
   ASSERT_TRUE(plan.ok()) << plan.status();
   Outcome outcome;
   const auto lead = [](LocalSession* session, Outcome*) {
-    // Process 1 is gone by the time that it should say what it has.
+    // Process 1 has already left when it should report its state.
     EXPECT_FALSE(session->State().ok());
     EXPECT_THAT(std::string(session->Run(1, false, false).status().message()),
                 HasSubstr("has left the session before its end"));
@@ -125,7 +127,7 @@ TEST_F(ProcessSessionTest, ARunThatCannotBeginEndsTheSession) {
   EXPECT_EQ(statuses[0].message(), "this session ended with an error");
 }
 
-// Process 2 never follows; everybody says so.
+// Process 2 never follows, and every process says so.
 TEST_F(ProcessSessionTest, AFailedProcessIsNamedByAll) {
   const auto plan = PlanFor("1f1b", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();

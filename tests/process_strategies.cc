@@ -1,5 +1,7 @@
-// tiny_sd by every exact strategy on several processes of this machine, over Gloo: the gradients of
-// one device, bit for bit where weights are there once, to rounding where gradients are summed.
+// Trains tiny_sd by every exact strategy on several processes of this machine, over Gloo. The
+// gradients are those of one device: bit-identical if there is one copy of the weights, to rounding
+// if gradients are summed.
+//
 //   bazel run //tests:process_strategies -- --processes=2,4,8
 #include <algorithm>
 #include <cstdio>
@@ -40,11 +42,11 @@ namespace {
 
 using testlib::StepGradients;
 
-constexpr int kGlobalBatch = 16;  // two micro-batches for each of 8 devices, as V schedules want
+constexpr int kGlobalBatch = 16;  // two micro-batches for each of 8 devices, for V schedules
 constexpr int kMicroBatchSize = 1;
 constexpr int kFrozenQuantum = 1;
 constexpr uint64_t kSeed = 4;
-// Of a gradient that is summed in another order, relative to its tensor's norm.
+// Maximum difference of a gradient summed in another order, relative to its tensor's norm.
 constexpr double kRounding = 1e-5;
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -123,7 +125,7 @@ class Member {
     return absl::OkStatus();
   }
 
-  // The first process plans, and the others wait for that.
+  // The first process plans, and the others wait for its plan.
   absl::Status Try(const std::string& strategy, int num_stages) {
     const bool cached = FindStrategy(strategy)->frozen() == "cached";
     const TrainingJob job = cached ? cached_->CachedJob() : plain_->job();

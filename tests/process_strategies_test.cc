@@ -1,4 +1,4 @@
-// process_strategies.cc, but for what strategies' own searches choose.
+// Runs process_strategies.cc without the shapes that strategies' own searches choose.
 #include <string>
 
 #include "baselines/registry.h"

@@ -1,6 +1,6 @@
-// //tools:train by several processes, as a user runs it: what is learned, drawn and kept is what
-// threads of one process do, a run goes on with more or fewer processes, whoever is told to stop
-// stops all, and who does not belong together is told so.
+// Runs //tools:train on several processes, as a user does. The trained model, images and files are
+// those of threads of one process, and a run resumes with more or fewer processes. A stop signal to
+// any process stops all, and processes that do not belong together say so.
 #include <unistd.h>
 
 #include <csignal>
@@ -64,7 +64,7 @@ ProgramOutcome Train(const std::string& out, const std::vector<std::string>& mor
   return RunProgram("tools/train", Flags(out, more), /*deadline_s=*/240);
 }
 
-// Everything that the log says of losses, training's and held-out ones, as it is written there.
+// Returns all losses in the log, of training and of held-out data, as they are written there.
 std::vector<std::string> LossesOf(const std::string& out) {
   std::vector<std::string> losses;
   std::istringstream text(ReadFile(out + ".log.jsonl").value_or(""));
@@ -104,7 +104,7 @@ TEST(ProcessTrainingTest, ProcessesTrainAsThreadsDo) {
   EXPECT_EQ(LossesOf(processes), losses);
   ExpectSameFile(threads + kWeights, processes + kWeights);
   ExpectSameFile(threads + ".samples/step_000002.png", processes + ".samples/step_000002.png");
-  // One of them speaks.
+  // Only one of them prints.
   EXPECT_THAT(together.out, AllOf(HasSubstr("[0] Plan:"), HasSubstr("in each of 2 processes"),
                                   HasSubstr("[0] Trained 4 steps"), Not(HasSubstr("[1]"))));
 }
@@ -133,7 +133,7 @@ TEST(ProcessTrainingTest, ARunGoesOnWithMoreOrFewerProcesses) {
   }
 }
 
-// Two processes, each started for itself.
+// Two processes, each started separately.
 std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
   testlib::ProcessJobOptions options;
   options.program = "tools/train";
@@ -146,8 +146,7 @@ std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
   return *std::move(job);
 }
 
-// The processes have made one in their home folder, and what else the run has left does not have
-// it.
+// The processes have created a secret in their home folder. No other file of the run contains it.
 void ExpectThatNothingShowsTheSecret(const std::string& run) {
   const std::string out = fs::path(run).lexically_normal().string();  // as paths are found
   const std::string home = out + ".console.home";
@@ -187,7 +186,7 @@ TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
   EXPECT_THAT(pair->Said(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
   EXPECT_EQ(pair->Said(1), "");
   ExpectThatNothingShowsTheSecret(out);
-  // Of the last step that was trained.
+  // Of the last trained step.
   EXPECT_THAT(checkpoints(),
               Contains(absl::StrFormat("step_%08d", static_cast<int>(LossesOf(out).size()))));
 }

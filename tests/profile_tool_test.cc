@@ -1,5 +1,4 @@
-// Profiling as a user runs it: every kind of model on the CPU, and what comes of it can be planned
-// with.
+// Profiles as a user does: every kind of model on the CPU. The profiles can be used for planning.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -27,7 +26,7 @@ class ProfileToolTest : public ::testing::Test {
   }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
-  // A profile of one timed pass on one core, which must be valid.
+  // Returns a valid profile of one timed pass on one core.
   ModelProfile Profile(std::vector<std::string> flags) const {
     flags.insert(flags.end(), {"--passes=1", "--local_batches=1,2", "--frozen_quantum=2",
                                "--output=" + Path("profile.textproto"),

@@ -1,6 +1,6 @@
-// Where receives lie on the device, ranks have met all that they compute before their first
-// message: no pass of any strategy is the first of its shape after it. What is rehearsed leaves no
-// trace in what is trained.
+// If receives occupy the device, ranks must run everything once before their first message: no pass
+// of any strategy may have a new shape after that. The rehearsal leaves no trace in the training
+// results.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -27,7 +27,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
-// What has been computed on each device, and which of it was new after the device's first message.
+// The work done on each device, and which of it was new after the device's first message.
 class Log {
  public:
   void Meet(const Device* device, const std::string& what) {
@@ -57,7 +57,7 @@ class Log {
   std::set<std::string> late_;
 };
 
-// Another node, whose passes are logged.
+// Wraps a node and logs its passes.
 class LoggedNode : public nn::Node {
  public:
   LoggedNode(const nn::Node* inner, std::string name, Log* log)
@@ -96,7 +96,7 @@ class LoggedNode : public nn::Node {
   Log* const log_;
 };
 
-// The same program; `original` outlives it.
+// Returns the same program with logged nodes; `original` must outlive it.
 nn::Program Logged(const nn::Program& original, Log* log) {
   nn::ProgramBuilder builder(original.name());
   std::map<ValueId, ValueId> values;
@@ -139,7 +139,7 @@ nn::Model Logged(const nn::Model& original, Log* log) {
 
 enum class Receives { kNotOnDevice, kOnDevice, kOnDeviceUntold };
 
-// Says that receives lie on the device, or does not, and when the first message comes.
+// Claims that receives occupy the device, or that they do not, and logs the first message.
 class Talker : public testlib::ForwardingCommunicator {
  public:
   Talker(std::unique_ptr<Communicator> inner, Receives receives, const Device* device, Log* log)
@@ -179,10 +179,10 @@ class Trainer {
   }
 
   absl::StatusOr<testlib::TrainingOutcome> Train(const Plan& plan, Receives receives) {
-    log_.Clear();  // a device may lie where one of the last training lay
+    log_.Clear();  // a device may have the address of an earlier one
     const auto parameters = testlib::MakeToyParameters(model_, 5);
     testlib::ToyInputs inputs(&model_, 9, DType::kF32);
-    // Computed elsewhere, as caches are.
+    // Computed elsewhere, like cached values.
     const auto original_parameters = testlib::MakeToyParameters(original_, 5);
     testlib::CachedToyInputs cached_inputs(&original_, &original_parameters, 9, DType::kF32);
     const auto workers = StartWorkers(std::vector<std::shared_ptr<Device>>(4, Device::Cpu()));
@@ -206,7 +206,7 @@ class Trainer {
     return testlib::Train(job, plan, /*steps=*/3);
   }
 
-  // New after the first message of the last training.
+  // The work that was new after the first message of the last training.
   std::set<std::string> late() const { return log_.late(); }
 
  private:

@@ -1,7 +1,7 @@
-// The strategies whose weights lag behind, against their definitions, bit for bit: PipeDream's
-// stashed weights, XPipe's predicted ones, HetPipe's waves. The definition is computed here on one
-// device, from no plan: under 1F1B stage s of p has seen max(0, m - (p - 1 - s)) micro-batches'
-// gradients when micro-batch m goes forward there, and all before m when it comes back.
+// Compares the strategies whose weights lag behind with their definitions, bit for bit: PipeDream's
+// stashed weights, XPipe's predicted ones, HetPipe's waves. The test computes the definition on one
+// device, without a plan. Under 1F1B, stage s of p has seen max(0, m - (p - 1 - s)) micro-batches'
+// gradients when micro-batch m goes forward. When m comes back, it has seen all those before m.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -88,7 +88,7 @@ class RelaxedTest : public ::testing::Test {
 
 using Weights = std::map<std::string, Tensor>;
 
-// One virtual worker, as the definition has it.
+// One virtual worker, by the definition.
 class Worker {
  public:
   Worker(const nn::Program& program, InputProvider* inputs, const Plan& plan,
@@ -112,7 +112,7 @@ class Worker {
     predicted_.assign(1, Predictions());
   }
 
-  // The losses of micro-batch m of this step, whose first sample is `first`.
+  // Returns the losses of micro-batch m of this step, whose first sample is `first`.
   std::vector<float> Run(int m, int first, int updates_per_step) {
     const int update = m / PerUpdate();
     nn::ValueMap values;
@@ -126,7 +126,7 @@ class Worker {
     const ValueId loss_id = program_.OutputNamed("loss");
     const std::vector<float> losses(values[loss_id].data<float>(),
                                     values[loss_id].data<float>() + kMicroBatchSize);
-    // What was stashed serves both ways; what was predicted serves the forward pass alone.
+    // Stashed weights are used both ways, predicted ones in the forward pass alone.
     if (Predicts()) {
       EXPECT_TRUE(whole_.Load(versions_.back()).ok());
     }
@@ -153,8 +153,9 @@ class Worker {
  private:
   bool Predicts() const { return relaxation_.weights() == Relaxation::PREDICTED; }
 
-  // Of each stage those that the updates before micro-batch m goes forward there have made, or
-  // what was then predicted for m's update; all of an update's micro-batches see the first one's.
+  // Returns each stage's weights for the forward pass of micro-batch m: those after the updates
+  // made before it, or those predicted then for m's update. All micro-batches of an update use the
+  // first one's prediction.
   Weights ForwardWeights(int m, int update) const {
     Weights merged;
     const int p = static_cast<int>(stages_.size());
@@ -184,7 +185,7 @@ class Worker {
     predicted_.push_back(Predictions());
   }
 
-  // By how many updates ahead.
+  // Returns predictions by the number of updates ahead.
   std::vector<Weights> Predictions() {
     std::vector<Weights> predictions(1);
     for (size_t ahead = 1; Predicts() && ahead <= stages_.size(); ++ahead) {
@@ -207,11 +208,11 @@ class Worker {
   std::vector<std::unique_ptr<nn::ParameterSet>> stages_;
   std::vector<std::unique_ptr<StepOptimizer>> optimizers_;
   int64_t step_ = 0;
-  std::vector<Weights> versions_;                // of this step, by updates
-  std::vector<std::vector<Weights>> predicted_;  // likewise, by how many updates ahead
+  std::vector<Weights> versions_;                // of this step, by number of updates
+  std::vector<std::vector<Weights>> predicted_;  // the same, by the number of updates ahead
 };
 
-// From what was last shared, the workers' weights change by the mean of their changes.
+// Adds the mean of the workers' changes to the last shared weights, and gives them to all workers.
 void Share(Weights* shared, std::vector<std::unique_ptr<Worker>>* workers) {
   std::vector<Weights> weights;
   for (const auto& worker : *workers) weights.push_back(worker->Current());
@@ -281,7 +282,7 @@ TEST_P(DefinitionTest, IsWhatTheRuntimeComputes) {
   EXPECT_LT(actual->losses.back(), actual->losses.front()) << "it does not learn";
 }
 
-// With and without recorded passes: versions lie in several places, and are not recorded.
+// With and without recorded passes. Versions are at several addresses and are not recorded.
 TEST_P(DefinitionTest, AndWhatGpusCompute) {
   const auto plan = MakePlan(GetParam().strategy, GetParam().num_devices, GetParam().num_stages);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -311,7 +312,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// What each step reads, as steps of one micro-batch.
+// Presents each step's inputs as steps of one micro-batch.
 class OneMicroBatchAStep : public InputProvider {
  public:
   explicit OneMicroBatchAStep(InputProvider* inputs) : inputs_(inputs) {}
@@ -328,10 +329,10 @@ class OneMicroBatchAStep : public InputProvider {
   InputProvider* const inputs_;
 };
 
-// On one stage nothing lags behind: as many steps of one device, each of one micro-batch.
+// With one stage nothing lags behind: it equals one device with steps of one micro-batch each.
 TEST_F(RelaxedTest, OfOneStageItIsSynchronousTraining) {
-  optimizer_.max_grad_norm = 0;  // no stage of a relaxed plan knows the norm of all
-  optimizer_.learning_rate.shape = LrSchedule::Shape::kConstant;  // it goes by steps
+  optimizer_.max_grad_norm = 0;  // no stage of a relaxed plan knows the global norm
+  optimizer_.learning_rate.shape = LrSchedule::Shape::kConstant;  // the rate depends on the step
   const auto synchronous = MakePlan("data_parallel", 1, 1, /*global_batch=*/kMicroBatchSize);
   ASSERT_TRUE(synchronous.ok()) << synchronous.status();
   OneMicroBatchAStep inputs(&inputs_);
@@ -351,7 +352,7 @@ TEST_F(RelaxedTest, OfOneStageItIsSynchronousTraining) {
   }
 }
 
-// And on several it is not: each of them computes something of its own.
+// With several stages it lags: each of them computes different results.
 TEST_F(RelaxedTest, LagsShow) {
   const auto one = Train(*MakePlan("pipedream_stashing", 1, 1));
   const auto stashing = Train(*MakePlan("pipedream_stashing", 4, 4));

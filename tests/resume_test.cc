@@ -1,6 +1,6 @@
-// A run that is saved, ended and continued computes what it would have computed in one piece: bit
-// for bit by the same plan, and by any plan that promises one device's bits; to rounding where
-// gradients are added in another order.
+// Checks that a run that is saved, ended and resumed computes the same as an uninterrupted one. By
+// the same plan, and by any plan that promises one device's bits, it is bit-identical. It agrees to
+// rounding if gradients are added in another order.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -75,7 +75,7 @@ std::string Name(const Where& where) {
   return absl::StrCat(where.strategy, " on ", where.num_devices);
 }
 
-// As a process has it: made anew for each part of a run.
+// The objects of a process, created again for each part of a run.
 class Process {
  public:
   Process(const Where& where, DType dtype) : toy_(where.num_devices, dtype) {
@@ -99,7 +99,8 @@ class Process {
   const Plan& plan() const { return plan_; }
   void set_forgotten_updates(int count) { forgotten_updates_ = count; }
 
-  // Steps [first, end) of the run; from `folder` where first > 0; saved there where it is not all.
+  // Runs steps [first, end). Loads from `folder` if first > 0, and saves there unless it is the
+  // end.
   absl::Status Run(int first, int end, const std::string& folder, Outcome* outcome) {
     job_.first_step = first;
     DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(job_, plan_));
@@ -129,7 +130,7 @@ class Process {
   int forgotten_updates_ = 0;
 };
 
-// A run whose part i goes on until step ends[i] where parts[i] says.
+// Runs parts: part i continues until step ends[i], as parts[i] specifies.
 absl::StatusOr<Outcome> RunInParts(const std::vector<Where>& parts, const std::vector<int>& ends,
                                    DType dtype) {
   const std::string folder = ::testing::TempDir() + "/resumed";
@@ -185,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::get<0>(info.param) + "_" + std::string(DTypeName(std::get<2>(info.param)));
     });
 
-// From every one of these to every other: other strategies, stages, devices, shards, directions.
+// From each of these to every other: other strategies, stages, devices, shards, directions.
 TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
   const std::vector<Where> all = {{"data_parallel", 1, 1}, {"data_parallel", 2, 1}, {"gpipe", 2, 2},
                                   {"1f1b", 3, 3},          {"diffusionpipe", 4, 2}, {"zero3", 4, 1},
@@ -220,8 +221,8 @@ TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
   EXPECT_GE(bit_identical, 9);
 }
 
-// The checks above can fail: a run that goes on at another step, or whose optimizer has forgotten
-// how many updates it has made, is another run.
+// The checks above can fail: they detect a run that resumes at another step, or with a wrong number
+// of optimizer updates.
 TEST(OtherPlanTest, AWrongContinuationShows) {
   const Where where = {"1f1b", 2, 2};
   const auto expected = RunInParts({where}, {kSteps}, DType::kF32);

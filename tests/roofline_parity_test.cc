@@ -1,6 +1,6 @@
-// The counted architectures of core/cost/roofline against the programs of models/, built from the
-// public checkpoints' configurations and from small ones: the same layers, kinds, parameters,
-// multiply-adds and values.
+// Compares the counted architectures of core/cost/roofline with the programs of models/, built from
+// the public checkpoints' configurations and from small ones. Layers, kinds, parameters,
+// multiply-adds and values must be the same.
 #include <map>
 #include <string>
 #include <tuple>
@@ -23,7 +23,8 @@ namespace {
 
 using models::ReadTestdata;
 
-// (producer, consumers, bytes, has a gradient, is an output) of every value, with how often.
+// The number of occurrences of each value (producer, consumers, bytes, has a gradient, is an
+// output).
 using Values = std::map<std::tuple<int, std::vector<int>, int64_t, bool, bool>, int>;
 
 Values ValuesOf(const ComponentProfile& component) {

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What a provider does when it is asked for a certain sample of a certain step.
+// A provider's fault for a certain sample of a certain step.
 enum class Fault { kNone, kError, kException, kWrongShape };
 
 class FaultyInputs : public InputProvider {
@@ -77,7 +77,7 @@ TEST_F(RuntimeTest, ExecutesInThePlansOrder) {
         EXPECT_GE(event.start_ns(), last_end) << strategy << ": two computations at once";
         last_end = event.end_ns();
         const std::pair<int, int> id(event.step(), event.instruction());
-        // An OPTIMIZER_STEP is two events: its norm, and after everybody's its update.
+        // An OPTIMIZER_STEP is two events: its norm and, after everyone's norm, its update.
         if (executed.empty() || executed.back() != id) executed.push_back(id);
       }
       std::vector<std::pair<int, int>> expected;
@@ -96,7 +96,7 @@ TEST_F(RuntimeTest, ExecutesInThePlansOrder) {
   }
 }
 
-// Puts a FLUSH before the exchange of the next step's frozen outputs and one after it.
+// Inserts a FLUSH before and after the exchange of the next step's frozen outputs.
 int AddFlushes(Plan* plan) {
   int messages = 0;
   Instruction flush;
@@ -163,8 +163,7 @@ TEST_F(RuntimeTest, AWrongInputIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("[1, 3]"));
 }
 
-// A plan that never passed verification, because a message is missing, ends by deadline with a
-// name.
+// An unverified plan with a missing message ends at the deadline and names the message.
 TEST_F(RuntimeTest, AMissingMessageEndsByDeadline) {
   Plan plan = MakePlan("1f1b");
   auto* instructions = plan.mutable_devices(0)->mutable_instructions();
@@ -192,9 +191,9 @@ TEST_F(RuntimeTest, PlansForOthersAreRefused) {
               HasSubstr("component 1 is text with 77 layers in the plan, but text with 4"));
 }
 
-// Memory of a step does not grow from run to run. Peaks vary by the few tensors that a receiver
-// lets go of sooner or later; one lost tensor a step, 64 bytes or more, would add at least 8 % over
-// 200 steps.
+// Memory does not grow from run to run. Peaks vary by the few tensors that a receiver releases
+// sooner or later. One leaked tensor per step, 64 bytes or more, would add at least 8 % over 200
+// steps.
 TEST_F(RuntimeTest, MemoryIsGivenBack) {
   auto session = StartSession(job_, MakePlan("diffusionpipe"));
   ASSERT_TRUE(session.ok()) << session.status();

@@ -1,5 +1,5 @@
-// Every named schedule computes what one device computes: lowered and verified as the planner does
-// it, cut at random, in fp32 and bf16, with recomputation, replicas, several groups,
+// Checks that every named schedule computes the same as one device: lowered and verified like the
+// planner's, cut at random, in fp32 and bf16, with recomputation, replicas, several groups,
 // self-conditioning.
 #include <algorithm>
 #include <string>
@@ -20,7 +20,7 @@ using testlib::PlanOf;
 
 class ScheduleTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // On few devices, with more than one micro-batch each, if the schedule can do with them.
+  // Makes the schedule on few devices, if possible with more than one micro-batch per device.
   Schedule Make(bool self_conditioning) const {
     const ScheduleTraits traits = *TraitsOf(GetParam());
     for (int p : {3, 2, 4, 1}) {
@@ -73,12 +73,12 @@ TEST_P(ScheduleTest, InSeveralGroupsAndWithSeveralRanksADevice) {
 
 TEST_P(ScheduleTest, WithSelfConditioning) {
   Experiment experiment = Model();
-  if (experiment.model.second_backbone) return;  // the second does not declare any
+  if (experiment.model.second_backbone) return;  // the second backbone does not declare it
   experiment.model.self_conditioning = true;
   ExpectSame(experiment, Make(/*self_conditioning=*/true), "two laps");
 }
 
-// Places of all receives in their ranks' lists, added up.
+// Returns the sum of the positions of all receives in their ranks' lists.
 int64_t PlacesOfReceives(const Plan& plan) {
   int64_t sum = 0;
   for (const DeviceProgram& device : plan.devices()) {
@@ -113,8 +113,8 @@ int NumFrozenPasses(const DeviceProgram& device, int component) {
       }));
 }
 
-// A component that only the last rank runs, its outputs sent to all that read them; the other one
-// goes wherever there is a gap.
+// Only the last rank runs one component and sends its outputs to all that read them. The other
+// component is placed in any gap.
 TEST_P(ScheduleTest, WithAFrozenComponentOnSomeRanks) {
   const Schedule schedule = Make(/*self_conditioning=*/false);
   Experiment experiment = Model();
@@ -134,7 +134,7 @@ TEST_P(ScheduleTest, WithAFrozenComponentOnSomeRanks) {
   }
 }
 
-// Every message is as long as the plan says.
+// Every message has the length in the plan.
 TEST_P(ScheduleTest, MessagesHaveThePlansSizes) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     Experiment experiment = Model();

@@ -1,4 +1,4 @@
-// The main job as a user runs it: small but whole, and with bad input.
+// Runs the main job as a user does: small but complete, and with bad input.
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -25,7 +25,7 @@ std::string Folder(const std::string& name) {
   return folder;
 }
 
-// A user's own folder: images with .txt sidecars, made once.
+// A user's own folder: images with .txt sidecars, created once.
 std::string DataFolder() {
   const std::string folder = ::testing::TempDir() + "/images";
   if (std::filesystem::exists(folder)) return folder;
@@ -88,7 +88,7 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
 }
 
-// As many devices, in one process or one each: the same numbers, bit for bit, and the same table.
+// Equally many devices in one process or one per process give the same bits and the same table.
 TEST(SdPipelineTest, ProcessesTrainAsThreadsDo) {
   json losses[2];
   for (const bool apart : {false, true}) {
@@ -104,7 +104,7 @@ TEST(SdPipelineTest, ProcessesTrainAsThreadsDo) {
     EXPECT_EQ(results["num_devices"], 2);
     ASSERT_EQ(results["results"].size(), 3u);
     for (const json& result : results["results"]) {
-      // Whose micro-batches are given; offline_cache has its own search's.
+      // Its micro-batches are given. offline_cache has those of its own search.
       if (result["strategy"] != "offline_cache") losses[apart].push_back(result["losses"]);
       EXPECT_EQ(result["losses"].size(), 6u);
       EXPECT_EQ(result["peak_memory_bytes_by_device"].size(), 2u);
@@ -131,7 +131,7 @@ TEST_P(BadFlagsTest, OneClearSentenceAndAnExitStatus) {
   flags.push_back("--out=" + Folder("never"));
   if (GetParam().name != std::string("MissingData")) flags.push_back("--data=" + DataFolder());
   const ProgramOutcome run = Bench(flags);
-  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;  // 2 is an invalid result
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;  // 2 means an invalid result
   EXPECT_THAT(run.err, HasSubstr(GetParam().message));
   EXPECT_FALSE(std::filesystem::exists(Folder("never") + "/results.json"));
 }
@@ -175,7 +175,7 @@ TEST(SdPipelineTest, CorruptImagesAreSkippedUntilTheyAreTooMany) {
   EXPECT_THAT(run.err, HasSubstr(folder));
 }
 
-// A model folder whose weights end too early, or claim more than there is.
+// Model folders whose weights end too early, or claim more than the file contains.
 TEST(SdPipelineTest, TruncatedAndHostileWeightsAreNamed) {
   const std::string folder = Folder("model");
   std::filesystem::copy(

@@ -1,5 +1,5 @@
-// A session that draws for every step whether the backbone gets its own estimate first: whatever
-// the strategy, and wherever runs are cut, it computes what one device computes.
+// A session that draws for every step whether the backbone first gets its own estimate. With any
+// strategy, and with any division into runs, it computes the same as one device.
 #include <memory>
 #include <string>
 #include <vector>
@@ -106,8 +106,8 @@ TEST(SelfConditioningTest, RunsCutIntoPiecesAreTheSame) {
   EXPECT_EQ(testlib::FirstDifference(*whole, *pieces), "");
 }
 
-// One plan fills the bubbles with the next step's frozen work, the other does its own first: what
-// is prepared is used, and what is not prepared is made up for.
+// One plan fills the bubbles with the next step's frozen work, the other runs its own first.
+// Prepared results are used, and missing ones are computed.
 TEST(SelfConditioningTest, PlansMayDifferInWhatTheyPrepare) {
   const auto expected = Fixture(1, 0.5).Train("data_parallel");
   const Fixture fixture(2, 0.5);
@@ -126,7 +126,7 @@ TEST(SelfConditioningTest, PlansMayDifferInWhatTheyPrepare) {
   }
 }
 
-// The draw matters: never and always are other trainings.
+// The draw matters: never and always train differently.
 TEST(SelfConditioningTest, TheCoinIsSeen) {
   const auto half = Fixture(1, 0.5).Train("data_parallel");
   for (double probability : {0.0, 1.0}) {

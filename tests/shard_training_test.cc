@@ -1,5 +1,5 @@
-// Training as a user runs it, from tar shards and from a folder: the same pictures in the same
-// order give the same losses and weights, bit for bit, whatever holds them.
+// Trains as a user does, from tar shards and from a folder. The same pictures in the same order
+// give bit-identical losses and weights.
 #include <sstream>
 #include <string>
 #include <utility>
@@ -33,7 +33,7 @@ std::vector<json> ReadLines(const std::string& path) {
 
 class ShardTrainingTest : public ::testing::Test {
  protected:
-  // Pictures of several shapes, one of them damaged, as a folder and as shards.
+  // Makes pictures of several shapes, one of them damaged, as a folder and as shards.
   void SetUp() override {
     const testlib::ProgramOutcome made = testlib::RunProgram(
         "data/make_dataset",
@@ -97,7 +97,7 @@ class ShardTrainingTest : public ::testing::Test {
 
 TEST_F(ShardTrainingTest, AsFromAFolder) {
   ExpectTheSame({"--strategy=1f1b", "--flip", "--crop"});
-  // And the comparison can fail.
+  // The comparison can fail.
   Train("other_seed", shards(), {"--strategy=1f1b", "--flip", "--crop", "--seed=2"});
   EXPECT_NE(Losses("other_seed"), Losses("from_shards"));
 }
@@ -107,7 +107,7 @@ TEST_F(ShardTrainingTest, AsFromAFolderInBuckets) {
 }
 
 TEST_F(ShardTrainingTest, AsFromAFolderThroughACacheOnDisk) {
-  // One schedule, as the faster of the two changes with the noise of profiling.
+  // One schedule, because the faster of the two depends on the noise of profiling.
   ExpectTheSame(
       {"--strategy=offline_cache,schedule=single", "--data.cache=" + folder_.File("cache")});
 }

@@ -1,4 +1,4 @@
-// That the frozen quantum which is chosen by default leaves every batch trainable.
+// Checks that the default frozen quantum leaves every batch trainable.
 #include "baselines/registry.h"
 #include "core/planner/possible_shapes.h"
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
-// tiny_sd, the model that the main job trains: every strategy gives one device's losses and
-// parameters, over 20 steps of real images, captions, noise and optimizer, in fp32 and bf16.
+// Checks that with tiny_sd, the model of the main job, every strategy gives one device's losses and
+// parameters. Trains 20 steps with real images, captions, noise and optimizer, in fp32 and bf16.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -32,7 +32,7 @@ std::string DataFolder() {
   return folder;
 }
 
-// `make_plan` is given the model.
+// Calls `make_plan` with the model.
 absl::StatusOr<testlib::TrainingOutcome> TrainBy(
     const std::function<absl::StatusOr<Plan>(const nn::Model&)>& make_plan, int num_devices,
     DType dtype, bool from_cache = false, int lora_rank = 0) {
@@ -40,7 +40,7 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(
   options.model.lora.rank = lora_rank;
   options.model_folder = "data/tiny_sd";
   options.data.folder = DataFolder();
-  // Workers without a core of their own: what is compared must not need them.
+  // The workers have no cores of their own, because the comparison must not need them.
   options.num_devices = 1;
   options.global_batch = kGlobalBatch;
   options.compute_dtype = dtype;
@@ -75,7 +75,7 @@ absl::StatusOr<testlib::TrainingOutcome> Train(const std::string& strategy, int 
   return TrainBy(make_plan, num_devices, dtype, strategy == "offline_cache");
 }
 
-// On two devices, cut at random.
+// On two devices, with random cuts.
 absl::StatusOr<testlib::TrainingOutcome> TrainOnTwo(const std::string& schedule_name,
                                                     bool recompute, DType dtype) {
   ScheduleRequest request;
@@ -103,7 +103,7 @@ TEST_P(StableDiffusionEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
   }
-  // Skips that stay on their device, split backward passes, forward passes made again.
+  // Skips that stay on their device, split backward passes, recomputed forward passes.
   const bool fp32 = GetParam() == DType::kF32;
   const std::vector<std::string> schedules =
       fp32 ? std::vector<std::string>{"zb-v", "zb-h1"} : std::vector<std::string>{"wave"};
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, StableDiffusionEquivalenceTest,
                            return std::string(DTypeName(info.param));
                          });
 
-// A first stage of two devices in which nothing is trained and to which no gradient goes back.
+// Makes a first stage of two devices that has nothing to train and receives no gradient.
 absl::StatusOr<Plan> CutBeforeTheFirstAdapter(const nn::Model& model, bool one_device) {
   ScheduleRequest request;
   request.num_devices = one_device ? 1 : 2;
@@ -153,7 +153,7 @@ TEST(LoraEquivalenceTest, AdaptersAloneAreTrainedWhereverTheCutIs) {
       train([](const nn::Model& model) { return CutBeforeTheFirstAdapter(model, false); }, 2);
   ASSERT_TRUE(early.ok()) << early.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *early), "");
-  // Nothing but the adapters has moved from where it began.
+  // Only the adapters have moved from their initial values.
   models::LoadModelOptions load;
   load.lora.rank = 2;
   const auto model = models::LoadTrainableModel("data/tiny_sd", load);
@@ -170,7 +170,7 @@ TEST(LoraEquivalenceTest, AdaptersAloneAreTrainedWhereverTheCutIs) {
   }
 }
 
-// Replicas, and two directions with a copy of the weights each.
+// Replicas, and two directions with one copy of the weights each.
 TEST(StableDiffusionEquivalenceTest, CopiesOfTheWeightsAgreeToRounding) {
   const auto expected = Train("data_parallel", 1, DType::kF32);
   const auto replicas = Train("data_parallel", 2, DType::kF32);

@@ -1,4 +1,4 @@
-// A benchmark suite and the regression gate as a user runs them: small but whole.
+// Runs a benchmark suite and the regression gate as a user does: small but complete.
 #include <unistd.h>
 
 #include <csignal>
@@ -25,7 +25,7 @@ using ::testing::Not;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
-// Cases that run, two of them on a cluster that is not here, and cases that cannot run here.
+// Cases that run, two of them simulated or emulated, and cases that cannot run here.
 constexpr char kSuite[] = R"(
 name: "small"
 groups {
@@ -93,7 +93,7 @@ class SuiteTest : public ::testing::Test {
   std::string folder_, data_;
 };
 
-// The cases of `results` by id.
+// Returns the case of `results` with this id.
 json CaseOf(const json& results, const std::string& id) {
   for (const json& one : results["cases"]) {
     if (one["id"] == id) return one;
@@ -108,7 +108,7 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndGoesOnFromWhatIsThere) {
   const json results = Results();
   ASSERT_EQ(results["cases"].size(), 7u);
   EXPECT_EQ(CaseOf(results, "cpu.tiny_sd.4096_devices.batch_4")["state"], "skipped");
-  // By another program; no GPU can be divided into as many.
+  // Run by another program. No GPU can be divided into as many.
   const json gpu = CaseOf(results, "cuda.tiny_sd.64_devices.batch_64");
   EXPECT_EQ(gpu["state"], "skipped") << gpu["reason"];
   EXPECT_THAT(first.out, HasSubstr("64_devices.batch_64 in a process of its own"));
@@ -196,7 +196,7 @@ TEST_F(SuiteTest, ASignalEndsItWithTheCasesSoFar) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/cases/" + std::string(kSecond) + ".json"));
 }
 
-// 2 is a result of both programs.
+// 2 means a result in both programs.
 TEST_F(SuiteTest, AWrongCommandLineIsNoResult) {
   WriteSuite(kSuite);
   const ProgramOutcome suite = Suite({"--slow_down=-1"});
@@ -221,8 +221,8 @@ TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {
 
 class RegressTest : public SuiteTest {
  protected:
-  // Two programs in turns, of which both are this one; the new one may be made slower. That nothing
-  // is slower shows after any number of rounds; what is slower may take more than two.
+  // Runs two programs in turns, both this one; the new one may be made slower. Any number of rounds
+  // can show that nothing is slower, but more than two may be needed to show that something is.
   ProgramOutcome InTurns(int rounds, const std::string& new_flags) {
     WriteSuite(R"(groups { backends: "cpu" models { name: "tiny_sd" }
       strategies: ["data_parallel", "1f1b"] devices: 2 global_batches: 4 micro_batches: 2
@@ -290,7 +290,7 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("No regression: 1 rows, 1 same"));
 
-  // The new result is slower than it was by a tenth.
+  // The new result is slower than before by a tenth.
   json results = Results();
   json& samples = results["cases"][0]["results"]["results"][0]["images_per_second"]["samples"];
   samples[0] = samples[0].get<double>() / 1.1;
@@ -303,7 +303,7 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("machine class"));
 
-  // Nor are results of one GPU those of another.
+  // Results of different GPUs are not comparable either.
   json& machine = results["cases"][0]["results"]["machine"];
   for (const std::string gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
     machine["gpus"] = {gpu};

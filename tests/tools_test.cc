@@ -1,4 +1,4 @@
-// Training, sampling and scoring as a user runs them: small but whole, and with bad input.
+// Trains, samples and scores as a user does: small but complete, and with bad input.
 #include <filesystem>
 #include <iterator>
 #include <sstream>
@@ -26,7 +26,7 @@ using testlib::RunProgram;
 
 constexpr int kSteps = 6;
 
-// A user's own folder, made once.
+// A user's own folder, created once.
 const std::string& DataFolder() {
   static const auto* const kFolder = [] {
     const std::string folder = FreshPath("images");
@@ -57,7 +57,7 @@ ProgramOutcome Train(const std::string& out, const std::vector<std::string>& mor
   return RunProgram("tools/train", flags);
 }
 
-// The lines about steps.
+// Returns the lines about steps.
 std::vector<json> ReadLog(const std::string& path) {
   std::vector<json> lines;
   std::istringstream text(ReadFile(path).value_or(""));
@@ -109,14 +109,14 @@ TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
   }
 }
 
-// Strategies differ in speed only; neither pauses nor their absence change what is learned.
+// Strategies differ in speed only. Neither pauses nor their absence change the trained model.
 TEST(ToolsTest, StrategiesTrainTheSameModel) {
   const std::string out = FreshPath("gpipe");
   const ProgramOutcome run = Train(out, {"--strategy=gpipe", "--samples=false"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::string weights = "/unet/diffusion_pytorch_model.safetensors";
   EXPECT_EQ(*ReadFile(out + weights), *ReadFile(TrainedModel() + weights));
-  // And the comparison can fail.
+  // The comparison can fail.
   const std::string other = FreshPath("other_seed");
   const ProgramOutcome cached =
       Train(other, {"--strategy=offline_cache", "--seed=2", "--samples=false"});
@@ -176,7 +176,7 @@ TEST(ToolsTest, ASignalSavesWhatThereIs) {
   for (const std::string& flag : TrainFlags(out)) {
     if (flag.rfind("--steps", 0) != 0) command += " '" + flag + "'";
   }
-  // The signal comes when the first step is in the log.
+  // Sends the signal when the first step is in the log.
   command += " & until grep -qs step '" + out + ".log.jsonl'; do kill -0 $! || exit 99; done;" +
              " kill -TERM $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
@@ -189,7 +189,8 @@ TEST(ToolsTest, ASignalSavesWhatThereIs) {
   EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + ".log.jsonl").size());
 }
 
-// What a shell runs in a process of its own: the run goes on from TrainedModel's end with `flags`.
+// Returns a shell command that runs a new process: it resumes at the end of TrainedModel with
+// `flags`.
 std::string ContinueCommand(const std::string& out, const std::vector<std::string>& flags) {
   fs::remove_all(out + ".checkpoints");
   fs::copy(TrainedModel() + ".checkpoints", out + ".checkpoints", fs::copy_options::recursive);
@@ -235,7 +236,7 @@ TEST(ToolsTest, ANewRunSetsAFinishedOneAsideAsAWhole) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const std::string model = *ReadFile(out + "/training.json");
   const std::string log = *ReadFile(out + ".log.jsonl");
-  // One that fails to start leaves everything where it is.
+  // A run that fails to start leaves everything in place.
   EXPECT_EQ(Train(out, {"--data=/no/such/folder"}).exit_code, 1);
   EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));
   EXPECT_FALSE(fs::exists(out + ".aside"));
@@ -246,7 +247,7 @@ TEST(ToolsTest, ANewRunSetsAFinishedOneAsideAsAWhole) {
   EXPECT_EQ(ReadFile(out + ".aside/training.json").value_or(""), model);
   EXPECT_EQ(ReadFile(out + ".aside.log.jsonl").value_or(""), log);
   EXPECT_EQ(ReadLog(out + ".log.jsonl").size(), 1u);
-  // Event files of two runs in one folder would be shown as one curve.
+  // Event files of two runs in one folder would be displayed as one curve.
   for (const std::string& folder : {out + ".tensorboard", out + ".aside.tensorboard"}) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << folder;
   }
@@ -326,7 +327,7 @@ TEST_P(BadToolFlagsTest, OneClearSentenceAndAnExitStatus) {
   EXPECT_EQ(run.exit_code, bad.exit_code) << run.out << run.err;
   EXPECT_THAT(run.err, HasSubstr(bad.message));
   EXPECT_FALSE(fs::exists(out));
-  // The test's own folder has a longer name than people's.
+  // The test's own folder has a longer name than users' folders.
   for (const auto line :
        absl::StrSplit(absl::StrReplaceAll(run.err, {{::testing::TempDir(), "/"}}), '\n')) {
     EXPECT_LE(line.size(), 300u) << line;
@@ -440,7 +441,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"StrayArgument", "tools/score", {"now"}, "unexpected argument 'now'", 2}),
     [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });
 
-// The default frozen quantum suits any batch; what a run was saved with does not matter to it.
+// The default frozen quantum suits any batch. It does not depend on a saved run.
 TEST(ToolsTest, SmallBatchesTrainByDefault) {
   for (const std::string batch : {"1", "3"}) {
     const std::string out = FreshPath("batch_of_" + batch);
@@ -480,7 +481,7 @@ TEST(ToolsTest, APromptThatIsCutIsSaid) {
               HasSubstr("Warning:  the prompt 'red circle red circle red circle red cir...' "
                         "has "));
   EXPECT_THAT(run.out, HasSubstr(" tokens, of which the model reads the first "));
-  // Byte 40 is inside of a character.
+  // Byte 40 is inside a character.
   EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }
 

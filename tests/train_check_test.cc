@@ -1,6 +1,6 @@
-// //tools:train --check, as a user runs it: it says what a run would do, refuses what a run would
-// refuse, and leaves the disk as it was. And what a run plans from can be given to others, and
-// the best model of all its parts is kept.
+// Runs //tools:train --check as a user does. It says what a run would do, refuses what a run would
+// refuse, and leaves the disk unchanged. Other tests give a run's plan inputs to other runs, and
+// check that a resumed run keeps the best model of all its parts.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -59,7 +59,7 @@ class TrainCheckTest : public ::testing::Test {
     return RunProgram("tools/train", flags, /*deadline_s=*/120);
   }
 
-  // Every file with its time, every folder.
+  // Returns every file with its time, and every folder.
   std::map<std::string, int64_t> Disk() const {
     std::map<std::string, int64_t> disk;
     for (const auto& entry : fs::recursive_directory_iterator(scratch_.path())) {
@@ -86,7 +86,7 @@ TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
   EXPECT_EQ(Disk(), before);
 }
 
-// The line of `said` that begins so.
+// Returns the line of `said` with this beginning.
 std::string LineOf(const std::string& said, const std::string& beginning) {
   const size_t begin = said.find(beginning);
   return begin == std::string::npos ? "" : said.substr(begin, said.find('\n', begin) - begin);
@@ -127,7 +127,7 @@ TEST_F(TrainCheckTest, WhatARunHasPlannedFromGivesOthersItsPlan) {
             *ReadFile(Out() + ".checkpoints/step_00000002/plan.textproto"));
 }
 
-// Of each evaluation in the log, by step.
+// Returns the held-out loss of each evaluation in the log, by step.
 std::map<int64_t, double> HeldOutLosses(const std::string& out) {
   std::map<int64_t, double> losses;
   std::istringstream text(ReadFile(out + ".log.jsonl").value_or(""));
@@ -144,7 +144,7 @@ std::pair<int64_t, double> Lowest(const std::map<int64_t, double>& losses) {
 }
 
 TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
-  // Such a learning rate makes it worse soon.
+  // This learning rate soon makes the model worse.
   const std::vector<std::string> flags = {"--evaluation.keep_best",
                                           "--evaluation.share=0.4",
                                           "--evaluation.every=1",
@@ -184,7 +184,7 @@ TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
   EXPECT_FALSE(fs::exists(Out() + ".best.partial"));
 }
 
-// Nothing but files that are no images: found before the first step, by a check and a run alike.
+// Only files that are not images: a check and a run both notice before the first step.
 TEST_F(TrainCheckTest, RefusesImagesThatCannotBeDecoded) {
   const std::string folder = scratch_.File("broken");
   ASSERT_TRUE(MakeFolder(folder).ok());

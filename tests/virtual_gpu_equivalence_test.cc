@@ -1,6 +1,6 @@
-// A small but real Stable Diffusion, trained in pipelines over virtual GPUs: every gradient is, bit
-// for bit, what one virtual GPU of the same size computes alone. On a GPU where DPIPE_PARITY_DEVICE
-// is "gpu", else on devices of the CPU.
+// Trains a small but real Stable Diffusion in pipelines over virtual GPUs. Every gradient is
+// bit-identical to that of one virtual GPU of the same size. Runs on a GPU if DPIPE_PARITY_DEVICE
+// is "gpu", otherwise on CPU devices.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +19,7 @@
 namespace dpipe {
 namespace {
 
-constexpr int kSteps = 2;  // the second one's gradients have seen the first one's update
+constexpr int kSteps = 2;  // the second one's gradients depend on the first one's update
 constexpr int kMicroBatches = 8;
 
 bool OnGpu() {
@@ -27,7 +27,7 @@ bool OnGpu() {
   return asked != nullptr && std::string(asked) == "gpu";
 }
 
-// Virtual GPUs, and the type that is computed in.
+// Number of virtual GPUs, and the compute type.
 class VirtualGpuEquivalenceTest : public ::testing::TestWithParam<std::tuple<int, DType>> {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ TEST_P(VirtualGpuEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
   const auto equivalence =
       testlib::OneDeviceEquivalence::Create(job_, {kMicroBatches, /*size=*/1}, kSteps);
   ASSERT_TRUE(equivalence.ok()) << equivalence.status();
-  // Nothing agrees because there is nothing.
+  // Checks that the gradients are not trivially equal.
   for (const testlib::StepGradients& step : equivalence->expected()) {
     const double largest = LargestGradient(step);
     EXPECT_TRUE(std::isfinite(largest) && largest > 0) << largest;

@@ -25,7 +25,7 @@ AppendFile::AppendFile(std::string path, int fd, size_t max_pending_bytes)
     : path_(std::move(path)), fd_(fd), max_pending_bytes_(max_pending_bytes) {}
 
 AppendFile::~AppendFile() {
-  WritePending().IgnoreError();  // Flush has said why not
+  WritePending().IgnoreError();  // Flush has reported the error
   ::close(fd_);
 }
 
@@ -35,7 +35,7 @@ void AppendFile::Append(absl::string_view record) {
     return;
   }
   pending_.append(record.data(), record.size());
-  WritePending().IgnoreError();  // it stays pending, and Flush says why
+  WritePending().IgnoreError();  // the bytes stay pending and Flush reports the error
 }
 
 absl::Status AppendFile::WritePending() {

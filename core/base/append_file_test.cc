@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 
 std::string PathOf(const char* name) { return ::testing::TempDir() + "/" + name; }
 
-// While it exists, files of this process cannot grow beyond `bytes`: writes end in their middle, as
-// on a full disk.
+// While one exists, files of this process cannot grow beyond `bytes`, so that writes are cut short
+// as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

@@ -43,7 +43,7 @@ int64_t ParseAvailableMemory(absl::string_view meminfo) {
   return 0;
 }
 
-// 0 is taken: it means that nothing is known.
+// Returns at least 1 if the groups have a limit, because 0 means unknown.
 int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups) {
   if (!groups.has_value()) return system;
   const int64_t room = std::max<int64_t>(1, *groups);

@@ -1,4 +1,4 @@
-// How much memory a process may still take.
+// How much more memory a process may allocate.
 #ifndef DPIPE_CORE_BASE_AVAILABLE_MEMORY_H_
 #define DPIPE_CORE_BASE_AVAILABLE_MEMORY_H_
 
@@ -10,20 +10,21 @@
 
 namespace dpipe {
 
-// What the system can give without swapping, in bytes, as it is now, and not more than the limits
-// of this process's control groups (a container's, say) leave: see CgroupRoomBytes. 0 where neither
-// is known.
+// Returns the bytes that the system can currently give without swapping, limited by the room in
+// this process's control groups (for example a container's; see CgroupRoomBytes). Returns 0 if
+// neither is known.
 int64_t AvailableMemoryBytes();
 
-// ResourceExhausted if `what`, which takes `size_bytes`, needs more than AvailableMemoryBytes, or
-// more than the limit on this process's address space leaves: "16 images of ... need 3.0 GiB of
-// memory, and 1.2 GiB are free".
+// Returns ResourceExhausted if `what`, which takes `size_bytes`, needs more than
+// AvailableMemoryBytes or than this process's address-space limit leaves: "16 images of ... need
+// 3.0 GiB of memory, and 1.2 GiB are free".
 absl::Status CheckMemoryFor(absl::string_view what, double size_bytes);
 
 namespace internal {
-// From the text of /proc/meminfo.
+// Parses the text of /proc/meminfo. Returns 0 if MemAvailable is missing or not positive.
 int64_t ParseAvailableMemory(absl::string_view meminfo);
-// The lesser of what the system (0: not known) and the control groups (none: no limit) give.
+// Returns the minimum of the system's bytes (0: unknown) and the control groups' (nullopt: no
+// limit).
 int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups);
 }  // namespace internal
 

@@ -1,4 +1,4 @@
-// Sizes in bytes, as people read them.
+// Human-readable sizes in bytes.
 #ifndef DPIPE_CORE_BASE_BYTES_H_
 #define DPIPE_CORE_BASE_BYTES_H_
 
@@ -11,7 +11,7 @@ inline constexpr int64_t kKiB = int64_t{1} << 10;
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr int64_t kGiB = int64_t{1} << 30;
 
-// "512 B", "3.2 KiB", "41.2 GiB".
+// Returns "512 B", "3.2 KiB" or "41.2 GiB".
 std::string FormatBytes(int64_t size_bytes);
 
 }  // namespace dpipe

@@ -14,10 +14,10 @@
 namespace dpipe {
 namespace {
 
-constexpr char kV2[] = "cgroup2";  // as file systems are called
+constexpr char kV2[] = "cgroup2";  // file system types
 constexpr char kV1[] = "cgroup";
 
-// A controller in a version of cgroups.
+// A controller of one cgroup version.
 struct Hierarchy {
   std::string file_system;
   std::string controller;  // "memory" or "cpu"
@@ -31,8 +31,8 @@ bool HasWord(absl::string_view list, absl::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The process's group, from lines "4:cpu,memory:/user.slice" (v1) and "0::/user.slice"
-// (v2); none where there is no such line.
+// Returns the process's group, from lines like "4:cpu,memory:/user.slice" (v1) and "0::/user.slice"
+// (v2), or nullopt if there is no such line.
 std::optional<std::string> GroupOf(const std::string& cgroup, const Hierarchy& hierarchy) {
   for (const absl::string_view line : absl::StrSplit(cgroup, '\n')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -45,11 +45,11 @@ std::optional<std::string> GroupOf(const std::string& cgroup, const Hierarchy& h
 }
 
 struct Mount {
-  std::string group;   // what of the hierarchy is mounted
-  std::string folder;  // where
+  std::string group;   // the group that is mounted
+  std::string folder;  // the mount point
 };
 
-// From lines "34 25 0:29 /group /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup rw".
+// Parses lines like "34 25 0:29 /group /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup rw".
 std::optional<Mount> MountOf(const std::string& mountinfo, const Hierarchy& hierarchy) {
   for (const absl::string_view line : absl::StrSplit(mountinfo, '\n')) {
     const std::vector<std::string> halves = absl::StrSplit(line, absl::MaxSplits(" - ", 1));
@@ -63,8 +63,9 @@ std::optional<Mount> MountOf(const std::string& mountinfo, const Hierarchy& hier
   return std::nullopt;
 }
 
-// Below the mount. In a container the hierarchy may be mounted from the container's group on, while
-// the process's own is named from the host's root; or it is named from elsewhere ("/../..").
+// Returns the group's path below the mount point, or "" if it is not there. A container's hierarchy
+// may be mounted from the container's group down, while the process's own group is named from the
+// host's root. It may also be named relative to another root ("/../..").
 std::string PathBelow(const Mount& mount, const std::string& group) {
   std::string below = group;
   if (mount.group != "/") {
@@ -75,7 +76,7 @@ std::string PathBelow(const Mount& mount, const std::string& group) {
   return absl::StrContains(below, "..") || below == "/" ? "" : below;
 }
 
-// "max", and what is beyond 63 bits, is no number.
+// Returns nullopt for "max" and for numbers of more than 63 bits.
 std::optional<int64_t> NumberOf(absl::string_view text) {
   int64_t number = 0;
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(text), &number)) return std::nullopt;
@@ -109,7 +110,7 @@ std::optional<int64_t> RoomOfGroup(const std::string& folder, bool is_v2) {
   return std::max<int64_t>(0, *limit - (*usage - reclaimable));
 }
 
-// v2: "150000 100000", both in microseconds, or "max 100000". v1: -1 is no quota.
+// v2 has "150000 100000" (microseconds) or "max 100000". In v1, -1 means no quota.
 std::optional<double> CpusOfGroup(const std::string& folder, bool is_v2) {
   std::optional<int64_t> quota, period;
   if (is_v2) {
@@ -131,7 +132,7 @@ std::optional<T> Least(std::optional<T> a, std::optional<T> b) {
   return std::min(*a, *b);
 }
 
-// The minimum of of_group(folder, is_v2) over the group and its parents.
+// Returns the minimum of of_group(folder, is_v2) over the group and its parents.
 template <typename T>
 std::optional<T> LeastInHierarchy(const std::string& root, const Hierarchy& hierarchy,
                                   std::optional<T> (*of_group)(const std::string&, bool)) {

@@ -1,6 +1,6 @@
-// What the control groups of a process (a container's, a scheduler's, systemd's) let it take. Reads
-// cgroup v2 and v1 by /proc/self/cgroup and /proc/self/mountinfo; `root` comes before all paths,
-// for tests.
+// Limits that control groups (set by a container, a scheduler or systemd) place on this process.
+// Reads cgroup v2 and v1 through /proc/self/cgroup and /proc/self/mountinfo. `root` is prepended to
+// all paths, for tests.
 #ifndef DPIPE_CORE_BASE_CGROUP_LIMITS_H_
 #define DPIPE_CORE_BASE_CGROUP_LIMITS_H_
 
@@ -10,13 +10,13 @@
 
 namespace dpipe {
 
-// Returns the minimum, over the process's own group and its parents as far as they can be seen, of
-// the memory limit minus what is used. File pages that the kernel gives up first (inactive_file)
-// count as free. None if no group has a limit.
+// Returns the minimum of the memory limit minus the memory in use, over the process's own group and
+// all its visible parents. File pages that the kernel reclaims first (inactive_file) count as free.
+// Returns nullopt if no group has a limit.
 std::optional<int64_t> CgroupRoomBytes(const std::string& root = "");
 
-// Returns the minimum quota, over the same groups, of processor time per time: 1.5 is one and a
-// half CPUs. None if no group has a quota.
+// Returns the minimum CPU quota over the same groups, in CPUs: 1.5 is one and a half. Returns
+// nullopt if no group has a quota.
 std::optional<double> CgroupCpus(const std::string& root = "");
 
 }  // namespace dpipe

@@ -16,7 +16,7 @@ constexpr char kV1Mounts[] =
     "33 25 0:28 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
     "35 25 0:30 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n";
 
-// The files that the kernel would show, below a folder of the test's.
+// Writes the kernel's files below a folder of the test.
 class CgroupLimitsTest : public ::testing::Test {
  protected:
   CgroupLimitsTest()
@@ -34,7 +34,7 @@ class CgroupLimitsTest : public ::testing::Test {
     Write(group + "/memory.current", usage + "\n");
     Write(group + "/memory.stat", stat);
   }
-  // -1: none.
+  // Returns -1 if there is no limit.
   int64_t Room() { return CgroupRoomBytes(root_).value_or(-1); }
 
   double Cpus() { return CgroupCpus(root_).value_or(-1); }
@@ -85,7 +85,7 @@ TEST_F(CgroupLimitsTest, ReadsV1) {
   EXPECT_EQ(Room(), 8000 - 5000 + 700);
 }
 
-// The container's own group is the root of what is mounted there.
+// The mount's root is the container's own group.
 TEST_F(CgroupLimitsTest, ContainersSeeTheirGroupAsTheRoot) {
   Write("/proc/self/cgroup", "0::/docker/c1/job\n");
   Write("/proc/self/mountinfo",

@@ -1,4 +1,4 @@
-// Checks of invariants: what only a bug in this project can break. Bad input is a Status instead.
+// Checks of invariants that only a bug in this project can break. Bad input is a Status instead.
 #ifndef DPIPE_CORE_BASE_CHECK_H_
 #define DPIPE_CORE_BASE_CHECK_H_
 
@@ -7,7 +7,7 @@
 
 namespace dpipe::internal {
 
-// Collects a message; its destructor prints it with the place and aborts.
+// Collects a message. The destructor prints it with the source location and aborts.
 class CheckFailure {
  public:
   CheckFailure(const char* file, int line, const char* condition);

@@ -1,4 +1,4 @@
-// Numbers of things, in words.
+// Counts with their nouns, for messages.
 #ifndef DPIPE_CORE_BASE_COUNT_H_
 #define DPIPE_CORE_BASE_COUNT_H_
 
@@ -9,7 +9,7 @@
 
 namespace dpipe {
 
-// "1 step", "2 steps", "0 steps": of nouns whose plural ends in s.
+// Returns "1 step", "2 steps" or "0 steps". The noun's plural must end in s.
 std::string Count(int64_t count, absl::string_view noun);
 
 }  // namespace dpipe

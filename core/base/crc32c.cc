@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kReversedPolynomial = 0x82f63b78;
 
-// kTables[k][b]: the remainder of byte b with k zero bytes after it.
+// kTables[k][b] is the remainder of byte b followed by k zero bytes.
 constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t b = 0; b < 256; ++b) {
@@ -56,8 +56,8 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t crc,
 
 namespace internal {
 
-// Eight bytes at a time (Kounavis and Berry, "A systematic approach to building high performance
-// software-based CRC generators", ISCC 2005).
+// Processes eight bytes at a time (Kounavis and Berry, "A systematic approach to building high
+// performance software-based CRC generators", ISCC 2005).
 uint32_t ExtendCrc32cPortably(uint32_t crc, absl::string_view bytes) {
   crc = ~crc;
   const char* at = bytes.data();

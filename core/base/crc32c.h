@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), which finds any damage of up to 32 bits in a row and, of other damage, all
-// but one in 2^32. Not against forgery. RFC 3720, appendix B.4.
+// CRC-32C (Castagnoli), RFC 3720, appendix B.4. Detects every error burst of up to 32 bits and all
+// but one in 2^32 other errors. No protection against forgery.
 #ifndef DPIPE_CORE_BASE_CRC32C_H_
 #define DPIPE_CORE_BASE_CRC32C_H_
 
@@ -9,13 +9,14 @@
 
 namespace dpipe {
 
-// The checksum of some bytes whose checksum is `crc`, followed by `bytes`; that of no bytes is 0.
+// Returns the checksum of a byte sequence with checksum `crc` followed by `bytes`. The checksum of
+// the empty sequence is 0.
 uint32_t ExtendCrc32c(uint32_t crc, absl::string_view bytes);
 
 inline uint32_t Crc32c(absl::string_view bytes) { return ExtendCrc32c(0, bytes); }
 
 namespace internal {
-// Without the processor's instruction for it.
+// Computes the same without the processor's CRC instruction.
 uint32_t ExtendCrc32cPortably(uint32_t crc, absl::string_view bytes);
 }  // namespace internal
 

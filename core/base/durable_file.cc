@@ -13,7 +13,7 @@
 namespace dpipe {
 namespace {
 
-// Small enough to stay in the processor's cache between the checksum and the copy to the system.
+// Small enough to stay in the processor's cache between the checksum and the write.
 constexpr size_t kPieceBytes = size_t{256} << 10;
 
 }  // namespace
@@ -47,7 +47,7 @@ absl::Status DurableFile::Finish() {
 absl::Status SyncFolder(const std::string& path) {
   const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return FileError("cannot open the folder", path, errno);
-  // Some file systems have no such thing for folders, and say EINVAL.
+  // Some file systems do not support fsync on folders and return EINVAL.
   const bool failed = ::fsync(fd.get()) != 0 && errno != EINVAL;
   return failed ? FileError("cannot flush", path, errno) : absl::OkStatus();
 }

@@ -1,5 +1,4 @@
-// Files written piece by piece that are on the disk when they are said to be, with a checksum of
-// what was written.
+// Files that are written piece by piece, are on the disk once finished, and have a checksum.
 #ifndef DPIPE_CORE_BASE_DURABLE_FILE_H_
 #define DPIPE_CORE_BASE_DURABLE_FILE_H_
 
@@ -22,17 +21,17 @@ struct FileDigest {
   }
 };
 
-// Errors are FileErrors: they name the file and the system's reason.
+// A file open for writing. Its errors are FileErrors, which name the file and the system's reason.
 class DurableFile {
  public:
-  // Creates an empty file. What had the name is removed first: a link is not followed.
+  // Creates an empty file, after removing any file or link of that name. A link is not followed.
   static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path);
-  // The destructor closes. A file that was not finished stays as it is, for its writer to remove.
+  // The destructor closes. An unfinished file stays on the disk, for the caller to remove.
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
 
   absl::Status Append(absl::string_view bytes);
-  // Waits until the disk has everything, and closes. The file's name is another matter: see
+  // Blocks until the disk has all bytes, then closes the file. Its directory entry needs
   // SyncFolder.
   absl::Status Finish();
 
@@ -46,10 +45,10 @@ class DurableFile {
   FileDigest digest_;
 };
 
-// Waits until the disk knows which files the folder has.
+// Blocks until the disk has the folder's directory entries.
 absl::Status SyncFolder(const std::string& path);
 
-// Reads the file once. The errors of OpenRegularFile, or a FileError.
+// Reads the file once. Returns an error of OpenRegularFile, or a FileError.
 absl::StatusOr<FileDigest> DigestFile(const std::string& path);
 
 }  // namespace dpipe

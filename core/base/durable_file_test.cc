@@ -56,7 +56,7 @@ TEST(DurableFileTest, ErrorsNameTheFile) {
   EXPECT_FALSE(SyncFolder(InTestFolder("missing")).ok());
 }
 
-// A limit of the system on files' sizes, which ends a write in its middle as a full disk does.
+// The system's limit on file sizes cuts a write short as a full disk does.
 TEST(DurableFileTest, AFullDiskIsNamed) {
   signal(SIGXFSZ, SIG_IGN);
   rlimit old;

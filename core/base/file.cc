@@ -26,7 +26,7 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
   return absl::OkStatus();
 }
 
-// What is left of `from`, through a small buffer.
+// Copies the rest of `from` through a small buffer.
 absl::Status CopyRest(int from, int to, const std::string& from_path, const std::string& to_path) {
   std::vector<char> buffer(1 << 20);
   while (true) {
@@ -43,12 +43,12 @@ absl::Status CopyAll(int from, int to, const std::string& from_path, const std::
   while (true) {
     const ssize_t count = ::copy_file_range(from, nullptr, to, nullptr, kMostAtOnce, 0);
     if (count < 0 && errno == EINTR) continue;
-    // At the end nothing is left; where the file systems cannot do it, everything is.
+    // At the end there is nothing left. If the file systems do not support this call, all is left.
     if (count <= 0) return CopyRest(from, to, from_path, to_path);
   }
 }
 
-// `write` gets a new file beside `path`, which is then flushed and renamed, or removed on error.
+// Calls `write` with a new file beside `path`, then flushes and renames it, or removes it on error.
 absl::Status WriteAtomically(const std::string& path, Flush flush,
                              const std::function<absl::Status(int fd, const std::string&)>& write) {
   DPIPE_ASSIGN_OR_RETURN(TemporaryFile file, CreateTemporaryFile(path));
@@ -64,7 +64,7 @@ absl::Status WriteAtomically(const std::string& path, Flush flush,
   return status;
 }
 
-// To its end, which for a pipe, or for a file that grows or is the kernel's, only reading shows.
+// Reads to the end. For pipes, growing files and the kernel's files, the size is not known before.
 absl::StatusOr<std::string> ReadAll(const OwnedFd& fd, const std::string& path, int64_t max_bytes) {
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return FileError("cannot read", path, errno);

@@ -1,4 +1,4 @@
-// Whole files, and files that appear complete or not at all.
+// Reading whole files, and writing files that appear complete or not at all.
 #ifndef DPIPE_CORE_BASE_FILE_H_
 #define DPIPE_CORE_BASE_FILE_H_
 
@@ -11,42 +11,43 @@
 
 namespace dpipe {
 
-// What a text that people or programs write may have: configs, profiles, indices. Readers of what
-// grows with a run or a data set say their own limit.
+// Maximum size of text files that people or programs write: configs, profiles, indices. Readers of
+// files that grow with a run or a data set pass their own limit.
 constexpr int64_t kMaxTextBytes = int64_t{256} << 20;
 
-// Returns the content of a regular file. NotFound; InvalidArgument if it is a folder or a special
-// file (see OpenRegularFile), or larger than `max_bytes`.
+// Returns the content of a regular file. Returns NotFound if it cannot be opened, and
+// InvalidArgument if it is a folder or a special file (see OpenRegularFile) or larger than
+// `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxTextBytes);
 
-// The same, also for a pipe, which is read to its end: for files that a person names on a command
-// line (`--config=/dev/stdin`, `--cluster=<(...)`). Returns only when the pipe's writer has closed
-// it, or when more than `max_bytes` have come.
+// The same, but also reads a pipe to its end. For files named on a command line
+// (`--config=/dev/stdin`, `--cluster=<(...)`). Blocks until the pipe's writer has closed it or more
+// than `max_bytes` have arrived.
 absl::StatusOr<std::string> ReadFileOrPipe(const std::string& path,
                                            int64_t max_bytes = kMaxTextBytes);
 
-// kLater: the caller flushes many files at once (syncfs).
+// kLater: the caller flushes many files at once with syncfs.
 enum class Flush { kNow, kLater };
 
-// Writes `path` by way of a temporary file beside it (see CreateTemporaryFile), flushed and
-// renamed: a reader, or a crash, sees the old content or the new, never a part. A link of this name
-// is replaced, not followed. FileError.
+// Writes a temporary file beside `path` (see CreateTemporaryFile), flushes it and renames it. After
+// a crash, and to any reader, the file has the old content or the new, never a part. Replaces a
+// link of this name instead of following it. Returns a FileError on failure.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content,
                                  Flush flush = Flush::kNow);
 
-// The same for content in several parts, one after another, which are not copied together first.
+// The same for content in several consecutive parts, without concatenating them in memory.
 absl::Status WritePartsAtomically(const std::string& path,
                                   const std::vector<absl::string_view>& parts);
 
-// A copy of the file `from` (or of what it links to) that appears complete or not at all, however
-// large it is: the system copies, or on some file systems shares, the content without a way through
-// this process's memory. NotFound if `from` cannot be opened; InvalidArgument if it is no regular
-// file.
+// Copies the file `from` (or the target of that link) to `to`, which appears complete or not at
+// all. Copies files of any size in the kernel, or shares their blocks if the file system can,
+// without reading them into this process. Returns NotFound if `from` cannot be opened and
+// InvalidArgument if it is not a regular file.
 absl::Status CopyFileAtomically(const std::string& from, const std::string& to);
 
-// Makes the folder and its parents; fine if it is there. FileError.
+// Makes the folder and its parents if they are missing. Returns a FileError on failure.
 absl::Status MakeFolder(const std::string& path);
-// The folder that `path` lies in, likewise.
+// Makes the folder that contains `path`, like MakeFolder.
 absl::Status MakeParentFolder(const std::string& path);
 
 }  // namespace dpipe

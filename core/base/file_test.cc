@@ -33,7 +33,7 @@ TEST(FileTest, PartsFollowEachOther) {
 }
 
 TEST(FileTest, CopiesWhatALinkLeadsTo) {
-  std::string content;  // of several of the buffers that a copy may need
+  std::string content;  // larger than several copy buffers
   for (int i = 0; i < 700'000; ++i)
     content += static_cast<char>(i * 7), content += '\0', content += 'x';
   const std::string from = TestPath("file_test_from"), link = TestPath("file_test_link");
@@ -53,7 +53,7 @@ TEST(FileTest, CopiesWhatALinkLeadsTo) {
   EXPECT_EQ(ReadFile(to).value(), "new");
 }
 
-// The system says of files that it cannot copy by itself that there is nothing in them.
+// The system reports a size of 0 for files that it cannot copy by itself.
 TEST(FileTest, CopiesFilesOfUnknownSize) {
   const std::string to = TestPath("file_test_of_the_system");
   ASSERT_TRUE(CopyFileAtomically("/proc/self/cmdline", to).ok());
@@ -83,7 +83,7 @@ TEST(FileTest, FailedWriteLeavesNothing) {
   }
 }
 
-// As a person planted it who knew, or guessed, the temporary name.
+// As if an attacker had planted it who knew, or guessed, the temporary name.
 TEST(FileTest, ALinkOfItsNameIsReplacedNotFollowed) {
   const ScratchFolder folder;
   const std::string victim = folder.File("victim"), path = folder.File("out");

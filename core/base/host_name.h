@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-// As `hostname` says it; empty where the system does not know.
+// Returns the name that `hostname` prints, or "" if the system does not know it.
 std::string HostName();
 
 }  // namespace dpipe

@@ -23,7 +23,7 @@ bool Exists(const std::string& given) {
   return std::filesystem::exists(UserPath(given), error);
 }
 
-// As the hub allows them.
+// True for the user and repository names that the hub allows.
 bool IsHubWord(absl::string_view word) {
   return !word.empty() && absl::ascii_isalnum(word[0]) &&
          std::all_of(word.begin(), word.end(), [](char c) {
@@ -31,7 +31,7 @@ bool IsHubWord(absl::string_view word) {
          });
 }
 
-// "user/name" of a URL of the hub, "" of others.
+// Returns "user/name" from a URL of the hub, or "" for other URLs.
 std::string NameInUrl(absl::string_view url) {
   if (!absl::ConsumePrefix(&url, "https://huggingface.co/") &&
       !absl::ConsumePrefix(&url, "hf://")) {

@@ -1,4 +1,4 @@
-// Names of models and data sets that are somewhere else, given as if they were here.
+// Detects remote models and data sets that were given as local paths.
 #ifndef DPIPE_CORE_BASE_LOCAL_PATH_H_
 #define DPIPE_CORE_BASE_LOCAL_PATH_H_
 
@@ -10,10 +10,10 @@ namespace dpipe {
 
 enum class HubKind { kModel, kDataset };
 
-// NotFound, naming the flag, its value and the command that fetches it, if `given`, the value of
-// --flag, is a URL, a command ("pipe:curl ..."), or what names a model or data set on the Hugging
-// Face hub, "user/name", while there is no such path here, nor a folder "user". Nothing is
-// downloaded here. Other values are OK, whether they are there or not.
+// Returns NotFound if `given`, the value of --flag, is remote: a URL, a command ("pipe:curl ..."),
+// or a name on the Hugging Face hub ("user/name") when neither that path nor a folder "user"
+// exists. The message names the flag, its value and the command that downloads it; nothing is
+// downloaded here. Returns OK for all other values, whether or not they exist.
 absl::Status CheckIsLocal(const std::string& flag, const std::string& given, HubKind kind);
 
 }  // namespace dpipe

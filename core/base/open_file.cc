@@ -20,7 +20,7 @@
 namespace dpipe {
 namespace {
 
-constexpr mode_t kFileMode = 0644;  // less what the user's umask takes
+constexpr mode_t kFileMode = 0644;  // minus the user's umask
 constexpr int kCreateNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
 std::string KindOf(const std::string& path, mode_t mode) {
@@ -41,7 +41,7 @@ absl::StatusOr<OwnedFd> Open(const std::string& path, bool may_be_pipe) {
   const auto cannot_open = [&path] {
     return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   };
-  // Looked at before, too: opening some devices does something.
+  // Checked before opening too, because opening some devices has side effects.
   if (::stat(path.c_str(), &info) != 0) return cannot_open();
   const auto is_refused = [&] {
     return !S_ISREG(info.st_mode) && !(may_be_pipe && S_ISFIFO(info.st_mode));
@@ -54,20 +54,20 @@ absl::StatusOr<OwnedFd> Open(const std::string& path, bool may_be_pipe) {
   if (is_refused() || is_named_pipe) {
     return absl::InvalidArgumentError(KindOf(path, info.st_mode));
   }
-  // Reads wait for the pipe's writer.
+  // Makes reads wait for the pipe's writer.
   if (S_ISFIFO(info.st_mode) && ::fcntl(fd.get(), F_SETFL, O_RDONLY) != 0) return cannot_open();
   return fd;
 }
 
 std::string RandomDigits() {
   uint64_t number = 0;
-  // For so few bytes it is never interrupted, and it has failed on no Linux since 3.17.
+  // For so few bytes this is never interrupted, and it cannot fail on Linux 3.17 or newer.
   while (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
   }
   return absl::StrFormat("%016x", number);
 }
 
-// What a link leads to that this user, or root, made; FailedPrecondition if it is somebody else's.
+// Returns the target of a link that this user or root owns, or FailedPrecondition for other owners.
 absl::StatusOr<std::string> TargetOfTrustedLink(const std::string& path) {
   const OwnedFd link(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat info;
@@ -87,7 +87,7 @@ absl::StatusOr<std::string> TargetOfTrustedLink(const std::string& path) {
   return is_beside && slash != std::string::npos ? path.substr(0, slash + 1) + text : text;
 }
 
-// True if the file system that `path` is to lie in counts inodes and has none left.
+// True if the file system that would hold `path` counts inodes and has none left.
 bool HasNoInodes(const std::string& path) {
   struct statvfs space;
   std::string folder = path;
@@ -147,7 +147,7 @@ absl::StatusOr<OwnedFd> OpenToAppend(const std::string& path, bool truncate) {
     fd = OwnedFd(::open(target.c_str(), flags & ~O_NOFOLLOW, kFileMode));
   }
   if (fd.get() < 0) return FileError("cannot open", path, errno);
-  // Nothing that writes here expects to be told to come back later.
+  // Clears O_NONBLOCK: no caller that writes here handles EAGAIN.
   if (::fcntl(fd.get(), F_SETFL, O_APPEND) != 0) return FileError("cannot open", path, errno);
   return fd;
 }

@@ -27,7 +27,7 @@ class OpenFileTest : public ::testing::Test {
  protected:
   std::string File(const std::string& name) const { return folder_.File(name); }
 
-  // In memory: the names of sockets must be short.
+  // In memory, because socket names must be short.
   const ScratchFolder folder_{ScratchFolder::Place::kMemory};
 };
 

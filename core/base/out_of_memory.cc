@@ -16,10 +16,11 @@
 namespace dpipe {
 namespace {
 
-// Null: nobody has asked for such an end, and operator new throws.
+// Null until EndWhenOutOfMemory is called; operator new then throws as usual.
 std::atomic<const char*> program_name{nullptr};
 
-// The first number of /proc/self/statm, pages of address space; 0 if it cannot be read.
+// Returns the size of the address space, the first number of /proc/self/statm in pages, or 0 if it
+// cannot be read.
 int64_t AddressSpaceBytes() {
   char text[32] = {};
   const int fd = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
@@ -38,7 +39,7 @@ int64_t AddressSpaceLimit() {
 
 constexpr double kMiB = 1 << 20;
 
-// Ends as EndOutOfMemory does, also where the size that was wanted is not known.
+// Ends the process like EndOutOfMemory, also if the requested size is unknown.
 [[noreturn]] void End(const char* wanted) {
   const char* const program = program_name;
   char limit[64] = "";
@@ -60,7 +61,7 @@ constexpr double kMiB = 1 << 20;
 
 [[noreturn]] void EndWithoutMemory() { End("more memory"); }
 
-// What ends the process if nothing else does.
+// The terminate handler.
 [[noreturn]] void Terminate() {
   try {
     if (const std::exception_ptr escaped = std::current_exception()) {
@@ -69,7 +70,7 @@ constexpr double kMiB = 1 << 20;
   } catch (const std::bad_alloc&) {
     EndWithoutMemory();
   } catch (const std::system_error& error) {
-    // What the system says where memory, or a limit on threads, does not allow one more.
+    // The system's error if memory or a limit on threads does not allow another thread.
     if (error.code() == std::errc::resource_unavailable_try_again) End("one more thread");
     std::fprintf(stderr, "%s: %s\n", program_name.load(), error.what());
   } catch (const std::exception& error) {
@@ -104,8 +105,8 @@ int64_t AddressSpaceRoomBytes() {
 
 }  // namespace dpipe
 
-// As the standard library's, but with the size at hand when there is no more. Sanitizers have their
-// own.
+// Like the standard library's operator new, but reports the requested size when memory runs out.
+// Sanitizers define their own.
 #ifndef __SANITIZE_ADDRESS__
 
 void* operator new(std::size_t size) {

@@ -1,5 +1,5 @@
-// How a program ends when the host has no more memory for it: with a sentence and exit code 3, not
-// by abort() or in the middle of a library that did not expect it.
+// Ends a program that runs out of host memory with a message and exit code 3, instead of abort() or
+// a failure inside an unprepared library.
 #ifndef DPIPE_CORE_BASE_OUT_OF_MEMORY_H_
 #define DPIPE_CORE_BASE_OUT_OF_MEMORY_H_
 
@@ -9,18 +9,18 @@ namespace dpipe {
 
 constexpr int kOutOfMemoryExitCode = 3;
 
-// From now on, memory that operator new cannot get, and a thread that cannot be started, end the
-// process as EndOutOfMemory does. `program` begins the message; it outlives the process's threads.
+// After this call, a failed allocation by operator new, or a failure to start a thread, ends the
+// process like EndOutOfMemory. `program` begins the message and must outlive all threads.
 void EndWhenOutOfMemory(const char* program);
-bool EndsWhenOutOfMemory();  // true once that was called
+bool EndsWhenOutOfMemory();  // true after EndWhenOutOfMemory was called
 
-// Writes "PROGRAM: out of memory: 1.5 GiB more for WHAT; this process has ..., limits ..." to
-// standard error and ends the process with kOutOfMemoryExitCode, at once: destructors may need
-// memory, too. Allocates nothing. Thread-safe.
+// Writes "PROGRAM: out of memory: the system does not give 1.5 MiB for WHAT; this process has ..."
+// to standard error. Then ends the process with kOutOfMemoryExitCode, without running destructors,
+// which may need memory too. Allocates nothing. Thread-safe.
 [[noreturn]] void EndOutOfMemory(int64_t wanted_bytes, const char* what);
 
-// Bytes of address space that the process may still take under its limit (`ulimit -v`); the largest
-// int64 if there is no limit.
+// Returns the bytes of address space that the process may still take under its limit (`ulimit -v`),
+// or the largest int64 if there is no limit.
 int64_t AddressSpaceRoomBytes();
 
 }  // namespace dpipe

@@ -17,18 +17,18 @@ namespace {
 using ::testing::ExitedWithCode;
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr bool kHasOwnLimits = true;  // terabytes of shadow memory, and an operator new of its own
+constexpr bool kHasOwnLimits = true;  // terabytes of shadow memory, and their own operator new
 #else
 constexpr bool kHasOwnLimits = false;
 #endif
 
 constexpr int64_t kMiB = 1 << 20;
 
-// Leaves this process `room` bytes of address space beyond what it has. For children only.
+// Limits this process to `room` more bytes of address space. For child processes only.
 void LimitTo(int64_t room) {
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0) std::abort();
-  // Room is counted from a limit; this one is no limit in practice.
+  // Room is counted from a limit; this one is unlimited in practice.
   limit.rlim_cur = int64_t{1} << 46;
   if (setrlimit(RLIMIT_AS, &limit) != 0) std::abort();
   limit.rlim_cur -= AddressSpaceRoomBytes() - room;
@@ -58,11 +58,11 @@ TEST_F(OutOfMemoryTest, ASentenceWithTheSizeAndTheLimit) {
 TEST_F(OutOfMemoryTest, AThreadThatCannotStart) {
   const auto start = [] {
     EndWhenOutOfMemory("draw");
-    LimitTo(6 * kMiB);  // its stack alone takes 8
+    LimitTo(6 * kMiB);  // the stack alone takes 8
     try {
       std::thread([] {}).join();
     } catch (...) {
-      std::terminate();  // as where nobody catches
+      std::terminate();  // as if nobody caught it
     }
     std::exit(0);
   };

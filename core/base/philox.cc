@@ -19,8 +19,8 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
 }
 
 RandomStream::RandomStream(uint64_t seed, uint64_t step, uint32_t sample, RandomPurpose purpose) {
-  // The step is folded into the key by one application of the bijection, which leaves three counter
-  // words for sample, purpose and position.
+  // One application of the bijection folds the step into the key, which leaves three counter words
+  // for sample, purpose and position.
   const auto mixed =
       Philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), 0, 0},
                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
@@ -49,7 +49,7 @@ float RandomStream::NextNormal() {
     has_spare_normal_ = false;
     return spare_normal_;
   }
-  // 1 - u lies in (0, 1], so the logarithm is finite.
+  // 1 - u is in (0, 1], so the logarithm is finite.
   const double radius = std::sqrt(-2.0 * std::log(1.0 - NextUniform()));
   const double angle = 2.0 * M_PI * NextUniform();
   has_spare_normal_ = true;

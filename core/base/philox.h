@@ -1,5 +1,5 @@
-// Counter-based random numbers: the value at a counter needs no state and no order of drawing, so
-// it does not depend on which device draws it, or when.
+// Counter-based random numbers. The value at a counter needs no state and no drawing order, so it
+// does not depend on the device that draws it, or on the time.
 //
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #ifndef DPIPE_CORE_BASE_PHILOX_H_
@@ -10,10 +10,10 @@
 
 namespace dpipe {
 
-// The bijection itself: 128-bit counter, 64-bit key.
+// Computes the bijection itself: 128-bit counter, 64-bit key.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// What a number is drawn for. The values are part of what makes a run reproducible: append only.
+// The use of a number. The values are part of what makes a run reproducible: append only.
 enum class RandomPurpose : uint32_t {
   kNoise = 1,
   kTimestep = 2,
@@ -30,17 +30,17 @@ enum class RandomPurpose : uint32_t {
   kCaption = 13,
 };
 
-// The stream of numbers keyed by (seed, step, sample, purpose); `sample` is a global sample index.
+// A stream of numbers keyed by (seed, step, sample, purpose); `sample` is a global sample index.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, uint64_t step, uint32_t sample, RandomPurpose purpose);
 
   uint32_t NextUint32();
-  // Uniform in [0, bound), bound > 0; unbiased to within 2^-32.
+  // Returns a uniform number in [0, bound), bound > 0; unbiased to within 2^-32.
   uint32_t NextBelow(uint32_t bound);
-  // Uniform in [0, 1), multiples of 2^-24.
+  // Returns a uniform number in [0, 1), a multiple of 2^-24.
   float NextUniform();
-  // Standard normal (Box-Muller).
+  // Returns a standard normal number (Box-Muller).
   float NextNormal();
 
  private:

@@ -1,4 +1,4 @@
-// How long the calling thread has computed, whatever else the machine was doing.
+// CPU time of the calling thread.
 #ifndef DPIPE_CORE_BASE_PROCESSOR_TIME_H_
 #define DPIPE_CORE_BASE_PROCESSOR_TIME_H_
 
@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-// The calling thread's time since it began: waiting and other programs do not count.
+// Returns the CPU time that the calling thread has used since it began, without waits.
 Nanos ThreadProcessorTime();
 
 }  // namespace dpipe

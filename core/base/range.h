@@ -10,7 +10,7 @@
 
 namespace dpipe {
 
-// Tagged so that a range of layers cannot be taken for a range of samples.
+// Tagged, so that a range of layers cannot be used as a range of samples.
 template <typename Tag>
 struct IndexRange {
   int begin = 0;
@@ -20,7 +20,7 @@ struct IndexRange {
   bool empty() const { return end <= begin; }
   bool Contains(int i) const { return begin <= i && i < end; }
   bool Contains(const IndexRange& other) const { return begin <= other.begin && other.end <= end; }
-  // The common part, empty ({x, x}) where there is none.
+  // Returns the intersection, or an empty range ({x, x}) if there is none.
   IndexRange Intersect(const IndexRange& other) const {
     const int low = std::max(begin, other.begin);
     return {low, std::max(low, std::min(end, other.end))};

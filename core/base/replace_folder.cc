@@ -25,7 +25,7 @@ absl::Status Rename(const std::string& from, const std::string& to) {
   return error ? RenameError(from, to, error.message()) : absl::OkStatus();
 }
 
-// The old folder's files, wherever they are by now. Left-overs do no harm to the new one.
+// Removes the old folder's files under their current name. Left-overs do not harm the new folder.
 absl::Status Remove(const std::string& folder) {
   std::error_code error;
   fs::remove_all(folder, error);

@@ -8,10 +8,10 @@
 
 namespace dpipe {
 
-// Gives the folder `staged` the name `target`, and removes what had that name before, if anything.
-// Both are on one file system. Where the system can exchange names (Linux 3.15 on most file
-// systems), whoever opens `target` sees the old folder or the new one, never neither or a mixture;
-// elsewhere there is a moment without one. On error `target` is as it was.
+// Renames the folder `staged` to `target` and removes the previous `target`, if any. Both must be
+// on one file system. If the system can exchange names (Linux 3.15 on most file systems), a reader
+// of `target` sees the old folder or the new one, never neither or a mixture. Otherwise `target` is
+// missing for a moment. On error, `target` is unchanged.
 absl::Status ReplaceFolder(const std::string& staged, const std::string& target);
 
 }  // namespace dpipe

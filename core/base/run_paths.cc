@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kWorkspace[] = "open_diffusion_pipe";  // as WORKSPACE calls it
+constexpr char kWorkspace[] = "open_diffusion_pipe";  // the name in WORKSPACE
 
-// The home folder of the user of that name; of this one if the name is empty. "" if there is none.
+// Returns the home folder of `user`, or of the current user if `user` is empty, or "" if unknown.
 std::string HomeOf(const std::string& user) {
   const char* home = std::getenv("HOME");
   if (user.empty() && home != nullptr && *home != '\0') return home;
@@ -37,7 +37,7 @@ std::string WithHome(const std::string& path) {
   return home.empty() ? path : home + path.substr(end);
 }
 
-// Bazel says in the environment where the user was; without Bazel that is the current folder.
+// Bazel stores the user's folder in the environment. Without Bazel it is the current folder.
 std::string Below(const char* variable, const std::string& given) {
   const std::string path = WithHome(given);
   const char* base = std::getenv(variable);
@@ -66,12 +66,12 @@ bool IsFolder(const std::string& path) {
 
 bool IsWithin(const std::string& path, const std::string& folder) {
   std::error_code error;
-  // What is there of the path, with its symlinks resolved, and the rest by its names.
+  // The existing part of the path with its symlinks resolved, and the rest by name.
   fs::path at = fs::weakly_canonical(fs::absolute(path, error), error);
   const fs::path outer = fs::weakly_canonical(fs::absolute(folder, error), error);
   if (at.empty() || outer.empty()) return false;
   while (true) {
-    // By identity, too: a folder may be mounted in two places.
+    // Also compared by identity, because a folder may be mounted in two places.
     if (at == outer || fs::equivalent(at, outer, error)) return true;
     if (at == at.parent_path()) return false;
     at = at.parent_path();

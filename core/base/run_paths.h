@@ -1,5 +1,4 @@
-// Where files are for programs that `bazel run` starts, in another folder than the user's, and for
-// those that are started by hand.
+// Paths for programs that are started by `bazel run`, which changes the current folder, or by hand.
 #ifndef DPIPE_CORE_BASE_RUN_PATHS_H_
 #define DPIPE_CORE_BASE_RUN_PATHS_H_
 
@@ -7,25 +6,26 @@
 
 namespace dpipe {
 
-// Returns the path that the user gave, as the program opens it. Relative paths count from where the
-// command was typed. A leading ~ is the home folder and ~NAME that of another user, because shells
-// expand neither in --flag=~/x, and nobody does in a file; ~NAME stays as it is if there is no such
-// user, as in shells. Every flag, and every field of a file, that is a path goes through this or
+// Resolves a path that the user gave. Relative paths start at the folder in which the command was
+// typed. A leading ~ is the home folder, and ~NAME another user's, because shells expand neither in
+// --flag=~/x and nothing expands them in files. As in shells, ~NAME stays unchanged if there is no
+// such user. Every flag and every configuration field with a path goes through this function or
 // OutputPath.
 std::string UserPath(const std::string& path);
 
-// The same for what the program makes: relative paths count from the workspace.
+// The same for files that the program creates: relative paths start at the workspace.
 std::string OutputPath(const std::string& path);
 
-// A path to what the program comes with (models' configurations, say): below the current folder,
-// as with `bazel run`, or else where Bazel puts such files beside the program, so that it can be
-// started in any folder. Where it is in neither, relative to the current folder.
+// Returns the path of a file that is part of the program, such as a model's configuration. Looks in
+// the current folder, as under `bazel run`, then in the runfiles that Bazel puts beside the
+// program, so that the program can be started in any folder. Returns `path` unchanged if it is in
+// neither.
 std::string ProgramDataPath(const std::string& path);
 
 bool IsFolder(const std::string& path);
 
-// True if `path` is `folder` or lies inside it, by whatever names: symlinks, "..", "." and names
-// that are not there yet are understood.
+// True if `path` is `folder` or inside it. Resolves symlinks, "..", "." and names that do not exist
+// yet.
 bool IsWithin(const std::string& path, const std::string& folder);
 
 }  // namespace dpipe

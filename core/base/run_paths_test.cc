@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr char kFile[] = "core/base/testdata/program_data.txt";
 
 TEST(RunPathsTest, ProgramDataIsFoundFromAnyFolder) {
-  EXPECT_EQ(ProgramDataPath(kFile), kFile);  // tests start where their files are
+  EXPECT_EQ(ProgramDataPath(kFile), kFile);  // tests start in the folder of their files
   fs::current_path(testing::TempDir());
   ASSERT_FALSE(fs::exists(kFile));
   const std::string found = ProgramDataPath(kFile);
@@ -31,7 +31,7 @@ TEST(RunPathsTest, OtherPathsStayAsTheyAre) {
   EXPECT_EQ(ProgramDataPath("/no/such/file"), "/no/such/file");
 }
 
-// Values as a shell leaves them behind --flag=.
+// Values as a shell passes them after --flag=.
 TEST(RunPathsTest, HomeFoldersAreExpandedAtTheBeginningOnly) {
   ASSERT_EQ(setenv("HOME", "/home/of/a user", 1), 0);
   ASSERT_EQ(setenv("BUILD_WORKING_DIRECTORY", "/working", 1), 0);
@@ -57,7 +57,7 @@ TEST(RunPathsTest, HomeFoldersOfOthersAreExpandedAsInShells) {
   EXPECT_EQ(UserPath("~" + name), home);
   ASSERT_EQ(unsetenv("BUILD_WORKING_DIRECTORY"), 0);
   EXPECT_EQ(UserPath("~no_such_user_here/x"), "~no_such_user_here/x");
-  // Programs that the system starts have no HOME.
+  // Programs started by the system have no HOME.
   ASSERT_EQ(unsetenv("HOME"), 0);
   EXPECT_EQ(UserPath("~/x"), home + "/x");
 }

@@ -1,4 +1,4 @@
-// Time in which this process runs.
+// A clock that measures time only while this process runs.
 #ifndef DPIPE_CORE_BASE_RUNNING_CLOCK_H_
 #define DPIPE_CORE_BASE_RUNNING_CLOCK_H_
 
@@ -10,15 +10,15 @@
 
 namespace dpipe {
 
-// For deadlines of others: a process that was stopped (Ctrl-Z, a debugger, a scheduler) must not
-// take its own sleep for the silence of others. Setting the time of day changes nothing.
+// Use it for deadlines on other processes. A process that was stopped (Ctrl-Z, a debugger, a
+// scheduler) must not mistake its own pause for their silence. Changes to the system time have no
+// effect.
 class RunningClock {
  public:
-  // A process whose laps are no longer than `longest_lap` has run all the time; of a longer one
-  // only that much counts.
+  // A lap longer than `longest_lap` means that the process was stopped; it counts as `longest_lap`.
   explicit RunningClock(absl::Duration longest_lap) : longest_lap_(longest_lap) {}
 
-  // Since the last call.
+  // Returns the time since the last call, at most `longest_lap`.
   absl::Duration Lap() {
     const Nanos now = MonotonicNow();
     return std::min(absl::Nanoseconds(now - std::exchange(last_ns_, now)), longest_lap_);

@@ -31,8 +31,8 @@ ScratchFolder::ScratchFolder(Place place)
 }
 
 ScratchFolder::~ScratchFolder() {
-  // Folders that a test has closed to writing are opened again: what they hold could not be
-  // removed.
+  // Restores write access to a folder that a test made read-only. Its content could not be removed
+  // otherwise.
   std::error_code ignored;
   std::filesystem::permissions(path_, std::filesystem::perms::owner_all,
                                std::filesystem::perm_options::add, ignored);

@@ -8,12 +8,12 @@
 
 namespace dpipe {
 
-// New, empty, and removed with all that is in it at the end of this object's life. For tests, whose
-// cases must not see one another's files. Dies where no folder can be made.
+// An empty new folder that is removed with its content on destruction. For tests, whose cases must
+// not see each other's files. Dies if the folder cannot be made.
 class ScratchFolder {
  public:
-  // Where files are on a disk: $TEST_TMPDIR, $TMPDIR or /tmp. In memory: /dev/shm, if it is there;
-  // for many small files, quickly.
+  // kDisk: in $TEST_TMPDIR, $TMPDIR or /tmp. kMemory: in /dev/shm if it exists, which is faster for
+  // many small files.
   enum class Place { kDisk, kMemory };
   explicit ScratchFolder(Place place = Place::kDisk);
   ~ScratchFolder();
@@ -21,7 +21,7 @@ class ScratchFolder {
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of a file in it; makes nothing.
+  // Returns the path of a file in the folder. Creates nothing.
   std::string File(absl::string_view name) const;
 
  private:

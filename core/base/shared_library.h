@@ -1,4 +1,4 @@
-// Libraries that are opened when they are first needed, so that one binary runs with and without.
+// Libraries that are opened on first use, so that one binary runs with and without them.
 #ifndef DPIPE_CORE_BASE_SHARED_LIBRARY_H_
 #define DPIPE_CORE_BASE_SHARED_LIBRARY_H_
 
@@ -9,21 +9,24 @@
 
 namespace dpipe {
 
-// An open library. It is never closed: what it made (threads, handlers) may outlive any owner.
+// An open library. It is never closed, because threads or handlers that it created may outlive any
+// owner.
 class SharedLibrary {
  public:
-  // The first of `names` that the system's loader finds: file names, which it searches for as
-  // ld.so(8) says, or paths. NotFound has every name and what the loader said of the last;
-  // `needed_for` ends the sentence ("NCCL is needed for ranks on several GPUs").
+  // Opens the first of `names` that the system's loader finds. Names are paths, or file names that
+  // the loader searches for (see ld.so(8)). Returns NotFound, with all names and the loader's
+  // reason for the last one, if none can be opened. `needed_for` ends the message ("NCCL is needed
+  // for ranks on several GPUs").
   static absl::StatusOr<SharedLibrary> Open(absl::Span<const std::string> names,
                                             const std::string& needed_for);
 
   const std::string& name() const { return name_; }
 
-  // The function or variable `symbol`; NotFound names it and the library.
+  // Returns the function or variable `symbol`. Returns NotFound, naming it and the library, if
+  // missing.
   absl::StatusOr<void*> Find(const std::string& symbol) const;
 
-  // Sets *function, a pointer to a function of any type, to `symbol`.
+  // Sets *function, a pointer to a function of any type, to the address of `symbol`.
   template <typename Function>
   absl::Status Bind(const std::string& symbol, Function** function) const {
     DPIPE_ASSIGN_OR_RETURN(void* const address, Find(symbol));

@@ -1,4 +1,4 @@
-// Macros for passing absl::Status upwards.
+// Macros that propagate absl::Status.
 #ifndef DPIPE_CORE_BASE_STATUS_H_
 #define DPIPE_CORE_BASE_STATUS_H_
 
@@ -17,7 +17,7 @@
 #define DPIPE_STATUS_CONCAT_INNER_(a, b) a##b
 #define DPIPE_STATUS_CONCAT_(a, b) DPIPE_STATUS_CONCAT_INNER_(a, b)
 
-// DPIPE_ASSIGN_OR_RETURN(auto x, F()): x takes the value of F(), or its error is returned.
+// DPIPE_ASSIGN_OR_RETURN(auto x, F()) sets x to the value of F(), or returns its error.
 #define DPIPE_ASSIGN_OR_RETURN(lhs, expr) \
   DPIPE_ASSIGN_OR_RETURN_IMPL_(DPIPE_STATUS_CONCAT_(dpipe_statusor_, __LINE__), lhs, expr)
 #define DPIPE_ASSIGN_OR_RETURN_IMPL_(statusor, lhs, expr)  \

@@ -17,9 +17,9 @@ struct KnownSignal {
 constexpr std::array<KnownSignal, 3> kSignals = {
     {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
-// Written by the handler: nothing but a sig_atomic_t may be.
+// Written by the handler, which may write nothing but a sig_atomic_t.
 volatile std::sig_atomic_t noted_signal = 0;
-// Read by the handler; set before it is installed.
+// Read by the handler. Set before it is installed.
 const char* acknowledgment_text = nullptr;
 bool to_terminal = false;
 
@@ -30,7 +30,7 @@ const char* NameOf(int number) {
   return nullptr;
 }
 
-// Only by what a signal handler may call.
+// Uses only async-signal-safe functions.
 void Write(const char* text) {
   const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
   static_cast<void>(ignored);
@@ -41,7 +41,7 @@ void Note(int number) {
   if (noted_signal == 0) {
     noted_signal = number;
     if (acknowledgment_text != nullptr) {
-      // A terminal may show a progress line, and "^C" behind it.
+      // The terminal may show a progress line followed by "^C".
       if (to_terminal) Write("\r\x1b[K");
       Write(NameOf(number));
       Write(": ");
@@ -65,7 +65,7 @@ StopRequest::StopRequest(const char* acknowledgment) {
   std::memset(&action, 0, sizeof(action));
   action.sa_handler = Note;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;  // reads and writes that it meets go on
+  action.sa_flags = SA_RESTART;  // interrupted reads and writes are restarted
   for (size_t i = 0; i < kSignals.size(); ++i) {
     sigaction(kSignals[i].number, nullptr, &old_[i]);
     if (kSignals[i].number == SIGHUP && old_[i].sa_handler == SIG_IGN) continue;

@@ -1,5 +1,5 @@
-// A request to stop, as SIGINT (Ctrl-C), SIGTERM (what schedulers send) or SIGHUP (the terminal
-// has gone).
+// A request to stop: SIGINT (Ctrl-C), SIGTERM (sent by schedulers) or SIGHUP (the terminal was
+// closed).
 #ifndef DPIPE_CORE_BASE_STOP_REQUEST_H_
 #define DPIPE_CORE_BASE_STOP_REQUEST_H_
 
@@ -10,35 +10,35 @@
 
 namespace dpipe {
 
-// What is written when the first signal comes.
+// The message for the first signal.
 inline constexpr char kStopAcknowledgment[] =
     "saving and ending after this step; a second signal ends at once, without saving";
 
-// While one exists, the first of these signals is only noted, so that work can be finished and
-// saved; a second SIGINT or SIGTERM does what it always does. (A terminal that goes may send SIGHUP
-// twice, which means the same once.) SIGHUP stays ignored where it was, as by nohup. At most one
-// exists at a time.
+// While one exists, the first of these signals is only recorded, so that the program can finish and
+// save its work. A second SIGINT or SIGTERM has its default effect. A second SIGHUP is ignored,
+// because closing a terminal may send two. SIGHUP stays ignored if it was ignored before, as under
+// nohup. At most one StopRequest may exist at a time.
 class StopRequest {
  public:
-  // `acknowledgment`: written to standard error behind the signal's name when the first one comes;
-  // null: nothing is. Outlives this.
+  // `acknowledgment` is written to standard error after the signal's name when the first signal
+  // arrives; null writes nothing. It must outlive this object.
   explicit StopRequest(const char* acknowledgment = nullptr);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  // "SIGINT", "SIGTERM", "SIGHUP", or null where none has come. Thread-safe.
+  // Returns "SIGINT", "SIGTERM" or "SIGHUP", or null if no signal has arrived. Thread-safe.
   const char* signal() const;
 
  private:
   std::array<struct sigaction, 3> old_;
 };
 
-// Whether a signal has come since the last StopRequest was made. Thread-safe.
+// True if a signal has arrived since the last StopRequest was made. Thread-safe.
 bool SignalWasNoted();
 
-// The number of the signal whose name `text` begins with, as "SIGTERM to rank 2"; 0 where there is
-// none.
+// Returns the number of the signal whose name begins `text`, as in "SIGTERM to rank 2", or 0 if
+// there is none.
 int SignalNamed(absl::string_view text);
 
 }  // namespace dpipe

@@ -36,7 +36,7 @@ TEST(StopRequestTest, TheSecondOneKills) {
         std::raise(SIGTERM);
       },
       testing::KilledBySignal(SIGTERM), "");
-  // Also where it is another one.
+  // Also if it is a different signal.
   EXPECT_EXIT(
       {
         StopRequest request;
@@ -46,7 +46,7 @@ TEST(StopRequestTest, TheSecondOneKills) {
       testing::KilledBySignal(SIGINT), "");
 }
 
-// As the kernel and a shell do when their terminal goes.
+// As the kernel and a shell send it when their terminal is closed.
 TEST(StopRequestTest, SighupMayComeTwice) {
   StopRequest request;
   std::raise(SIGHUP);

@@ -1,4 +1,4 @@
-// Integer ids that cannot be mixed up.
+// Integer ids of distinct types, which cannot be confused.
 #ifndef DPIPE_CORE_BASE_STRONG_ID_H_
 #define DPIPE_CORE_BASE_STRONG_ID_H_
 
@@ -28,9 +28,9 @@ class StrongId {
 };
 
 using Rank = StrongId<struct RankTag>;                // one rank drives one device
-using StageId = StrongId<struct StageIdTag>;          // of a plan
-using MicroBatchId = StrongId<struct MicroBatchTag>;  // of a step
-using ValueId = StrongId<struct ValueIdTag>;          // of a program
+using StageId = StrongId<struct StageIdTag>;          // in a plan
+using MicroBatchId = StrongId<struct MicroBatchTag>;  // in a step
+using ValueId = StrongId<struct ValueIdTag>;          // in a program
 
 }  // namespace dpipe
 

@@ -14,7 +14,7 @@ Nanos MonotonicNow() {
 }
 
 std::string FormatDuration(Nanos duration_ns) {
-  if (duration_ns == std::numeric_limits<Nanos>::min()) ++duration_ns;  // has no positive
+  if (duration_ns == std::numeric_limits<Nanos>::min()) ++duration_ns;  // would overflow
   if (duration_ns < 0) return "-" + FormatDuration(-duration_ns);
   if (duration_ns < kNanosPerMilli) {
     return absl::StrFormat("%d us", duration_ns / kNanosPerMicro);

@@ -31,7 +31,7 @@ std::string UsableCpus::Note() const {
 UsableCpus FindUsableCpus() { return internal::UsableCpusOf(AllowedCores(), CgroupCpus()); }
 
 int MaxLocalProcesses() {
-  // GPUs' processes mostly wait, and tests run a few processes on one core.
+  // GPU processes mostly wait, and tests run several processes per core.
   constexpr int kPerCore = 8, kAlways = 16;
   return std::max(kAlways, kPerCore * FindUsableCpus().count);
 }

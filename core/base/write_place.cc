@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// File systems that count no blocks (some of networks) or no files (some that make them as they
-// are needed) do not say. A part is root's alone.
+// Some network file systems do not count blocks, and some that create inodes on demand do not count
+// files. Root may also use the reserved part.
 WritePlace PlaceIn(const std::string& folder) {
   WritePlace place;
   place.folder = folder;

@@ -1,4 +1,4 @@
-// Where something is to be written later: whether it can be, and how much room there is.
+// Checks, before a file is written, that its folder is writable and how much room there is.
 #ifndef DPIPE_CORE_BASE_WRITE_PLACE_H_
 #define DPIPE_CORE_BASE_WRITE_PLACE_H_
 
@@ -11,15 +11,16 @@
 namespace dpipe {
 
 struct WritePlace {
-  std::string folder;  // that is there, and in which what is missing of the path will be made
-  // Of its file system, for this user; quotas are not known. None where the system does not say.
+  std::string folder;  // the nearest existing folder; missing ones will be made in it
+  // Free space in its file system for this user, ignoring quotas. Nullopt if the system does not
+  // report it.
   std::optional<int64_t> free_bytes;
-  std::optional<int64_t> free_files = std::nullopt;  // how many more its file system takes
+  std::optional<int64_t> free_files = std::nullopt;  // files that the file system can still create
 };
 
-// For a file or folder `path`, which need not be there, nor the folders that it lies in. Nothing is
-// written. FailedPrecondition where the nearest of those that are there is a file, or not this
-// user's to write to.
+// Finds the place for a file or folder `path`; neither it nor its parents need to exist. Writes
+// nothing. Returns FailedPrecondition if the nearest existing parent is a file, or not writable for
+// this user.
 absl::StatusOr<WritePlace> FindWritePlace(const std::string& path);
 
 }  // namespace dpipe

@@ -20,7 +20,7 @@ TEST(WritePlaceTest, IsTheNearestFolderThatIsThere) {
   EXPECT_EQ(place->folder, scratch.path());
   ASSERT_TRUE(MakeFolder(scratch.File("a/b")).ok());
   EXPECT_EQ(FindWritePlace(scratch.File("a/b/c.txt"))->folder, scratch.File("a/b"));
-  // What is there itself is replaced, by way of the folder that it lies in.
+  // An existing file is replaced through the folder that contains it.
   EXPECT_EQ(FindWritePlace(scratch.File("a/b"))->folder, scratch.File("a"));
   EXPECT_EQ(FindWritePlace(scratch.File("a/b/../x"))->folder, scratch.File("a"));
 }

@@ -17,7 +17,7 @@ namespace {
 constexpr char kCommandLineError[] = "dpipe.command_line";
 constexpr int kWrongCommandLine = 2;
 
-// "fp32, bf16 or int8".
+// Returns "fp32, bf16 or int8".
 std::string JoinChoices(const std::vector<std::string>& choices) {
   std::string text;
   for (size_t i = 0; i < choices.size(); ++i) {
@@ -31,7 +31,6 @@ int CodeOf(const Command& command, const absl::Status& status) {
   return code == kWrongCommandLine ? command.wrong_command_line : code;
 }
 
-// Returns the exit code.
 int ParseAndRun(const std::vector<std::string>& arguments, const Command& command,
                 const std::function<absl::StatusOr<int>()>& run) {
   const absl::StatusOr<bool> wants_help = ParseFlags(arguments);
@@ -59,7 +58,7 @@ int RunCommand(int argc, char** argv, const Command& command,
 int RunCommandWithCode(int argc, char** argv, const Command& command,
                        const std::function<absl::StatusOr<int>()>& run) {
   KeepStandardDescriptors();
-  // For the process's life: threads may need memory until its very end.
+  // Never deleted: threads may allocate memory until the very end of the process.
   EndWhenOutOfMemory((new std::string(command.name))->c_str());
   return FinishStandardOutput(command.name, ParseAndRun({argv + 1, argv + argc}, command, run));
 }

@@ -1,10 +1,10 @@
-// What the mains of all programs share: a --help, flags, exit codes.
+// The parts that the mains of all programs share: --help, flags and exit codes.
 //
-//   0  done
-//   1  refused: a file, the values in it, or a request that cannot be met; why is on standard
-//      error; or results, or what was printed, could not be written
-//   2  a command line that makes no sense
-//   3  nothing fits in memory, of the devices planned for or of this machine
+//   0  success
+//   1  refused: a file, its values, or a request that cannot be met (the reason is on standard
+//      error); or the results or the output could not be written
+//   2  an invalid command line
+//   3  out of memory, on the devices planned for or on this machine
 #ifndef DPIPE_CORE_COMMAND_LINE_COMMAND_LINE_H_
 #define DPIPE_CORE_COMMAND_LINE_COMMAND_LINE_H_
 
@@ -25,49 +25,50 @@ struct FlagGroup {
 
 struct Command {
   std::string name;   // begins every message
-  std::string usage;  // what it does, then examples
-  // Flags that are in none of them come last.
+  std::string usage;  // the program's purpose, then examples
+  // Flags in no group come last.
   std::vector<FlagGroup> groups = {};
-  // The exit code for a wrong command line, of programs for which 2 is a result.
+  // The exit code for a wrong command line, for programs that use 2 as a result.
   int wrong_command_line = 2;
 };
 
-// Parses the flags and checks their ranges (flag_range.h), then runs `run`, which reads them. `run`
-// writes what it has to say; a status that is not OK becomes a message and an exit code. Memory
-// that runs out ends the process with 3 (out_of_memory.h).
+// Parses the flags, checks their ranges (flag_range.h), then calls `run`, which reads the flags and
+// writes its own output. Turns a status that is not OK into a message and an exit code. Exits with
+// 3 if memory runs out (out_of_memory.h).
 int RunCommand(int argc, char** argv, const Command& command,
                const std::function<absl::Status()>& run);
 
-// The same of a `run` that chooses the exit code where it succeeds.
+// The same for a `run` that chooses the exit code when it succeeds.
 int RunCommandWithCode(int argc, char** argv, const Command& command,
                        const std::function<absl::StatusOr<int>()>& run);
 
-// The exit code for what a command ended with; says on standard error, after the command's name,
-// why it failed.
+// Returns the exit code for `status`. If it is not OK, also writes the command's name and the
+// message to standard error.
 int ExitCode(const std::string& name, const absl::Status& status);
 
-// An InvalidArgument that ends the program with 2.
+// Returns an InvalidArgument that ends the program with 2.
 absl::Status CommandLineError(const std::string& message);
 
-// `status` as a CommandLineError, where it is not OK.
+// Returns `status` as a CommandLineError if it is not OK.
 absl::Status AsCommandLineError(const absl::Status& status);
 
-// CommandLineError, listing `choices`, if the flag `name` has another value.
+// Returns a CommandLineError that lists `choices` if the value of the flag `name` is not one of
+// them.
 absl::Status CheckChoice(const std::string& name, const std::string& value,
                          const std::vector<std::string>& choices);
 
-// CommandLineError if the flag `name` is empty.
+// Returns a CommandLineError if the flag `name` is empty.
 absl::Status RequireFlag(const std::string& name, const std::string& value);
 
-// A flag whose value must not be less than `least` when others are set; see flag_range.h for bounds
-// that always hold.
+// A flag whose value must be at least `least` when others are set. See flag_range.h for bounds that
+// always hold.
 struct LowerBound {
   std::string name;
   int64_t value;
   int64_t least;
 };
 
-// CommandLineError for the first flag that is below its bound.
+// Returns a CommandLineError for the first flag that is below its bound.
 absl::Status CheckAtLeast(const std::vector<LowerBound>& flags);
 
 }  // namespace dpipe

@@ -8,7 +8,7 @@
 namespace dpipe {
 namespace {
 
-// A group may be large: more names than these are not a suggestion any more.
+// A group may be large, and longer lists are not helpful suggestions.
 constexpr size_t kMostSuggestions = 4;
 
 bool IsPartOfPath(const std::string& part, const std::string& path) {
@@ -19,11 +19,11 @@ bool IsPartOfPath(const std::string& part, const std::string& path) {
 std::vector<std::string> NearestNames(const std::string& name,
                                       const std::vector<std::string>& candidates) {
   std::vector<std::string> nearest;
-  // A quarter of the characters may be wrong, but one always.
+  // A quarter of the characters may be wrong, but always at least one.
   size_t least = std::max<size_t>(1, name.size() / 4);
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(name, candidate);
-    // A name that would be replaced as a whole is not near.
+    // A name that would have to be replaced as a whole is not near.
     if (distance > least || distance >= name.size()) continue;
     if (distance < least) nearest.clear();
     least = distance;
@@ -35,7 +35,7 @@ std::vector<std::string> NearestNames(const std::string& name,
 }  // namespace
 
 size_t EditDistance(const std::string& a, const std::string& b) {
-  // rows[i][j]: from the first i characters of `a` to the first j of `b`.
+  // rows[i][j] is the distance from the first i characters of `a` to the first j of `b`.
   std::vector<std::vector<size_t>> rows(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
     for (size_t j = 0; j <= b.size(); ++j) {

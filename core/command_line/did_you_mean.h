@@ -1,4 +1,4 @@
-// Suggestions for a name that does not exist.
+// Suggestions for a misspelled name.
 #ifndef DPIPE_CORE_COMMAND_LINE_DID_YOU_MEAN_H_
 #define DPIPE_CORE_COMMAND_LINE_DID_YOU_MEAN_H_
 
@@ -7,13 +7,14 @@
 
 namespace dpipe {
 
-// Insertions, deletions, replacements and exchanges of neighbouring characters (each pair once)
-// that turn `a` into `b`: the optimal string alignment distance. O(|a| |b|).
+// Returns the optimal string alignment distance: the number of insertions, deletions, replacements
+// and transpositions of neighbouring characters (each pair once) that turn `a` into `b`. O(|a|
+// |b|).
 size_t EditDistance(const std::string& a, const std::string& b);
 
-// "; did you mean --model.lora_rank?", or "" where no candidate is near. Names may be paths with
-// dots. Those with `name` as their last part, or as one of the groups that they belong to, come
-// before those that differ from it by few characters. `prefix` is put before each, as "--".
+// Returns "; did you mean --model.lora_rank?", or "" if no candidate is near. Names may be paths
+// with dots. Candidates with `name` as their last part or as one of their groups come before those
+// that differ from it by a few characters. `prefix`, such as "--", is put before each.
 std::string DidYouMean(const std::string& name, const std::vector<std::string>& candidates,
                        const std::string& prefix);
 

@@ -11,7 +11,7 @@ TEST(DidYouMeanTest, DistancesByHand) {
   EXPECT_EQ(EditDistance("steps", "steps"), 0u);
   EXPECT_EQ(EditDistance("stepz", "steps"), 1u);  // replaced
   EXPECT_EQ(EditDistance("step", "steps"), 1u);   // inserted
-  EXPECT_EQ(EditDistance("setps", "steps"), 1u);  // neighbours exchanged
+  EXPECT_EQ(EditDistance("setps", "steps"), 1u);  // neighbours transposed
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
 }
 

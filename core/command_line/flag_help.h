@@ -8,7 +8,7 @@
 
 namespace dpipe {
 
-// The command's usage, then its flags by group, with their defaults.
+// Returns the command's usage, then its flags by group, with their defaults.
 std::string HelpText(const Command& command);
 
 }  // namespace dpipe

@@ -16,7 +16,7 @@ struct Bounds {
   double min, max;
 };
 
-// Made by the first of the static objects, whose order is not known.
+// Created by the first static FlagRange, because their initialization order is unspecified.
 std::map<std::string, Bounds>& Ranges() {
   static auto& ranges = *new std::map<std::string, Bounds>;
   return ranges;
@@ -26,7 +26,7 @@ bool IsNumeric(const std::string& type) {
   return type == "int32" || type == "int64" || type == "uint32" || type == "double";
 }
 
-// 1000000000, not 1e+09.
+// Writes 1000000000 instead of 1e+09.
 std::string BoundText(double bound) {
   const bool is_whole = bound == std::floor(bound) && std::abs(bound) < 1e18;
   return is_whole ? absl::StrCat(static_cast<int64_t>(bound)) : absl::StrCat(bound);

@@ -4,8 +4,8 @@
 //   FLAG_RANGE(steps, 1, 1000);
 //
 // Every numeric flag of a program needs one (except bool and uint64: seeds may be anything), so
-// that no number from a command line reaches an allocation, a loop or a wait unchecked. A flag may
-// have narrower bounds that depend on others, or on the machine; its program checks these.
+// that no number from a command line reaches an allocation, a loop or a wait unchecked. A program
+// checks narrower bounds itself if they depend on other flags or on the machine.
 #ifndef DPIPE_CORE_COMMAND_LINE_FLAG_RANGE_H_
 #define DPIPE_CORE_COMMAND_LINE_FLAG_RANGE_H_
 
@@ -16,8 +16,9 @@
 
 namespace dpipe {
 
-// Of flags that count what is bounded by time alone (steps, images, repeats): more than anybody
-// waits for, and small enough for sums and products with other flags to fit into 64 bits.
+// The maximum for flags whose counts are limited by time alone (steps, images, repeats). Larger
+// than any practical value, and small enough that sums and products with other flags fit into 64
+// bits.
 constexpr int64_t kMaxFlagCount = 1'000'000'000;
 
 // Registers the bounds, both inclusive, of the flag `name`. For static objects: see FLAG_RANGE.
@@ -26,7 +27,7 @@ class FlagRange {
   FlagRange(const char* name, double min, double max);
 };
 
-// CommandLineError for the first flag, by name, that is not finite or out of its range:
+// Returns a CommandLineError for the first flag, by name, that is not finite or out of its range:
 // "--steps=0 must be at least 1". Dies if a numeric flag of the program has no range.
 absl::Status CheckFlagRanges();
 

@@ -17,7 +17,7 @@ using gflags::CommandLineFlagInfo;
 
 struct FoundFlag {
   CommandLineFlagInfo flag;
-  bool is_negated = false;  // that of a bool behind "no"
+  bool is_negated = false;  // a bool flag with the prefix "no"
 };
 
 bool IsProgramFlag(const CommandLineFlagInfo& flag) {

@@ -1,5 +1,5 @@
-// Sets gflags' flags from a command line. gflags' own parser ends the program where a flag does not
-// exist, without its name and without a suggestion.
+// Sets gflags' flags from a command line. gflags' own parser ends the program on an unknown flag,
+// without naming it and without a suggestion.
 #ifndef DPIPE_CORE_COMMAND_LINE_PARSE_FLAGS_H_
 #define DPIPE_CORE_COMMAND_LINE_PARSE_FLAGS_H_
 
@@ -11,15 +11,15 @@
 
 namespace dpipe {
 
-// The flags that the program defines, without those of gflags itself.
+// Returns the flags that the program defines, without gflags' own.
 std::vector<gflags::CommandLineFlagInfo> ProgramFlags();
 
-// The other name that a flag may be called by, or "": --out and --output are the same flag.
+// Returns the flag's other name, or "" if there is none: --out and --output are the same flag.
 std::string OtherName(const std::string& name);
 
-// --name=value, --name value, and of a bool --name and --noname; one dash does, too. Whether --help
-// or -h is among them. A CommandLineError names the argument that is wrong; those before it are
-// set.
+// Parses --name=value and --name value and, for a bool, --name and --noname; one dash works too.
+// Returns true if --help or -h is among the arguments. Returns a CommandLineError that names the
+// wrong argument; the flags before it have been set.
 absl::StatusOr<bool> ParseFlags(const std::vector<std::string>& arguments);
 
 }  // namespace dpipe

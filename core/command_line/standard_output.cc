@@ -10,8 +10,8 @@
 namespace dpipe {
 namespace {
 
-// The error number of standard output, 0 if there is none. That of an earlier write is not kept by
-// the C library: one more line shows whether the cause lasts.
+// Returns the error number of standard output, or 0 if there is none. The C library does not keep
+// that of an earlier write, so one more line is written to see if the cause persists.
 int OutputError() {
   if (std::fflush(stdout) != 0) return errno;
   if (std::ferror(stdout) == 0) return 0;
@@ -23,7 +23,8 @@ int OutputError() {
 void KeepStandardDescriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The free number that open takes is the smallest. Output stays an error: nobody can read it.
+    // open takes the smallest free number. Standard output stays an error, since nobody can read
+    // it.
     const int opened = ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
     if (opened >= 0 && opened != fd) ::close(opened);
   }

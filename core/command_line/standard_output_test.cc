@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ExitedWithCode;
 
-// In a child, which prints to `fd`.
+// Prints to `fd` in a child process.
 [[noreturn]] void PrintTo(int fd, int code) {
   dup2(fd, STDOUT_FILENO);
   std::printf("text\n");
@@ -28,7 +28,7 @@ TEST(StandardOutputTest, AFullDiskIsAnError) {
   EXPECT_EXIT(PrintTo(full, 0), ExitedWithCode(1),
               "^draw: cannot write standard output: No space left on device\n");
   EXPECT_EXIT(PrintTo(full, 3), ExitedWithCode(3), "cannot write standard output");
-  // That of an earlier write counts, too.
+  // The error of an earlier write counts too.
   const auto flush_first = [full] {
     dup2(full, STDOUT_FILENO);
     std::printf("text\n");

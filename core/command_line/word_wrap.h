@@ -6,8 +6,8 @@
 
 namespace dpipe {
 
-// `text` behind `head`, broken into lines of at most 100 characters that begin at column `indent`;
-// the text begins on a line of its own where the head is longer than that.
+// Returns `head` followed by `text`, wrapped into lines of at most 100 characters that begin at
+// column `indent`. The text begins on a new line if the head is longer than that.
 std::string WrapWords(const std::string& head, size_t indent, const std::string& text);
 
 }  // namespace dpipe

@@ -1,4 +1,5 @@
-// Damaged JPEG, PNG and WebP files: an image within the limits, or an error that names the file.
+// Damaged JPEG, PNG and WebP files: each gives an image within the limits, or an error that names
+// the file.
 #include <array>
 #include <filesystem>
 
@@ -35,7 +36,7 @@ uint32_t BigEndian(absl::string_view bytes) {
   return value;
 }
 
-// Makes the checksum of every chunk right, as far as the chunks' lengths lead.
+// Corrects the checksum of every chunk that the chunks' lengths lead to.
 void FixPngChecksums(std::string* png) {
   size_t at = 8;
   while (at + 12 <= png->size()) {
@@ -87,7 +88,7 @@ TEST(ImageFuzzTest, DamagedImagesAreRefusedOrSound) {
     }
     ASSERT_LE(int64_t{image->width} * image->height, limits.max_pixels);
     ASSERT_EQ(image->pixels.size(), size_t{3} * image->width * image->height);
-    // What decodes has a header that says so.
+    // The headers of a decodable image give its size.
     ASSERT_TRUE(size.ok()) << size.status();
     ASSERT_EQ(size->width, image->width);
     ASSERT_EQ(size->height, image->height);
@@ -97,7 +98,8 @@ TEST(ImageFuzzTest, DamagedImagesAreRefusedOrSound) {
   EXPECT_LT(fuzz::PeakMemoryMb(), fuzz::MemoryLimitMb());
 }
 
-// Each of these chunks of 7 kilobytes is 7 megabytes of text; libpng would keep a thousand.
+// Each of these chunks of 7 kilobytes contains 7 megabytes of text. By default, libpng would keep a
+// thousand.
 TEST(ImageFuzzTest, CompressedTextStaysSmall) {
   const std::string png = ReadFile("data/testdata/color.png").value();
   const std::string bomb = ReadFile("tests/fuzz/testdata/seven_megabytes.zlib").value();
@@ -117,8 +119,8 @@ TEST(ImageFuzzTest, CompressedTextStaysSmall) {
   EXPECT_LT(fuzz::PeakMemoryMb() - before, 200);
 }
 
-// A chunk of 26 bytes that says it has 1.4 GB, which libpng would allocate: under the sanitizers'
-// limit for one allocation, that is an error.
+// A chunk of 26 bytes that claims 1.4 GB. If libpng allocated them, that would exceed the
+// sanitizers' limit for one allocation.
 TEST(ImageFuzzTest, LengthsAreCheckedBeforeAllocation) {
   const std::string png = ReadFile("data/testdata/color.png").value();
   constexpr size_t kHeaderEnd = 33;  // after IHDR

@@ -1,4 +1,4 @@
-// Damaged files of low-rank adapters, and damaged configurations of PEFT beside them.
+// Damaged files of low-rank adapters, and damaged PEFT configurations beside them.
 #include <cmath>
 #include <cstdio>
 
@@ -15,7 +15,7 @@
 namespace dpipe {
 namespace {
 
-// Not flushed, as thousands of them would take minutes on some disks.
+// Does not flush, because thousands of flushes would take minutes on some disks.
 void WriteQuickly(const std::string& path, const std::string& content) {
   FILE* file = fopen(path.c_str(), "wb");
   ASSERT_NE(file, nullptr);
@@ -28,7 +28,7 @@ models::LoraTargets Targets() {
           models::AdaptableLayers(std::set<std::string>{"text_model.e.fc1"})};
 }
 
-// What the targets' weights are, and the files' adapters fit.
+// Returns the targets' weights, which the files' adapters fit.
 models::NamedTensors Weights() {
   models::NamedTensors weights;
   for (const char* layer : {"a.to_q", "a.to_k", "text_model.e.fc1"}) {
@@ -39,8 +39,8 @@ models::NamedTensors Weights() {
   return weights;
 }
 
-// A file of adapters of rank 2 for all layers, by the names that `down`, `up` and `alpha` follow
-// each layer's with.
+// Makes a file of adapters of rank 2 for all layers. `down`, `up` and `alpha` are appended to each
+// layer's name.
 std::string AdapterFile(const ScratchFolder& scratch, const std::vector<std::string>& layers,
                         const std::string& down, const std::string& up, const std::string& alpha,
                         const std::string& metadata) {
@@ -124,7 +124,7 @@ TEST(LoraFuzzTest, DamagedFilesAreRefusedOrMerged) {
       for (const auto& [name, tensor] : component) {
         for (const float x : tensor.span<float>()) ASSERT_TRUE(std::isfinite(x)) << name;
       }
-      // Starts threads, and so not for each.
+      // Not for each, because it starts threads.
       if (i % 8 == 0) num_merged += models::MergeLora(weights, component, 1).ok();
     }
   }

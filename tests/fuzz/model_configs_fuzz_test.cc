@@ -1,4 +1,4 @@
-// Damaged model_index.json and scheduler_config.json files, and JSON that is nested too deeply.
+// Damaged model_index.json and scheduler_config.json files, and deeply nested JSON.
 #include <functional>
 
 #include "absl/strings/match.h"
@@ -64,7 +64,7 @@ std::string SchedulerConfig(const std::string& class_name, const std::string& mo
       more, "}");
 }
 
-// Draws two steps of the smallest batch. What is drawn may be anything, NaN too.
+// Draws two steps of the smallest batch. The result may be anything, including NaN.
 void Draw(const diffusion::NoiseSchedule& schedule, diffusion::SamplerKind kind, int num_steps) {
   diffusion::SamplerOptions options;
   options.kind = kind;
@@ -145,8 +145,8 @@ TEST(ModelConfigsFuzzTest, DamagedIndexesAreRefusedOrRead) {
   EXPECT_LT(fuzz::PeakMemoryMb(), fuzz::MemoryLimitMb());
 }
 
-// Copying, printing and destroying a value recurse once per level: a file of a few hundred
-// kilobytes must not use up the stack.
+// Copying, printing and destroying a value recurse once per level. A file of a few hundred
+// kilobytes must not exhaust the stack.
 TEST(ModelConfigsFuzzTest, EveryReaderRefusesDeepNesting) {
   const std::vector<std::pair<const char*, std::function<absl::Status(const std::string&)>>>
       readers = {

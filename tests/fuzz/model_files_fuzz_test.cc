@@ -39,7 +39,7 @@ const std::vector<std::string>& JsonTokens() {
   return *tokens;
 }
 
-// A header of N bytes: JSON behind a number of 8 bytes, little endian.
+// Writes the length of the JSON header, a number of 8 bytes, little endian, in front of it.
 void FixHeaderLength(size_t header_bytes, std::string* file) {
   if (file->size() < 8) return;
   for (int i = 0; i < 8; ++i) (*file)[i] = static_cast<char>(uint64_t{header_bytes} >> (8 * i));

@@ -12,7 +12,7 @@ void FlipBit(RandomStream& random, std::string* bytes) {
   (*bytes)[Below(random, bytes->size())] ^= static_cast<char>(1 << random.NextBelow(8));
 }
 
-// Extremes and their neighbours are where checks go wrong.
+// Checks often fail at extreme values and their neighbours.
 void OverwriteNumber(RandomStream& random, std::string* bytes) {
   static constexpr uint64_t kExtremes[] = {0,
                                            1,
@@ -45,7 +45,7 @@ void ReplaceDigits(RandomStream& random, std::string* bytes) {
   bytes->replace(begin, end - begin, kNumbers[random.NextBelow(8)]);
 }
 
-// A part of `from` of at most 1,024 bytes.
+// Returns a part of `from` of at most 1,024 bytes.
 std::string PartOf(RandomStream& random, const std::string& from) {
   if (from.empty()) return "";
   return from.substr(Below(random, from.size()), 1 + Below(random, 1024));

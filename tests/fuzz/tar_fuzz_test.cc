@@ -19,7 +19,7 @@
 namespace dpipe {
 namespace {
 
-// Not flushed, as thousands of them would take minutes on some disks.
+// Does not flush, because thousands of flushes would take minutes on some disks.
 void WriteQuickly(const std::string& path, const std::string& content) {
   FILE* file = fopen(path.c_str(), "wb");
   ASSERT_NE(file, nullptr);
@@ -52,7 +52,7 @@ fuzz::Material Tars() {
   return material;
 }
 
-// Every block that looks like a header gets a right checksum.
+// Corrects the checksum of every block that looks like a header.
 void FixTarChecksums(std::string* tar) {
   for (size_t at = 0; at + 512 <= tar->size(); at += 512) {
     if (tar->compare(at + 257, 5, "ustar") == 0) FixTarChecksum(tar, at);
@@ -84,7 +84,7 @@ TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
         ASSERT_GE(member.offset, 512);
         ASSERT_GE(member.size, 0);
         ASSERT_LE(member.offset, static_cast<int64_t>(bytes.size()));
-        // Only the last may be cut off, and then it is said.
+        // Only the last member may be truncated, and then the damage says so.
         if (member.size <= static_cast<int64_t>(bytes.size()) - member.offset) continue;
         ASSERT_EQ(m, index->members.size() - 1);
         ASSERT_TRUE(absl::StrContains(index->damage, "ends past the file")) << index->damage;
@@ -165,7 +165,7 @@ TEST(TarFuzzTest, DamagedListsAreRefusedOrRead) {
   EXPECT_LT(num_read, num_iterations);
 }
 
-// Every byte sequence is a caption, which is UTF-8.
+// Every byte sequence is a valid caption, which becomes UTF-8.
 TEST(TarFuzzTest, CaptionsInAnyEncodingBecomeUtf8) {
   const auto utf16 = [](std::u16string_view text, bool is_big_endian) {
     std::string bytes;
@@ -192,7 +192,7 @@ TEST(TarFuzzTest, CaptionsInAnyEncodingBecomeUtf8) {
     bool is_utf8 = false;
     const std::string caption = CaptionText(bytes, &is_utf8);
     ASSERT_TRUE(CheckUtf8(caption).ok()) << CheckUtf8(caption);
-    // Three bytes for each byte at most, or for each half of a UTF-16 unit.
+    // At most three bytes per byte, or per half of a UTF-16 unit.
     ASSERT_LE(caption.size(), 3 * bytes.size());
     num_utf8 += is_utf8;
   }

@@ -1,6 +1,6 @@
-// Writes a model as a folder in diffusers layout, and what this code draws with it, so that
-// compare_images_with_diffusers.py can draw the same there:
-//   <out>/model            the folder, with random weights where --model has none
+// Writes a model as a folder in diffusers layout, and images drawn with it, so that
+// compare_images_with_diffusers.py can draw the same images from that folder:
+//   <out>/model               the folder, with random weights if --model has none
 //   <out>/images.safetensors  "noise" and "latents" [prompts, h, w, c], "pixels" [prompts, H, W, 3]
 #include <cstdio>
 #include <map>
@@ -47,7 +47,7 @@ absl::StatusOr<Tensor> RunProgram(const nn::Program& program, const nn::Paramete
   return values[program.outputs()[0]];
 }
 
-// What one component's program computes with these weights.
+// Returns the parameters of one component's program with these weights.
 absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& program,
                                                           const NamedTensors& weights) {
   auto set = std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& pro
   return set;
 }
 
-// Unconditional half first, as WithGuidance wants it.
+// The unconditional half comes first, as WithGuidance requires.
 absl::StatusOr<Tensor> Contexts(const StableDiffusion& model, std::vector<std::string> prompts) {
   if (diffusion::IsGuided(static_cast<float>(FLAGS_guidance))) {
     prompts.insert(prompts.begin(), prompts.size(), "");
@@ -116,7 +116,7 @@ absl::Status Main() {
     DPIPE_ASSIGN_OR_RETURN(unet, model->LoadUNet());
   }
   DPIPE_RETURN_IF_ERROR(model->Save(out + "/model", unet, format));
-  // What was saved is what is drawn with.
+  // Draws with the saved model.
   DPIPE_ASSIGN_OR_RETURN(const auto saved, StableDiffusion::Load(out + "/model", {}));
   DPIPE_ASSIGN_OR_RETURN(unet, saved->LoadUNet());
   const std::vector<std::string> prompts = absl::StrSplit(FLAGS_prompts, '|');

@@ -1,8 +1,8 @@
-// data/tiny_sd here and in diffusers: the VAE, the text encoder, the U-Net with its gradients, and
-// a sampler's trajectory. See tests/golden/README.md.
+// Compares data/tiny_sd here with diffusers: the VAE, the text encoder, the U-Net with its
+// gradients, and a sampler's trajectory. See tests/golden/README.md.
 //
-// What was computed is also written to tiny_sd_outputs.safetensors among the test's outputs, for
-// tests/golden/compare_with_diffusers.py, which runs diffusers afresh.
+// The results are also written to tiny_sd_outputs.safetensors among the test's outputs, for
+// tests/golden/compare_with_diffusers.py, which runs diffusers again.
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -51,7 +51,7 @@ class Runner {
     }
     return values;
   }
-  // The program's only output.
+  // Returns the program's only output.
   Tensor Run(const std::map<std::string, Tensor>& inputs, DType dtype) const {
     nn::ValueMap values = Inputs(inputs, dtype);
     const absl::Status status =
@@ -73,8 +73,9 @@ Tensor Scaled(const Tensor& x, double factor) {
 
 class TinySdParityTest : public testing::TestWithParam<DType> {
  protected:
-  // Relative L2 error, recorded and bounded: fp32 by rounding of tens of layers (diffusers' own
-  // fp32 is off by 2e-7 to 3e-6 here), bf16 by roundings of 2^-9 adding up to some percent.
+  // Records and limits the relative L2 error. In fp32 it comes from rounding in tens of layers
+  // (diffusers' own fp32 is off by 2e-7 to 3e-6 here). In bf16, roundings of 2^-9 add up to several
+  // percent.
   void ExpectAgrees(const std::string& name, const Tensor& actual, const Tensor& expected,
                     double fp32_bound = 1e-5, double bf16_bound = 0.03) {
     const double error = RelativeError(actual, expected);
@@ -197,7 +198,7 @@ TEST_P(TinySdParityTest, GuidedDdim) {
   };
   diffusion::SamplerOptions options;
   options.num_steps = 4;
-  // A trajectory feeds each step's error, times the guidance, into the next.
+  // In a trajectory, each step's error, times the guidance, enters the next step.
   options.on_step = [&](int step, const Tensor& x) {
     const std::string name = absl::StrCat("ddim/latent_", step + 1);
     ExpectAgrees(name, x.Clone(), goldens_.Get(name), 1e-4, 0.1);

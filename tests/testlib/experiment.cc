@@ -19,7 +19,7 @@ bool SeveralCopies(const Plan& plan) {
   return false;
 }
 
-// The same chains with all their stages on one device.
+// Returns the same chains with all their stages on one device.
 Schedule OnOneDevice(const Schedule& schedule) {
   std::map<int, ScheduleChain> by_backbone;
   for (const ScheduleChain& chain : schedule.chains()) {
@@ -64,7 +64,7 @@ void ExpectSame(const Experiment& experiment, const Schedule& schedule, const st
   alone.plan = {};
   alone.plan.micro_batch_sizes = experiment.plan.micro_batch_sizes;
   Schedule one = OnOneDevice(schedule);
-  if (experiment.plan.num_groups > 1) {  // the groups' samples too, as more micro-batches
+  if (experiment.plan.num_groups > 1) {  // also the groups' samples, as more micro-batches
     std::vector<ScheduleChain> chains = one.chains();
     for (ScheduleChain& chain : chains) chain.num_micro_batches *= experiment.plan.num_groups;
     one = *ListSchedule("one-device", chains, {});

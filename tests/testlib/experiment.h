@@ -1,4 +1,4 @@
-// Trains the toy model by a schedule, and compares with one device.
+// Trains the toy model by a schedule and compares the results with those of one device.
 #ifndef DPIPE_TESTS_TESTLIB_EXPERIMENT_H_
 #define DPIPE_TESTS_TESTLIB_EXPERIMENT_H_
 
@@ -14,12 +14,12 @@ namespace dpipe::testlib {
 
 constexpr int kExperimentSteps = 3;
 
-// What to run: a model, and how a schedule becomes a plan.
+// A model, and how to turn a schedule into a plan.
 struct Experiment {
   ToyModelOptions model;
   DType dtype = DType::kF32;
   SchedulePlanOptions plan;
-  bool direct = false;  // whether the plan is made without the planning side
+  bool direct = false;  // make the plan without the planning side
 };
 
 // The experiment's job.
@@ -30,12 +30,12 @@ class Bench : public ToyJob {
 
 absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule);
 
-// kExperimentSteps steps.
+// Trains kExperimentSteps steps.
 absl::StatusOr<TrainingOutcome> Train(const Experiment& experiment, const Schedule& schedule);
 
 // Trains by the schedule and on one device, with the same micro-batches. Expects the same losses
-// and parameters, bit for bit where there is one copy of the weights, and to 1e-5 where there are
-// several, because gradients are then added in another order.
+// and parameters. They must be bit-identical if there is one copy of the weights. If there are
+// several, gradients are added in another order, and they must agree to kRoundingDifference.
 void ExpectSame(const Experiment& experiment, const Schedule& schedule, const std::string& what);
 
 }  // namespace dpipe::testlib

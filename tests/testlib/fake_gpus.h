@@ -1,4 +1,4 @@
-// Training on GPUs of a fake driver, which runs our kernels on the CPU.
+// Trains on GPUs of a fake driver, which runs our kernels on the CPU.
 #ifndef DPIPE_TESTS_TESTLIB_FAKE_GPUS_H_
 #define DPIPE_TESTS_TESTLIB_FAKE_GPUS_H_
 
@@ -13,12 +13,12 @@
 
 namespace dpipe::testlib {
 
-// For LocalSessionOptions::connect: of devices whose memory the host cannot read.
+// For LocalSessionOptions::connect, with devices whose memory the host cannot read.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
 
 // Trains on as many virtual GPUs as the plan has devices; `job` needs no workers. The process
-// crashes where host code touches their memory; Internal where the driver was used wrongly.
+// crashes if host code touches their memory. Returns Internal if the driver was used incorrectly.
 absl::StatusOr<TrainingOutcome> TrainOnFakeGpus(TrainingJob job, const Plan& plan, int steps);
 
 }  // namespace dpipe::testlib

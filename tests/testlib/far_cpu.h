@@ -1,4 +1,4 @@
-// A CPU that keeps its memory to itself, as GPUs do.
+// A CPU whose memory the host cannot access, like a GPU's.
 #ifndef DPIPE_TESTS_TESTLIB_FAR_CPU_H_
 #define DPIPE_TESTS_TESTLIB_FAR_CPU_H_
 

@@ -1,4 +1,4 @@
-// A transport by another one, of which a subclass changes some calls.
+// Forwards all calls to another communicator. Subclasses override some of them.
 #ifndef DPIPE_TESTS_TESTLIB_FORWARDING_COMMUNICATOR_H_
 #define DPIPE_TESTS_TESTLIB_FORWARDING_COMMUNICATOR_H_
 

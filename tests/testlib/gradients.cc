@@ -21,7 +21,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
-// On the host, so that every device updates alike.
+// Updates on the host, so that every device updates in the same way.
 void Descend(const Tensor& gradient, ops::Weight* weight) {
   Tensor master = weight->master();
   Tensor updated = master.ToHost();
@@ -32,7 +32,7 @@ void Descend(const Tensor& gradient, ops::Weight* weight) {
   weight->MarkUpdated();
 }
 
-// What all ranks' optimizers see, by step.
+// Records the gradients that all ranks' optimizers see, by step.
 class Recorder {
  public:
   absl::Status Add(int64_t step, const std::string& name, const nn::ParameterPart& part,
@@ -99,7 +99,7 @@ double RelativeDifference(const float* a, const float* b, int64_t count) {
   return std::sqrt(difference / norm);
 }
 
-// Step by step, because only the last one's gradients can be asked for.
+// Runs one step at a time, because only the gradients of the last step can be collected.
 absl::StatusOr<std::vector<StepGradients>> GradientsOfProcesses(LocalSession* session, int steps) {
   std::vector<StepGradients> result;
   for (int k = 0; k < steps; ++k) {

@@ -26,18 +26,18 @@ double SecondsSince(Clock::time_point start) {
 
 void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
-// Who comes when all others have ended cannot know why.
+// A process that joins after all others have ended cannot know the reason.
 bool CameTooLate(const std::string& said) {
   return absl::StrContains(said, "no store of the job, which process 0 hosts");
 }
 
-// Before it had come to the store, a process has no name yet.
+// A process has no name before it has joined the store.
 bool NeverCame(const std::string& said, int gone) {
   return absl::StrContains(said, absl::StrCat("missing: process ", gone)) ||
          (gone == 0 && absl::StrContains(said, "store of the job, which process 0 hosts"));
 }
 
-// Whoever was waiting for rank `gone` says so, by whichever part of it noticed.
+// True if a process that waited for rank `gone` names it, in the words of any part that may notice.
 bool Names(const std::string& said, int gone) {
   return absl::StrContains(said, absl::StrCat("rank ", gone, " (pid ")) || NeverCame(said, gone);
 }
@@ -57,7 +57,7 @@ class Experiment {
   }
 
  private:
-  // In a folder of its own.
+  // Makes the job in a new folder.
   absl::StatusOr<std::unique_ptr<ProcessJob>> MakeJob(const std::string& folder,
                                                       const std::vector<std::string>& more_flags) {
     fs::remove_all(folder);
@@ -72,7 +72,7 @@ class Experiment {
     return ProcessJob::Create(options);
   }
 
-  // Of a short run, which the killed ones go on from.
+  // Trains a short run, from whose checkpoint the killed runs resume.
   absl::Status MakeCheckpoint() {
     const std::string folder = absl::StrCat(options_.folder, "/start");
     DPIPE_ASSIGN_OR_RETURN(const auto job, MakeJob(folder, {"--minutes=0.001"}));
@@ -80,7 +80,7 @@ class Experiment {
     for (int i = 0; i < options_.num_processes; ++i) {
       if (job->ExitCode(i) != 0) return Wrong(*job, i, "could not train");
     }
-    // The newest: their names have the step, with leading zeros.
+    // The newest: their names contain the step, with leading zeros.
     for (const auto& entry : fs::directory_iterator(folder + "/run.checkpoints")) {
       checkpoint_ = std::max(checkpoint_, entry.path().string());
     }
@@ -88,7 +88,7 @@ class Experiment {
     return absl::NotFoundError(absl::StrCat(folder, ": the run to go on from left no checkpoint"));
   }
 
-  // A line of the log is a step.
+  // Waits for the first line of the log, which means one step.
   absl::Status AwaitStep(ProcessJob* job, const std::string& log) const {
     const Clock::time_point start = Clock::now();
     std::error_code none;
@@ -147,7 +147,7 @@ class Experiment {
       never_came = never_came || NeverCame(said, gone);
       named_instruction = named_instruction || absl::StrContains(said, ", instruction ");
     }
-    // Others may have come too late, but somebody was there.
+    // Others may have joined too late, but at least one was there.
     if (!named) return Wrong(*job, gone == 0 ? 1 : 0, absl::StrCat("does not name rank ", gone));
     (freezes ? report_.freezes : report_.kills) += 1;
     report_.before_all_had_come += never_came ? 1 : 0;

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Where a run's files lie; see //tools:train.
+// The paths of a run's files; see //tools:train.
 struct RunFiles {
   std::string out;
   std::string checkpoints() const { return out + ".checkpoints"; }
@@ -54,7 +54,7 @@ bool IsWriting(const std::string& checkpoints) {
   return false;
 }
 
-// The first complete checkpoint in the folder; empty where there is none yet.
+// Returns the first complete checkpoint in the folder, or "" if there is none yet.
 std::string FirstCheckpoint(const std::string& checkpoints) {
   std::error_code error;
   std::string first;
@@ -72,7 +72,7 @@ struct LoggedStep {
   double loss = 0;
 };
 
-// The lines about steps, but for one that is cut off at the end.
+// Reads the lines about steps, except a truncated one at the end.
 absl::StatusOr<std::vector<LoggedStep>> ReadLog(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::vector<LoggedStep> steps;
@@ -151,7 +151,7 @@ class Experiment {
   }
 
  private:
-  // Keeps a copy of its first checkpoint: the program removes older ones as it goes on.
+  // Copies the first checkpoint, because the program removes older ones later.
   absl::Status RunUndisturbed() {
     RunningProgram process(TrainProgram(options_, reference_, ""));
     while (!process.Poll() && FirstCheckpoint(reference_.checkpoints()).empty()) Pause(1);
@@ -171,7 +171,7 @@ class Experiment {
     return absl::OkStatus();
   }
 
-  // A run from the first checkpoint to the end, with kills until there are enough.
+  // Runs from the first checkpoint to the end, with kills until there are enough.
   absl::Status RunKilled() {
     for (const auto& entry : fs::directory_iterator(options_.folder)) {
       const std::string name = entry.path().filename().string();
@@ -180,7 +180,7 @@ class Experiment {
     fs::create_directories(killed_.checkpoints());
     fs::copy(start_, killed_.checkpoints() + "/" + fs::path(start_).filename().string(),
              fs::copy_options::recursive);
-    fs::copy(reference_.log(), killed_.log());  // its later steps must go
+    fs::copy(reference_.log(), killed_.log());  // its later steps must be removed
     for (bool done = false; !done;) {
       if (report_.kills == options_.num_kills) {
         RunningProgram process(TrainProgram(options_, killed_, "auto"));
@@ -199,7 +199,7 @@ class Experiment {
     return absl::OkStatus();
   }
 
-  // Whether the run is complete.
+  // Returns true if the run is complete.
   absl::StatusOr<bool> OneLife() {
     const bool aims_at_saving = report_.kills % 2 == 1;
     const Clock::time_point end =
@@ -224,7 +224,7 @@ class Experiment {
 
   absl::Status CountSteps() {
     const std::string console = ReadFile(killed_.console()).value_or("");
-    // What has been trained in this life comes after the checkpoint that it says it goes on from.
+    // The steps of this life come after the checkpoint from which it reports to resume.
     const size_t at = console.find("step_");
     const int64_t from = at == std::string::npos ? -1 : std::atoll(console.c_str() + at + 5);
     DPIPE_ASSIGN_OR_RETURN(const auto log, ReadLog(killed_.log()));

@@ -1,8 +1,8 @@
-// Whether pipelines compute what one of their devices computes alone, bit for bit.
+// Checks that pipelines compute the same as one of their devices alone, bit for bit.
 //
-// Bits agree only where sums are taken in the same order. So the one device trains on the same
-// micro-batches as the pipeline, each of as many samples, and is one of the pipeline's own: of
-// virtual GPUs a share of the same size, for which libraries choose the same engines.
+// Bits agree only if sums are taken in the same order. So the one device trains on the same
+// micro-batches as the pipeline, with equally many samples each. It is also one of the pipeline's
+// own devices: a virtual GPU of the same size, for which libraries choose the same engines.
 #ifndef DPIPE_TESTS_TESTLIB_ONE_DEVICE_EQUIVALENCE_H_
 #define DPIPE_TESTS_TESTLIB_ONE_DEVICE_EQUIVALENCE_H_
 
@@ -17,21 +17,22 @@ namespace dpipe::testlib {
 
 struct MicroBatches {
   int count = 4;
-  int size = 1;  // samples
+  int size = 1;  // in samples
   int global_batch() const { return count * size; }
 };
 
 class OneDeviceEquivalence {
  public:
-  // Trains `steps` steps on the job's first device alone. The job, which has the devices of the
-  // pipelines, outlives this.
+  // Trains `steps` steps on the job's first device alone. The job has the devices of the pipelines
+  // and must outlive this object.
   static absl::StatusOr<OneDeviceEquivalence> Create(const TrainingJob& job,
                                                      const MicroBatches& micro_batches, int steps);
 
-  // Trains by the strategy in a pipeline over all of the job's devices and compares losses and
-  // gradients of every step. Empty where they are the same bits; else the first difference, in
-  // words. InvalidArgument where its plan does not promise this: gradients are summed over ranks,
-  // micro-batches are others, or a device has no pass. Also errors of planning and training.
+  // Trains by the strategy in a pipeline over all of the job's devices, and compares losses and
+  // gradients of every step. Describes the first difference, or returns "" if all are
+  // bit-identical. Returns InvalidArgument if the plan does not promise that: gradients are summed
+  // over ranks, micro-batches differ, or a device has no pass. Also returns errors of planning and
+  // training.
   absl::StatusOr<std::string> FirstDifferenceOf(const std::string& strategy) const;
 
   const std::vector<StepGradients>& expected() const { return expected_; }

@@ -56,7 +56,7 @@ TEST_F(OneDeviceEquivalenceTest, PipelinesAgreeAndTheyLearn) {
   }
 }
 
-// Whose memory the host cannot read.
+// The host cannot read their memory.
 TEST_F(OneDeviceEquivalenceTest, OnVirtualGpusOfAFakeDriver) {
   cuda::FakeDriver driver;
   driver.HideMemory();
@@ -71,7 +71,7 @@ TEST_F(OneDeviceEquivalenceTest, OnVirtualGpusOfAFakeDriver) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-// The sums of two halves are not those of four quarters: what the order of sums is, is seen.
+// The sums of two halves differ from those of four quarters, so the order of sums matters.
 TEST_F(OneDeviceEquivalenceTest, OtherMicroBatchesGiveOtherBits) {
   RunOn({kDevices, Device::Cpu()});
   const auto quarters = OneDeviceEquivalence::Create(job_, {4, 2}, kSteps);
@@ -81,7 +81,7 @@ TEST_F(OneDeviceEquivalenceTest, OtherMicroBatchesGiveOtherBits) {
   EXPECT_LT(LargestRelativeDifference(quarters->expected(), halves->expected()), 1e-4);
 }
 
-// The job is another one since: the difference is told.
+// The job changes after Create, and the difference is reported.
 TEST_F(OneDeviceEquivalenceTest, SeesOtherWeights) {
   RunOn({kDevices, Device::Cpu()});
   const auto equivalence = OneDeviceEquivalence::Create(job_, {4, 1}, kSteps);

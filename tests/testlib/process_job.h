@@ -1,4 +1,4 @@
-// A run of several processes, each started for itself as a scheduler does it.
+// A run of several processes, each started separately, as by a scheduler.
 #ifndef DPIPE_TESTS_TESTLIB_PROCESS_JOB_H_
 #define DPIPE_TESTS_TESTLIB_PROCESS_JOB_H_
 
@@ -12,15 +12,15 @@
 namespace dpipe::testlib {
 
 struct ProcessJobOptions {
-  std::string program;             // //tools:train, say, by its path below the runfiles
+  std::string program;             // path below the runfiles, such as //tools:train's
   std::vector<std::string> flags;  // of all processes
   int num_processes = 2;
-  std::string consoles;  // what process i says goes to CONSOLES.i
+  std::string consoles;  // the output of process i goes to CONSOLES.i
   std::string master = "127.0.0.1";
-  int port = 0;  // where process 0 listens; 0: a free one of this machine
-  // Each is told which it is by torchrun's environment, or else by flags.
+  int port = 0;  // where process 0 listens; 0: any free port
+  // Passes each process's number by torchrun's environment variables, otherwise by flags.
   bool by_environment = false;
-  // What process i is started by, as {"/usr/sbin/ip", "netns", "exec", "left"}; empty: nothing.
+  // The command prefix of process i, like {"/usr/sbin/ip", "netns", "exec", "left"}; empty: none.
   std::vector<std::vector<std::string>> wrappers;
   int deadline_s = 0;  // of each process, see ProgramOptions
 };
@@ -34,15 +34,15 @@ class ProcessJob {
 
   int size() const { return options_.num_processes; }
   RunningProgram& program(int process) { return *programs_[process]; }
-  int ExitCode(int process);  // waits for its end
-  // So far.
+  int ExitCode(int process);  // blocks until the process ends
+  // Returns the output so far.
   std::string Said(int process) const;
 
  private:
   explicit ProcessJob(const ProcessJobOptions& options)
       : options_(options), programs_(options.num_processes) {}
   std::string Console(int process) const;
-  // The user's home folder, as the processes see it: where the job's secret is made.
+  // The user's home folder as the processes see it, in which the job's secret is created.
   std::string Home() const;
 
   ProcessJobOptions options_;

@@ -83,7 +83,7 @@ void ExpectSame(const SessionOutcome& expected, const SessionOutcome& actual) {
   EXPECT_EQ(expected.peaks.size(), actual.peaks.size());
 }
 
-// What one process has.
+// The objects that one process owns.
 class ProcessSessions::Process {
  public:
   Process(const ProcessSessions& sessions, int ranks)

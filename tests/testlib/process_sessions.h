@@ -1,5 +1,5 @@
-// Sessions of a job of several processes, which are threads here and share nothing but the model:
-// each has its own connection to the store, its own session and its own ranks.
+// Sessions of a job of several processes. The processes are threads here and share nothing but the
+// model: each has its own connection to the store, its own session and its own ranks.
 #ifndef DPIPE_TESTS_TESTLIB_PROCESS_SESSIONS_H_
 #define DPIPE_TESTS_TESTLIB_PROCESS_SESSIONS_H_
 
@@ -23,9 +23,9 @@ namespace dpipe::testlib {
 
 struct JobShape {
   int processes = 2;
-  int ranks = 1;  // of each
+  int ranks = 1;  // per process
 };
-// "2x1".
+// Returns "2x1".
 std::string JobShapeName(const JobShape& shape);
 
 inline constexpr int kSessionSteps = 4;
@@ -37,16 +37,16 @@ struct SessionOutcome {
   std::vector<int64_t> peaks;
 };
 
-// Trains kSessionSteps in two runs, and collects everything.
+// Trains kSessionSteps steps in two runs, and collects all results.
 absl::Status TrainAll(LocalSession* session, SessionOutcome* outcome);
 
-// Reads from a state that outlives it.
+// Returns a reader of `state`, which must outlive it.
 StateReader ReaderOf(const SessionState* state);
 
-// Fails the test where the two differ in a bit of losses, weights, state or averages.
+// Fails the test if losses, weights, state or averages differ in a bit.
 void ExpectSame(const SessionOutcome& expected, const SessionOutcome& actual);
 
-// Of the toy model.
+// Runs sessions of the toy model.
 class ProcessSessions {
  public:
   using Lead = std::function<absl::Status(LocalSession*, SessionOutcome*)>;
@@ -60,10 +60,11 @@ class ProcessSessions {
   const nn::Model& model() const { return model_; }
   absl::StatusOr<Plan> PlanFor(const std::string& strategy, int num_devices) const;
 
-  // One process with all ranks.
+  // Runs all ranks in one process.
   absl::StatusOr<SessionOutcome> RunAlone(const Plan& plan, const Lead& lead = TrainAll) const;
-  // Statuses by process; the leader's outcome. `follow` may be set to something worse than
-  // LocalSession::Follow, and `change` changes a process's job before its session starts.
+  // Returns a status per process, and the leader's outcome. `follow` may replace
+  // LocalSession::Follow by faulty behaviour, and `change` changes a process's job before its
+  // session starts.
   std::vector<absl::Status> RunApart(
       const Plan& plan, const JobShape& shape, SessionOutcome* outcome, const Lead& lead = TrainAll,
       const Follow& follow = FollowWell, const Change& change = [](int, TrainingJob*) {}) const;

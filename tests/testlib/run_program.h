@@ -1,4 +1,4 @@
-// Runs one of the project's programs as a user would, and catches what it says.
+// Runs one of the project's programs as a user would, and captures its output.
 #ifndef DPIPE_TESTS_TESTLIB_RUN_PROGRAM_H_
 #define DPIPE_TESTS_TESTLIB_RUN_PROGRAM_H_
 
@@ -8,16 +8,17 @@
 namespace dpipe::testlib {
 
 struct ProgramOutcome {
-  int exit_code = -1;  // 128 + signal where a signal ended it
+  int exit_code = -1;  // 128 + signal if a signal ended it
   std::string out, err;
 };
 
-// `program` is a path below the runfiles, e.g. "bench/sd_pipeline". The test fails if it runs
-// longer than `deadline_s` seconds, and the program is killed then.
+// Runs `program`, a path below the runfiles such as "bench/sd_pipeline". If it runs longer than
+// `deadline_s` seconds, it is killed and the test fails.
 ProgramOutcome RunProgram(const std::string& program, const std::vector<std::string>& arguments,
                           int deadline_s = 60);
 
-// In the test's folder, with nothing left there of an earlier test, and not made yet.
+// Returns a path in the test's folder. Removes what an earlier test left there, and creates
+// nothing.
 std::string FreshPath(const std::string& name);
 
 }  // namespace dpipe::testlib

@@ -13,7 +13,7 @@
 namespace dpipe::testlib {
 namespace {
 
-constexpr int kCouldNotStart = 127;  // as shells have it
+constexpr int kCouldNotStart = 127;  // as in shells
 
 [[noreturn]] void Become(const ProgramOptions& options) {
   const auto open_for = [](const std::string& path, int to) {
@@ -73,7 +73,7 @@ void RunningProgram::WaitBy(int flags) {
   }
 }
 
-// No process, or none whose end can be learnt: not a good end, and nobody to send signals to.
+// There is no process, or its end cannot be determined: not a success, and no target for signals.
 void RunningProgram::EndedUnknown() {
   ended_ = true;
   status_ = kCouldNotStart << 8;

@@ -1,4 +1,4 @@
-// A program that runs beside the test.
+// A program that runs alongside the test.
 #ifndef DPIPE_TESTS_TESTLIB_RUNNING_PROGRAM_H_
 #define DPIPE_TESTS_TESTLIB_RUNNING_PROGRAM_H_
 
@@ -10,30 +10,30 @@
 namespace dpipe::testlib {
 
 struct ProgramOptions {
-  std::string program;  // a path, relative ones below the runfiles, as "tools/train"
+  std::string program;  // an absolute path, or one below the runfiles like "tools/train"
   std::vector<std::string> arguments;
-  std::vector<std::string> environment;  // "RANK=1", besides this process's own
-  std::string out, err;                  // files that it writes what it says to; may be the same
-  int deadline_s = 0;                    // the kernel ends it then, by SIGALRM; 0: never
+  std::vector<std::string> environment;  // like "RANK=1", in addition to this process's own
+  std::string out, err;                  // files for its output; may be the same
+  int deadline_s = 0;                    // the kernel then ends it by SIGALRM; 0: never
 };
 
 class RunningProgram {
  public:
   explicit RunningProgram(const ProgramOptions& options);
-  // Kills it.
+  // Kills the program.
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
 
   pid_t pid() const { return pid_; }
   void Signal(int number);
-  // Whether it has ended.
+  // Returns true if the program has ended.
   bool Poll();
   void Wait();
-  // SIGKILL, where it has not ended.
+  // Sends SIGKILL if the program has not ended.
   void Kill();
 
-  // Once it has ended: 128 + signal where a signal ended it; 127 where it could not be started.
+  // Valid after the end: 128 + signal if a signal ended it, 127 if it could not be started.
   int exit_code() const;
 
  private:

@@ -20,7 +20,7 @@
 namespace dpipe::testlib {
 namespace {
 
-// Random non-empty parts of `num_layers` layers.
+// Cuts `num_layers` layers into random non-empty parts.
 std::vector<LayerRange> Cut(int num_layers, int parts, RandomStream* random) {
   std::set<int> cuts;
   while (static_cast<int>(cuts.size()) < parts - 1) {
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<LayerRange>> LayersByStage(const nn::Model& model,
     if (parts > num_layers) {
       return absl::InvalidArgumentError(absl::StrCat(parts, " stages of ", num_layers, " layers"));
     }
-    RandomStream random(seed, chain.backbone, 0, RandomPurpose::kTest);  // twins are cut alike
+    RandomStream random(seed, chain.backbone, 0, RandomPurpose::kTest);  // twins have the same cuts
     const std::vector<LayerRange> cut = Cut(num_layers, parts, &random);
     if (chain.num_forward_only > 0) layers.insert(layers.end(), cut.begin(), cut.end());
     layers.insert(layers.end(), cut.begin(), cut.end());
@@ -221,7 +221,7 @@ class DirectPlanner {
     }
   }
 
-  // One for every layer range that several ranks hold, in the same order everywhere.
+  // Adds one reduction per layer range that several ranks hold, in the same order everywhere.
   void AddReductions(const RankPosition& position) {
     std::map<std::pair<int, int>, std::set<int>> holders;  // by component and first layer
     std::map<std::pair<int, int>, int> own;                // stage of this rank
@@ -279,7 +279,7 @@ absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const 
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                          CostModel::Create(profile, IdealCluster(layout.num_devices)));
   LowerOptions lower;
-  lower.bucket_bytes = 8192;  // several of a stage
+  lower.bucket_bytes = 8192;  // several buckets per stage
   if (options.sharded) lower.shard = ShardPolicy::kBuckets;
   lower.recv_lookahead = options.recv_lookahead;
   DPIPE_ASSIGN_OR_RETURN(Plan plan, options.frozen_hosts.empty()

@@ -1,4 +1,4 @@
-// Plans from a schedule and random cuts, in two ways.
+// Makes plans from a schedule and random cuts, in two ways.
 #ifndef DPIPE_TESTS_TESTLIB_SCHEDULE_PLAN_H_
 #define DPIPE_TESTS_TESTLIB_SCHEDULE_PLAN_H_
 
@@ -19,27 +19,27 @@ struct SchedulePlanOptions {
   std::vector<int> replicas = {};           // by device; empty: one rank each
   std::vector<int> micro_batch_sizes = {};  // by backbone; empty: one sample
   bool recompute = false;                   // every stage that has backward passes
-  // Stages are divided over their ranks. Of a direct plan, the layers of each half of a stage are
-  // gathered, used, reduced and released, pass by pass.
+  // Divides stages over their ranks. In a direct plan, the layers of each half of a stage are
+  // gathered, used, reduced and released pass by pass.
   bool sharded = false;
-  // Of lowered plans:
+  // For lowered plans:
   int frozen_quantum = 1;
   int recv_lookahead = 1;  // LowerOptions.recv_lookahead
-  // By rank of a group: whether it runs the model's last frozen component, in plans whose next
-  // step's frozen work is in their gaps; empty: frozen work is shared out evenly and goes first.
+  // By rank of a group: true if it runs the model's last frozen component, in plans that fill gaps
+  // with the next step's frozen work. Empty: frozen work is distributed evenly and runs first.
   std::vector<bool> frozen_hosts = {};
-  uint64_t seed = 1;  // of where each backbone is cut
+  uint64_t seed = 1;  // for the cuts of the backbones
 };
 
-// By the planning side, with a made-up profile; verified. InvalidArgument where the options and the
-// schedule do not fit.
+// Makes a plan by the planning side with a made-up profile, and verifies it. Returns
+// InvalidArgument if the options do not fit the schedule.
 absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const Schedule& schedule,
                                      const SchedulePlanOptions& options = {});
 
-// As simply as can be, without profile or cluster. Messages stand beside the passes that make and
-// need them, frozen components run first of all on every rank for its whole group, gradients are
-// reduced at the end; there are no predictions, and messages have no sizes. It does not deadlock
-// where sending does not block.
+// Makes the simplest possible plan, without profile or cluster. Messages are beside the passes that
+// produce and need them. Every rank runs the frozen components first, for its whole group, and
+// gradients are reduced at the end. There are no predictions, and messages have no sizes. Cannot
+// deadlock if sending does not block.
 absl::StatusOr<Plan> MakeDirectPlan(const nn::Model& model, const Schedule& schedule,
                                     const SchedulePlanOptions& options = {});
 

@@ -3,7 +3,7 @@
 namespace dpipe::testlib {
 namespace {
 
-// Bit for bit, whatever the strategy, because messages and sums are the same.
+// Bit-identical for every strategy, because messages and sums are the same.
 TEST_P(SessionConformanceTest, ProcessesComputeWhatThreadsDo) {
   const auto& [run, strategy, shape] = GetParam();
   const auto plan = PlanFor(strategy, shape.processes * shape.ranks);

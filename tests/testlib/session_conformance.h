@@ -1,7 +1,7 @@
-// What sessions of several processes have to do over every transport, as tests: instantiate
-// SessionConformanceTest with yours.
+// Tests of sessions of several processes, to be run over every transport. Instantiate
+// SessionConformanceTest with yours:
 //   INSTANTIATE_TEST_SUITE_P(Gloo, SessionConformanceTest, SessionCases(transport),
-//   SessionCaseName);
+//                            SessionCaseName);
 #ifndef DPIPE_TESTS_TESTLIB_SESSION_CONFORMANCE_H_
 #define DPIPE_TESTS_TESTLIB_SESSION_CONFORMANCE_H_
 
@@ -17,7 +17,8 @@
 
 namespace dpipe::testlib {
 
-// Trains all by ProcessSessions::RunApart over the transport; statuses by process.
+// Trains by ProcessSessions::RunApart with TrainAll over the transport. Returns a status per
+// process.
 using RunOverTransport =
     std::function<std::vector<absl::Status>(const ProcessSessions& sessions, const Plan& plan,
                                             const JobShape& shape, SessionOutcome* outcome)>;
@@ -27,7 +28,7 @@ using SessionCase = std::tuple<RunOverTransport, std::string, JobShape>;
 class SessionConformanceTest : public ::testing::TestWithParam<SessionCase>,
                                protected ProcessSessions {};
 
-// Strategies of every kind, by processes of one rank and of several.
+// Strategies of every kind, with one and with several ranks per process.
 inline auto SessionCases(const RunOverTransport& run) {
   return ::testing::Combine(::testing::Values(run),
                             ::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe",

@@ -1,4 +1,5 @@
-// A job that trains the toy model on devices of this process, with all that it points to.
+// A job that trains the toy model on devices of this process, with all the objects that it points
+// to.
 #ifndef DPIPE_TESTS_TESTLIB_TOY_JOB_H_
 #define DPIPE_TESTS_TESTLIB_TOY_JOB_H_
 
@@ -12,7 +13,7 @@
 
 namespace dpipe::testlib {
 
-// Jobs of the same options and type have the same weights and inputs, however many devices.
+// Jobs with the same options and type have the same weights and inputs, for any number of devices.
 class ToyJob {
  public:
   explicit ToyJob(int num_devices, DType compute_dtype = DType::kF32,
@@ -23,7 +24,7 @@ class ToyJob {
   const nn::Model& model() const { return model_; }
   int num_devices() const { return static_cast<int>(workers_.size()); }
   ToyInputs& inputs() { return inputs_; }
-  // Trains by a peak learning rate of 1e-2, without clipping; tests change what they are about.
+  // The job has a peak learning rate of 1e-2 and no clipping. Tests may change it.
   TrainingJob& job() { return job_; }
   const TrainingJob& job() const { return job_; }
 

@@ -61,7 +61,7 @@ nn::Program FrozenProgram(const std::string& name, const std::string& input,
   return builder.Build();
 }
 
-// One block of three layers, which reads the context, and the skip if there is one, and adds to x.
+// A block of three layers that reads the context, and the skip if there is one, and adds to x.
 ValueId AddBlock(ProgramBuilder* builder, const std::string& name, ValueId x, ValueId context,
                  ValueId skip, int64_t width) {
   builder->BeginLayer(name + ".up", LayerKind::kTrainable);
@@ -78,7 +78,8 @@ ValueId AddBlock(ProgramBuilder* builder, const std::string& name, ValueId x, Va
   return AddSum(builder, residual, AddLinear(builder, name + ".down", h, Out(width)));
 }
 
-// `prefix` tells the layers and parameters of two backbones apart; `code` is the first input.
+// `prefix` distinguishes the layers and parameters of two backbones; `code_name` is the first
+// input.
 nn::Program BackboneProgram(const ToyModelOptions& options, const std::string& prefix,
                             const std::string& code_name, bool self_conditioning) {
   ProgramBuilder builder(prefix + "backbone");
@@ -152,7 +153,7 @@ absl::StatusOr<Tensor> ToyInputs::Load(const std::string& component, const std::
   const ValueId id = program.InputNamed(input);
   Tensor values = Tensor::Empty(device, program.BatchShape(id, samples.size()), DType::kF32);
   const int64_t per_sample = values.num_elements() / samples.size();
-  // The first letter tells the inputs apart.
+  // The first letter distinguishes the inputs.
   const uint64_t key = seed_ * 256 + static_cast<unsigned char>(input[0]);
   for (int s = samples.begin; s < samples.end; ++s) {
     RandomStream stream(key, step, s, RandomPurpose::kTest);

@@ -1,6 +1,6 @@
-// A model small enough to train thousands of times in a test, with everything that makes pipelining
-// hard: a skip that spans the whole backbone, an embedding read by every block, frozen components
-// that feed the backbone, drawn inputs read at both ends.
+// A model small enough to train thousands of times in a test. It has every difficulty of
+// pipelining: a skip that spans the whole backbone, an embedding read by every block, frozen
+// components that feed the backbone, and random inputs read at both ends.
 #ifndef DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
 #define DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
 
@@ -17,19 +17,20 @@ namespace dpipe::testlib {
 
 struct ToyModelOptions {
   int width = 16;
-  int num_blocks = 6;         // of the backbone; each is three layers
+  int num_blocks = 6;         // of the backbone; each has three layers
   int num_frozen_layers = 4;  // of each frozen component
-  bool u_shaped = false;      // block i's output is read again by block num_blocks - 1 - i
+  bool u_shaped = false;      // block num_blocks - 1 - i also reads the output of block i
   bool second_backbone = false;
   bool self_conditioning = false;  // of the first backbone
 };
 
-// Components: "encoder" (pixels -> code), "text" (words -> context), "backbone" (code, context,
-// noise -> loss), in this order; with a second backbone, "upscaler" (lowres, context, noise ->
-// loss) after it.
+// Makes a model with the components "encoder" (pixels -> code), "text" (words -> context) and
+// "backbone" (code, context, noise -> loss), in this order. A second backbone, "upscaler" (lowres,
+// context, noise -> loss), comes last.
 nn::Model MakeToyModel(const ToyModelOptions& options = {});
 
-// Frozen parameters by component (null for backbones), and the backbones' initial ones by name.
+// Frozen parameters by component (null for backbones), and the backbones' initial parameters by
+// name.
 struct ToyParameters {
   std::vector<std::unique_ptr<nn::ParameterSet>> frozen;
   std::vector<const nn::ParameterSet*> frozen_pointers;
@@ -37,7 +38,7 @@ struct ToyParameters {
 };
 ToyParameters MakeToyParameters(const nn::Model& model, uint64_t seed);
 
-// Every input is drawn by (seed, step, sample).
+// Draws every input by (seed, step, sample).
 class ToyInputs : public InputProvider {
  public:
   ToyInputs(const nn::Model* model, uint64_t seed, DType compute_dtype)
@@ -52,8 +53,8 @@ class ToyInputs : public InputProvider {
   const DType compute_dtype_;
 };
 
-// ToyInputs, and what frozen components feed, as an offline cache has it: computed sample by
-// sample.
+// ToyInputs plus the frozen components' outputs, computed sample by sample, as from an offline
+// cache.
 class CachedToyInputs : public InputProvider {
  public:
   CachedToyInputs(const nn::Model* model, const ToyParameters* parameters, uint64_t seed,

@@ -14,8 +14,8 @@
 
 namespace dpipe::testlib {
 
-// Times drawn by (seed, layer): every layer takes 10 to 100 us a sample forward, about as much for
-// each gradient.
+// Returns a profile with times drawn by (seed, layer). Every layer takes 10 to 100 us per sample
+// forward, and about as much for each gradient.
 ModelProfile MadeUpProfile(const nn::Model& model, DType compute_dtype, int frozen_quantum,
                            const std::vector<int>& local_batches, uint64_t seed);
 
@@ -28,7 +28,7 @@ struct PlanRequest {
   int num_stages = 0;
 };
 absl::StatusOr<Plan> MakeTestPlan(const ModelProfile& profile, const PlanRequest& request);
-// Of a model with self-conditioning: the plans without and with the extra pass.
+// The plans of a model with self-conditioning: without and with the extra pass.
 struct TestPlans {
   Plan plain, self_conditioned;
 };
@@ -39,17 +39,19 @@ struct TrainingOutcome {
   std::map<std::string, Tensor> parameters;
   Trace trace;
 };
-// Trains `steps` steps in runs of `steps_per_run` (0: all in one), recording the last run.
+// Trains `steps` steps in runs of `steps_per_run` (0: all in one run). Records the last run.
 absl::StatusOr<TrainingOutcome> Train(const TrainingJob& job, const Plan& plan, int steps,
                                       int steps_per_run = 0);
 
-// Empty where losses and parameters are equal bit for bit; else the first difference, in words.
+// Describes the first difference, or returns "" if losses and parameters are bit-identical.
 std::string FirstDifference(const TrainingOutcome& a, const TrainingOutcome& b);
-// The largest relative difference of the losses, and of parameters relative to their tensor's norm.
+// Returns the maximum relative difference of losses, and of parameters relative to their tensor's
+// norm.
 double LargestRelativeDifference(const TrainingOutcome& a, const TrainingOutcome& b);
-// Below it only the order of fp32 sums differs. The toy model trained by Adam on one device from
-// weights that are off by one rounding (2^-24 relatively) ends up to 3.1e-5 away (48 draws): Adam
-// scales a gradient that nearly cancels up to the learning rate. Three times that.
+// Smaller differences are due to the order of fp32 sums alone. Weights that are off by one rounding
+// (2^-24 relatively) change the toy model by up to 3.1e-5 (48 draws) when it is trained by Adam on
+// one device. Adam scales a gradient that nearly cancels up to the learning rate. The bound is
+// three times that.
 constexpr double kRoundingDifference = 1e-4;
 
 }  // namespace dpipe::testlib

@@ -8,7 +8,7 @@
 namespace dpipe {
 namespace {
 
-// UTF-16 without its mark [the Unicode Standard, 3.9].
+// Converts UTF-16 without its mark [the Unicode Standard, 3.9].
 std::string FromUtf16(absl::string_view bytes, bool is_big_endian) {
   const auto unit = [&](size_t at) -> char32_t {
     const auto first = static_cast<uint8_t>(bytes[at]),

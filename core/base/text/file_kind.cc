@@ -18,7 +18,7 @@ struct Signature {
   absl::string_view bytes;
 };
 
-// Literals are split where a letter would continue a hexadecimal escape.
+// Literals are split if a letter would otherwise continue a hexadecimal escape.
 constexpr Signature kSignatures[] = {
     {FileKind::kJpeg, 0, "\xff\xd8\xff"},
     {FileKind::kPng, 0, "\x89PNG\r\n\x1a\n"},
@@ -67,8 +67,8 @@ uint64_t LittleEndian(absl::string_view bytes, size_t offset, size_t count) {
   return value;
 }
 
-// Returns the kind of an ISO base media file (ISO/IEC 14496-12) by the brands in its first box, the
-// major one and those it is compatible with (HEIF: ISO/IEC 23008-12).
+// Returns the kind of an ISO base media file (ISO/IEC 14496-12) by the major and compatible brands
+// in its first box (HEIF: ISO/IEC 23008-12).
 FileKind KindOfBrands(absl::string_view bytes) {
   const size_t box_bytes = static_cast<uint8_t>(bytes[2]) << 8 | static_cast<uint8_t>(bytes[3]);
   const absl::string_view brands = bytes.substr(0, std::max<size_t>(box_bytes, 8)).substr(8);
@@ -81,14 +81,14 @@ FileKind KindOfBrands(absl::string_view bytes) {
   return FileKind::kVideo;
 }
 
-// "BM" alone begins many texts; the size of the header that follows is one of a few.
+// Many texts begin with "BM", but the size of the header that follows has only a few valid values.
 bool IsBmp(absl::string_view bytes) {
   if (!absl::StartsWith(bytes, "BM") || bytes.size() < 18) return false;
   const uint64_t header_bytes = LittleEndian(bytes, 14, 4);
   return header_bytes == 12 || (header_bytes >= 40 && header_bytes <= 124);
 }
 
-// The JSON header's length, then the header, which begins with a brace.
+// True for the JSON header's length followed by the header, which begins with a brace.
 bool IsSafetensors(absl::string_view bytes) {
   return bytes.size() >= 9 && bytes[8] == '{' && LittleEndian(bytes, 0, 8) < uint64_t{1} << 32;
 }
@@ -102,7 +102,7 @@ bool IsPyTorchZip(absl::string_view bytes) {
          absl::EndsWith(name, "/byteorder");
 }
 
-// In any encoding that keeps ASCII.
+// True for text in any encoding that contains ASCII.
 bool IsText(absl::string_view bytes) {
   return std::none_of(bytes.begin(), bytes.end(),
                       [](char c) { return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c); });

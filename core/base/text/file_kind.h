@@ -1,5 +1,5 @@
-// Recognises what a file really is from its first bytes, for messages about a file that is not what
-// its name says: a Git LFS pointer for an image, a web page for weights.
+// Recognises a file's real kind from its first bytes, for messages about files that are not what
+// their name says: a Git LFS pointer instead of an image, a web page instead of weights.
 #ifndef DPIPE_CORE_BASE_TEXT_FILE_KIND_H_
 #define DPIPE_CORE_BASE_TEXT_FILE_KIND_H_
 
@@ -43,7 +43,7 @@ enum class FileKind {
   // Weights.
   kSafetensors,
   kPyTorchZip,  // torch.save since PyTorch 1.6
-  kPickle,      // and torch.save before
+  kPickle,      // torch.save before that
   kGguf,
   kHdf5,
   // Tables and arrays.
@@ -58,18 +58,18 @@ enum class FileKind {
   kText,
 };
 
-// The maximum number of first bytes that KindOfFile looks at.
+// Maximum number of leading bytes that KindOfFile reads.
 constexpr size_t kFileKindBytes = 1024;
 
-// Returns the kind of a file that begins with `first_bytes` (all of them, or kFileKindBytes). Looks
-// at signatures only, so a damaged file has its kind too.
+// Returns the kind of a file that begins with `first_bytes` (the whole file, or kFileKindBytes).
+// Checks signatures only, so a damaged file has a kind too.
 FileKind KindOfFile(absl::string_view first_bytes);
 
 // Returns the kind with its article: "a Git LFS pointer", "an AVIF image".
 const char* FileKindName(FileKind kind);
 
-// Returns what to do if this kind is in the place of another: "run git lfs pull ...", as a clause
-// without a full stop; "" if that depends on what was expected.
+// Returns advice for a file of this kind that was found where another was expected: "run git lfs
+// pull ...", a clause without a full stop. Returns "" if the advice depends on the expected kind.
 const char* FileKindAdvice(FileKind kind);
 
 }  // namespace dpipe

@@ -13,7 +13,7 @@ using std::string_literals::operator""s;
 
 std::string NameOf(const std::string& bytes) { return FileKindName(KindOfFile(bytes)); }
 
-// The signature of a local file in a ZIP archive, its fixed fields, and its name.
+// Returns the signature of a local file in a ZIP archive, its fixed fields, and its name.
 std::string ZipOf(const std::string& name) {
   return "PK\x03\x04" + std::string(22, '\0') + static_cast<char>(name.size()) + "\0\0\0"s + name;
 }
@@ -84,7 +84,7 @@ TEST(FileKindTest, CutSignaturesAreNotReadBeyondTheirEnd) {
       EXPECT_NE(KindOfFile(cut), KindOfFile(whole)) << size << " bytes of " << whole;
     }
   }
-  // A name's length and a box's size may lie.
+  // A name's length and a box's size may be wrong.
   EXPECT_EQ(KindOfFile("PK\x03\x04" + std::string(22, '\0') + "\xff\xff\0\0x"s), FileKind::kZip);
   EXPECT_EQ(KindOfFile("\xff\xff\xff\xff"
                        "ftypavif"),

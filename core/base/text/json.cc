@@ -38,11 +38,11 @@ absl::Status ErrorAt(const std::string& source, absl::string_view text, size_t o
                    ", column ", 1 + before.size() - line_start, ": ", reason));
 }
 
-// A text that is JSON by RFC 8259 wherever the original is JSON by Python: each non-finite word is
-// a string of the same length instead, so that offsets in error messages stay right.
+// A text that is valid by RFC 8259 if the original is valid for Python. Each non-finite word is
+// replaced by a string of the same length, so that offsets in error messages stay right.
 struct StandardText {
   std::string text;
-  std::map<size_t, double> non_finite;  // by the index of the string among all strings, keys too
+  std::map<size_t, double> non_finite;  // by the string's index among all strings, including keys
 };
 
 absl::StatusOr<StandardText> ToStandard(absl::string_view text, const std::string& source) {
@@ -77,8 +77,9 @@ absl::StatusOr<StandardText> ToStandard(absl::string_view text, const std::strin
   return standard;
 }
 
-// The reason in the library's message, which has the form "[json.exception.parse_error.101] parse
-// error at line 1, column 2: syntax error while parsing object key - unexpected ...".
+// Extracts the reason from the library's message, which has the form
+// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
+// object key - unexpected ...".
 std::string Reason(const std::string& message) {
   const size_t column = message.find("column ");
   const size_t colon = message.find(": ", column == std::string::npos ? 0 : column);
@@ -92,8 +93,8 @@ bool HasNonFinite(const nlohmann::ordered_json& value) {
   return value.is_structured() && std::any_of(value.begin(), value.end(), HasNonFinite);
 }
 
-// What stands for a non-finite number in a text until it is replaced by the word. JSON writers
-// escape U+0001, so no string of the value itself is written like this.
+// Returns a placeholder for a non-finite number, to be replaced by the word. JSON writers escape
+// U+0001, so no string of the value itself is written like this.
 std::string Placeholder(absl::string_view word) { return absl::StrCat("\x01", word, "\x01"); }
 
 void ReplaceNonFinite(nlohmann::ordered_json* value) {
@@ -125,7 +126,7 @@ absl::StatusOr<Json> ParseJson(absl::string_view text, const std::string& source
     return Json::parse(standard.text, standard.non_finite.empty() ? nullptr : set_non_finite);
   } catch (const typename Json::parse_error& error) {
     return ErrorAt(source, text, error.byte > 0 ? error.byte - 1 : 0, Reason(error.what()));
-  } catch (const typename Json::exception& error) {  // a number beyond double
+  } catch (const typename Json::exception& error) {  // a number too large for a double
     return absl::InvalidArgumentError(absl::StrCat(source, ": ", ShowText(error.what(), 150)));
   }
 }

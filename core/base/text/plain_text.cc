@@ -7,7 +7,7 @@
 namespace dpipe {
 namespace {
 
-// ASCII, which text for programs begins with, has zeros in UTF-16 and UTF-32, and nowhere else.
+// Text for programs begins with ASCII, which contains zero bytes only in UTF-16 and UTF-32.
 bool HasWideCharacters(absl::string_view text) {
   return text.substr(0, 4).find('\0') != absl::string_view::npos;
 }

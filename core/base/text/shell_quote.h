@@ -1,4 +1,4 @@
-// Words as a shell reads them.
+// Quoting for shells.
 #ifndef DPIPE_CORE_BASE_TEXT_SHELL_QUOTE_H_
 #define DPIPE_CORE_BASE_TEXT_SHELL_QUOTE_H_
 
@@ -7,8 +7,7 @@
 
 namespace dpipe {
 
-// Words with a space between them, each in quotes where it needs them: what can be copied into a
-// shell.
+// Returns the words separated by spaces, quoted if necessary, for pasting into a shell.
 std::string ShellCommand(const std::vector<std::string>& words);
 
 }  // namespace dpipe
