@@ -273,7 +273,7 @@ absl::StatusOr<std::string> TarDataset::Read(const Sample& sample, Part part,
   const Place& place = sample.parts[part];
   if (place.size > max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(Describe(sample, part), ": ", place.size,
-                                                     " bytes, more than the limit of ", max_bytes));
+                                                   " bytes, more than the limit of ", max_bytes));
   }
   return ReadFilePart(shards_[sample.shard].path, place.offset, place.size);
 }
