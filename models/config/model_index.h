@@ -16,10 +16,8 @@ inline constexpr char kControlNetPipelineClass[] = "StableDiffusionControlNetPip
 
 struct ModelIndex {
   std::string class_name;            // "StableDiffusionPipeline"
-  std::set<std::string> components;  // names of those that are there: "unet", "vae", ...  // names
-                                     // of the components present: "unet", "vae", ...
-  std::string scheduler_class;  // of the component "scheduler"; empty: there is none  // class of
-                                // the component "scheduler"; empty if there is none
+  std::set<std::string> components;  // names of the components present: "unet", "vae", ...
+  std::string scheduler_class;       // class of the component "scheduler"; empty if there is none
 };
 
 // Parses the text of a model_index.json; `path` is for messages. Returns InvalidArgument if the

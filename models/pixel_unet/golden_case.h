@@ -21,7 +21,7 @@ namespace dpipe::models {
 
 struct GoldenCase {
   std::string name;
-  std::string group;        // "small" or "full": the file  // file: "small" or "full"
+  std::string group;        // file: "small" or "full"
   std::string config_path;  // of a config.json
   int side = 0;             // side of the golden's image in pixels
 };

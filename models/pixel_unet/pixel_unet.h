@@ -49,8 +49,8 @@ struct PixelUNetTraining {
 // External inputs:
 // - "pixels" and "noise" fp32 [height, width, out_channels], "timesteps" int32 [].
 // - With a table of classes: "labels" int32 [].
-// - With a low-resolution picture: "low_resolution" and "low_noise" fp32 [low_height, low_width,
-//   out_channels], and "noise_levels" int32 [], timesteps of low_schedule.
+// - With a low-resolution picture: "low_resolution" and "low_noise" fp32
+//   [low_height, low_width, out_channels], and "noise_levels" int32 [], timesteps of low_schedule.
 // - With self-conditioning: "estimate" [height, width, out_channels] in the compute dtype, the
 //   U-Net's prediction or zeros.
 //

@@ -29,13 +29,11 @@ struct PixelUNetConfig {
   int64_t norm_groups = 32;
   int64_t mid_norm_groups = 0;  // for the mid block's attention; 0 means no norm
   double norm_eps = 1e-5;
-  double dropout = 0;            // for training; not implemented
-  bool scale_shift = false;      // resnet_time_scale_shift
-  int64_t num_class_embeds = 0;  // size of the table of labels; 0 if there is none
-  bool noise_level_embed =
-      false;  // class_embed_type "timestep": a second number through sinusoids  // class_embed_type
-              // "timestep": embeds a second number by sinusoids
-  bool time_cosine_first = true;  // flip_sin_to_cos
+  double dropout = 0;              // for training; not implemented
+  bool scale_shift = false;        // resnet_time_scale_shift
+  int64_t num_class_embeds = 0;    // size of the table of labels; 0 if there is none
+  bool noise_level_embed = false;  // class_embed_type "timestep": sinusoids of a second number
+  bool time_cosine_first = true;   // flip_sin_to_cos
   double time_frequency_shift = 0;
 
   int num_levels() const { return static_cast<int>(block_out_channels.size()); }

@@ -21,13 +21,14 @@ struct UNetTraining {
   nn::LoraSpec lora = {};    // with a rank > 0, only adapters of the attentions are trained
 };
 
-// Builds the training program. External inputs: "latents" and "noise" fp32 [height, width,
-// out_channels], "timesteps" int32 [], "context" [context_length, cross_attention_dim] in the
-// compute dtype. Output: "loss" fp32 [], one number per sample.
+// Builds the training program. External inputs: "latents" and "noise" fp32
+// [height, width, out_channels], "timesteps" int32 [], "context"
+// [context_length, cross_attention_dim] in the compute dtype. Output: "loss" fp32 [], one number
+// per sample.
 //
-// - kEstimate adds self-conditioning (Chen et al., arXiv 2208.04202). The input "estimate" [height,
-//   width, out_channels] in the compute dtype is the U-Net's previous prediction or zeros. The
-//   output "prediction" has the same type and no gradient.
+// - kEstimate adds self-conditioning (Chen et al., arXiv 2208.04202). The input "estimate"
+//   [height, width, out_channels] in the compute dtype is the U-Net's previous prediction or zeros.
+//   The output "prediction" has the same type and no gradient.
 // - kCoordinates adds the input "coordinates" fp32 [height, width, 2], across and down, for Patch
 //   Diffusion (Wang et al., arXiv 2304.12526).
 //
