@@ -11,13 +11,13 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-// Hangul syllables are arithmetic: (lead * 21 + vowel) * 28 + trail.
+// Hangul syllables follow a formula: (lead * 21 + vowel) * 28 + trail.
 constexpr char32_t kHangulBase = 0xAC00, kLeadBase = 0x1100, kVowelBase = 0x1161,
                    kTrailBase = 0x11A7;
 constexpr char32_t kLeads = 19, kVowels = 21, kTrails = 28;
 constexpr char32_t kSyllables = kLeads * kVowels * kTrails;
 
-// The run of a sorted table that may hold `code`: the last one with first <= code.
+// Returns the run of a sorted table whose bounds include `code`, or null.
 template <typename Run>
 const Run* FindRun(const Run* runs, int count, char32_t code) {
   const Run* next = std::upper_bound(runs, runs + count, code,
@@ -54,7 +54,7 @@ void AppendDecomposed(char32_t code, std::u32string& out) {
   if (decomposition->tail != 0) out += decomposition->tail;
 }
 
-// The composing rows, sorted by (head, tail).
+// Returns the composing rows, sorted by (head, tail).
 const std::vector<const Decomposition*>& Compositions() {
   static const auto& rows = *[] {
     auto* sorted = new std::vector<const Decomposition*>;
@@ -69,7 +69,7 @@ const std::vector<const Decomposition*>& Compositions() {
   return rows;
 }
 
-// The character that (head, tail) make together, or 0.
+// Returns the character composed of (head, tail), or 0.
 char32_t Compose(char32_t head, char32_t tail) {
   if (head >= kLeadBase && head < kLeadBase + kLeads && tail >= kVowelBase &&
       tail < kVowelBase + kVowels) {
@@ -89,7 +89,7 @@ char32_t Compose(char32_t head, char32_t tail) {
   return (*found)->code;
 }
 
-// Stable order of each run of marks by combining class.
+// Sorts each run of marks stably by combining class.
 void OrderMarks(std::u32string& text) {
   size_t begin = 0;
   while (begin < text.size()) {
@@ -101,11 +101,11 @@ void OrderMarks(std::u32string& text) {
   }
 }
 
-// Joins each mark to the last starter unless a mark of the same or a higher class stands between.
+// Joins each mark to the last starter unless a mark of the same or a higher class is in between.
 std::u32string ComposeAll(const std::u32string& text) {
   std::u32string out;
   size_t starter = std::u32string::npos;
-  int last_class = 0;  // of the last character kept after the starter; 0: none is
+  int last_class = 0;  // of the last character kept after the starter; 0 if none
   for (const char32_t code : text) {
     const int combining_class = CombiningClass(code);
     const bool adjacent = starter != std::u32string::npos && starter + 1 == out.size();
@@ -123,7 +123,8 @@ std::u32string ComposeAll(const std::u32string& text) {
   return out;
 }
 
-// Length of the well-formed sequence at the front of `text`, or 0; its value goes to `code`.
+// Returns the length of the well-formed sequence at the front of `text`, or 0. Sets `code` to its
+// value.
 int DecodeOne(absl::string_view text, char32_t& code) {
   const auto byte = [&text](int i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -205,7 +206,7 @@ std::u32string ToLowercase(const std::u32string& text) {
 }
 
 std::u32string ToNfc(const std::u32string& text) {
-  // Nothing below U+0300 changes: most captions end here.
+  // Nothing below U+0300 changes, which covers most captions.
   if (std::all_of(text.begin(), text.end(), [](char32_t c) { return c < 0x300; })) return text;
   std::u32string decomposed;
   for (const char32_t code : text) AppendDecomposed(code, decomposed);

@@ -1,8 +1,8 @@
-// Code points: UTF-8, classes, lower case and normal form C, as far as tokenizing text needs them.
+// Code points: UTF-8, classes, lower case and normal form C, as far as the tokenizer needs them.
 //
 // Source: the Unicode Standard, sections 3.11-3.12 (normal forms, Hangul), and its character
-// database by way of unicode_tables.h. Characters newer than that database count as neither letter
-// nor number.
+// database (unicode_tables.h). Characters newer than that database count as neither letter nor
+// number.
 #ifndef DPIPE_MODELS_TOKENIZER_UNICODE_H_
 #define DPIPE_MODELS_TOKENIZER_UNICODE_H_
 
@@ -12,7 +12,7 @@
 
 namespace dpipe::unicode {
 
-// Each byte that is not part of well-formed UTF-8 becomes U+FFFD.
+// Replaces each byte that is not part of well-formed UTF-8 by U+FFFD.
 std::u32string FromUtf8(absl::string_view text);
 std::string ToUtf8(const std::u32string& text);
 void AppendUtf8(char32_t code, std::string& out);
@@ -21,10 +21,10 @@ bool IsLetter(char32_t code);      // general categories L*
 bool IsNumber(char32_t code);      // general categories N*
 bool IsWhitespace(char32_t code);  // property White_Space
 
-// Each character by itself, without regard to its neighbours (a final sigma becomes U+03C3).
+// Converts each character independently of its neighbours (a final sigma becomes U+03C3).
 std::u32string ToLowercase(const std::u32string& text);
 
-// Normal form C: canonical decomposition, ordering of marks, canonical composition.
+// Converts to normal form C: canonical decomposition, ordering of marks, canonical composition.
 std::u32string ToNfc(const std::u32string& text);
 
 }  // namespace dpipe::unicode

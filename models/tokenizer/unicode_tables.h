@@ -1,7 +1,7 @@
 // The parts of the Unicode Character Database that a CLIP tokenizer needs, in sorted tables.
 //
-// unicode.h has the functions over them. Written by make_unicode_tables.py; the version of the
-// database stands at the head of unicode_tables.cc.
+// unicode.h has the functions that use them. Written by make_unicode_tables.py; the first line of
+// unicode_tables.cc has the version of the database.
 #ifndef DPIPE_MODELS_TOKENIZER_UNICODE_TABLES_H_
 #define DPIPE_MODELS_TOKENIZER_UNICODE_TABLES_H_
 
@@ -9,13 +9,13 @@
 
 namespace dpipe::unicode {
 
-// Code points first..last, both included.
+// Code points first..last, inclusive.
 struct CodeRange {
   char32_t first;
   char32_t last;
 };
 
-// first, first + step, ..., last each become lower case by adding `delta`.
+// Each of first, first + step, ..., last becomes lower case by adding `delta`.
 struct LowercaseRun {
   char32_t first;
   char32_t last;
@@ -30,8 +30,8 @@ struct CombiningRun {
   uint8_t combining_class;
 };
 
-// `code` is canonically `head` followed by `tail` (0: head alone). `composes`: normal form C puts
-// the pair together again.
+// `code` decomposes canonically into `head` and `tail` (0: head alone). `composes` is true if
+// normal form C composes the pair again.
 struct Decomposition {
   char32_t code;
   char32_t head;

@@ -7,7 +7,8 @@
 namespace dpipe::unicode {
 namespace {
 
-// FNV-1a over the UTF-8 of f(c), each with a newline after it, for all code points but surrogates.
+// Returns FNV-1a over the UTF-8 of f(c), each followed by a newline, for all code points but
+// surrogates.
 template <typename Function>
 uint64_t DigestOfAll(Function f) {
   uint64_t value = 0xCBF29CE484222325;
@@ -20,7 +21,7 @@ uint64_t DigestOfAll(Function f) {
   return value;
 }
 
-// The numbers are what `make_unicode_tables.py --digests` prints, from Python's unicodedata.
+// The numbers come from `make_unicode_tables.py --digests`, which uses Python's unicodedata.
 TEST(UnicodeTest, ClassesAgreeWithPythonForAllCodePoints) {
   EXPECT_EQ(DigestOfAll([](char32_t c) {
               return std::string(IsLetter(c) ? "L" : IsNumber(c) ? "N" : "-");
@@ -47,7 +48,7 @@ TEST(UnicodeTest, NfcOrdersAndComposesMarks) {
   EXPECT_EQ(ToNfc(U"cafe\u0301"), U"caf\u00e9");
   // Dot below (class 220) sorts before dot above (230), and both join.
   EXPECT_EQ(ToNfc(U"s\u0307\u0323"), U"\u1e69");
-  // A mark of the same class stands between: the second acute stays.
+  // A mark of the same class is in between, so the second acute stays.
   EXPECT_EQ(ToNfc(U"e\u0301\u0301"), U"\u00e9\u0301");
   EXPECT_EQ(ToNfc(U"\u1112\u1161\u11ab"), U"\ud55c");
   EXPECT_EQ(ToNfc(U"\u212b"), U"\u00c5");  // the angstrom sign is not composed back
