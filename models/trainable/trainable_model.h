@@ -128,7 +128,7 @@ class TrainableModel {
 
   // Computes the frozen outputs, in parallel on the workers, and returns inputs like those of
   // MakeInputs that include them. Returns Unimplemented if the model has no such cache, and
-  // FailedPrecondition if the loader crops or flips at random.
+  // FailedPrecondition if the loader crops or flips at random or loads patches.
   virtual absl::StatusOr<CachedInputs> MakeCachedInputs(
       const CacheRequest& request, const InputsOptions& options,
       const std::vector<DeviceWorker*>& workers,
