@@ -52,7 +52,7 @@ class Cascade : public TrainableModel {
   int max_noise_level() const { return max_noise_level_; }
   int noise_level() const { return noise_level_; }
   int base_size() const { return image_size_ / ratio_; }
-  // Returns the size that a part draws if the large pictures have that size.
+  // Returns the size of a part's pictures, given that of the large ones.
   ImageSize SizeOf(int index, ImageSize large) const;
   // Null if the base has no classes.
   const ClassLabels* labels() const { return labels_.has_value() ? &*labels_ : nullptr; }
@@ -85,7 +85,7 @@ class Cascade : public TrainableModel {
   absl::Status ReadIndex();
   absl::Status ReadPart(int index, const LoadModelOptions& options);
   absl::Status SetSizes(int image_size);
-  // Returns a part's options if the large pictures have that size.
+  // Returns a part's options, given the size of the large pictures.
   PixelUNetOptions OptionsAt(int index, ImageSize large) const;
   absl::StatusOr<std::vector<nn::Component>> MakeComponents(ImageSize large) const;
   absl::Status BuildModel();

@@ -26,8 +26,8 @@ struct ModelIndex {
 absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::string& path);
 
 // Reads the index of the model in `folder`. Returns NotFound if this is not a folder or has no
-// model_index.json. The message then says what was found (a single file of weights, or the folder
-// of one component) and what is expected. Other errors are those of ParseModelIndex.
+// model_index.json. The message then describes the folder (a single file of weights, or the folder
+// of one component) and the expected layout. Other errors are those of ParseModelIndex.
 absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder);
 
 // Returns the index `text` with `components` set to [null, null]. If the safety checker is among

@@ -77,7 +77,7 @@ ValueId AddHintNetwork(const ControlNetConfig& config, ValueId condition, LayerK
   return nn::AddConv2d(builder, prefix + "conv_out", x, last);
 }
 
-// Adds a layer of its own, whose result is added to `addend` if there is one.
+// Adds a separate layer, whose result is added to `addend` if there is one.
 ValueId AddZeroConvolution(const std::string& name, ValueId x, std::optional<ValueId> addend,
                            LayerKind kind, nn::ProgramBuilder* builder) {
   builder->BeginLayer(name, kind);

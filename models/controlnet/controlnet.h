@@ -1,15 +1,15 @@
 // ControlNet v1.0 (Zhang et al., arXiv 2302.05543; diffusers ControlNetModel) as Programs.
 //
 // A trainable copy of a U-Net's encoder and mid block sees the noisy latents and, through a small
-// hint network, a condition picture. 1x1 convolutions that start at zero add the copy's outputs to
-// those that the locked U-Net's encoder passes to the locked decoder:
+// hint network, a condition picture. The locked decoder gets the outputs of the locked U-Net's
+// encoder plus those of the copy, which pass through 1x1 convolutions that start at zero:
 //
 //   latents, noise --add_noise--+--> locked_encoder (frozen) ---- skips, middle, time ----+
 //                               |                                                         v
 //   condition --> hint network -+--> copy (trainable) --> zero convolutions --> sums --> decoder
 //                                                                        (frozen with gradient)
 //
-// The locked encoder never needs a gradient. It is a frozen component of its own, fed by the other
+// The locked encoder never needs a gradient. So it is a separate frozen component, fed by the other
 // frozen ones, and can run ahead of the step like them. The decoder's weights are not trained
 // either, but gradients flow through it to the sums.
 //

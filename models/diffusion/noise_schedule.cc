@@ -46,7 +46,7 @@ std::vector<double> Betas(const NoiseScheduleOptions& options) {
   return {};
 }
 
-// Shifts sqrt(abar) so that the last is 0, and scales it so that the first keeps its value.
+// Shifts sqrt(abar) to make the last one 0, and scales it to keep the first one.
 void RescaleToZeroTerminalSnr(std::vector<double>* alphas_cumprod) {
   const double first = std::sqrt(alphas_cumprod->front());
   const double last = std::sqrt(alphas_cumprod->back());

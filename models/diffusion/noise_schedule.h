@@ -62,8 +62,8 @@ struct NoiseScheduleOptions {
 };
 
 // Parses the text of a `scheduler_config.json`. Returns InvalidArgument if it is not JSON, if a
-// value has the wrong type or is not supported (with its key), or if `_class_name` is the scheduler
-// of another process (scheduler_class.h). Keys not listed above are left to samplers.
+// value is wrong or not supported (with its key), or if `_class_name` belongs to another process
+// (scheduler_class.h). Keys not listed above are left to samplers.
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json);
 
 // Returns InvalidArgument if the last timestep is pure noise and the model predicts the noise: the

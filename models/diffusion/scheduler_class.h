@@ -8,8 +8,8 @@
 namespace dpipe::diffusion {
 
 // Returns OK if the process of `_class_name` is that of noise_schedule.h. Such schedulers differ in
-// how they draw, not in what was trained, so any sampler can replace them. Returns InvalidArgument
-// for others: flow matching, EDM's and continuous processes, and unknown names.
+// sampling, not in the trained model, so any sampler can replace them. Returns InvalidArgument for
+// others: flow matching, EDM's and continuous processes, and unknown names.
 absl::Status CheckSchedulerClass(absl::string_view class_name);
 
 }  // namespace dpipe::diffusion

@@ -54,16 +54,17 @@ struct LoraAdapters {
 };
 
 // Returns the file of adapters at `path`: the path itself, or the file in a folder that has one of
-// the names above. Returns NotFound if there is none; the message says what is there instead.
+// the names above. Returns NotFound if there is none; the message then lists the weight files in
+// the folder.
 absl::StatusOr<std::string> FindLoraFile(const std::string& path);
 
-// Returns the adapters of a file in fp32. The scale that the file stores is multiplied into them,
-// so that the U-Net's adapters are to be applied with `scale`, the text encoder's with 1. Leaves
-// out, with a note, tensors that belong to no adapter or to no layer of `targets`.
+// Returns the adapters of a file in fp32. The file's own scale is multiplied into them; callers
+// apply the U-Net's adapters with `scale` and the text encoder's with 1. Leaves out, with a note,
+// tensors that belong to no adapter or to no layer of `targets`.
 //
-// Returns InvalidArgument if no tensor remains, a tensor changes the result in an unsupported way
-// (ParseLoraName, AdapterConfig, whole weights), a value is NaN or infinite, or a rank differs from
-// the configuration's. Errors of the format are those of SafetensorsFile.
+// Returns InvalidArgument if no tensor remains, a value is NaN or infinite, a rank differs from the
+// configuration's, or a tensor changes the result in an unsupported way (ParseLoraName,
+// AdapterConfig, whole weights). Errors of the format are those of SafetensorsFile.
 absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                       const LoraTargets& targets);
 

@@ -58,10 +58,10 @@ inline Tensor Direction(const std::string& name, const Tensor& parameter) {
 }
 
 // Returns the norm to which errors of a parameter's gradient are relative: usually its own. The
-// bias of the keys has no gradient, because softmax ignores what is added to all scores of a query.
-// Its rounding errors are relative to the queries' gradient. If attention has a single position,
-// queries and keys have no gradient either, and their rounding errors are relative to the values'
-// gradient.
+// bias of the keys has no gradient, because softmax ignores a constant added to all scores of a
+// query. Its rounding errors are relative to the queries' gradient. If attention has a single
+// position, queries and keys have no gradient either, and their rounding errors are relative to the
+// values' gradient.
 inline constexpr double kVanishing = 1e-5;
 inline double SizeOf(const Goldens& goldens, const std::string& prefix, std::string name) {
   const auto norm = [&](const std::string& of) {

@@ -12,8 +12,8 @@
 
 namespace dpipe::models {
 
-// Builds the FrozenCache, and TrainingInputs that read its latents and contexts for every component
-// that needs them. The model and the request's loader must outlive the result. Errors are those of
+// Builds the FrozenCache, and TrainingInputs that read latents and contexts from it for every
+// component. The model and the request's loader must outlive the result. Errors are those of
 // FrozenCache::Build.
 absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
     const StableDiffusion* model, const CacheRequest& request, const InputsOptions& options,

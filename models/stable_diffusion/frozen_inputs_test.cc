@@ -66,7 +66,7 @@ TEST(TrainingInputsTest, DependOnSampleAndStepAlone) {
   EXPECT_FALSE(inputs.Load("unet", "pixies", 0, {0, 1}, device).ok());
 }
 
-// Makes tiny_sd with a VAE of random weights whose last level has 256 channels, so that the choice
+// Makes tiny_sd with a VAE of random weights. Its last level has 256 channels, so that the choice
 // of kernels depends on the number of samples.
 std::string WithWideVae() {
   const std::string folder = ::testing::TempDir() + "/wide_vae";

@@ -16,10 +16,10 @@ struct SchedulerChanges {
 };
 
 // Returns the text of scheduler_config.json with the changes. Returns it unchanged if there are
-// none or it is not a JSON object. A scheduler that does not support rescale_betas_zero_snr, such
-// as version 1's PNDMScheduler, would draw with the original schedule. If that key is turned on, it
-// is replaced by DDIMScheduler with the timestep spacing that visits the last timestep (arXiv
-// 2305.08891, section 3.3).
+// none or it is not a JSON object. A scheduler without rescale_betas_zero_snr, such as version 1's
+// PNDMScheduler, would draw with the original schedule. If that key is turned on, DDIMScheduler
+// replaces it, with the timestep spacing that visits the last timestep (arXiv 2305.08891, section
+// 3.3).
 std::string ChangedSchedulerConfig(const std::string& scheduler_config,
                                    const SchedulerChanges& changes);
 

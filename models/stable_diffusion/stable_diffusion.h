@@ -178,7 +178,7 @@ class StableDiffusion {
   absl::StatusOr<NamedTensors> LoadMergedUNet(const nn::Program& program,
                                               const LoadWeightsOptions& options) const;
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNetWithAdapters() const;
-  // Replaces `adapters`, which must be all that are trained, by the stored ones.
+  // Replaces the values of `adapters`, the complete set of trained adapters, by the stored ones.
   absl::Status LoadAdapters(NamedTensors* adapters) const;
   // Returns the program of a U-Net that takes latents alone.
   absl::StatusOr<nn::Program> MakeNarrowUNet() const;

@@ -157,8 +157,8 @@ TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
   EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
 }
 
-// The folder resembles public checkpoints: it has components that are not used here, one of which
-// is missing, and the same weights in several formats and precisions.
+// The folder resembles public checkpoints: it has components that are not used here, a missing
+// component, and the same weights in several formats and precisions.
 TEST(StableDiffusionTest, SavesACompletePipeline) {
   const std::string folder = Broken("model_index.json", R"({"_class_name":"StableDiffusionPipeline",
       "feature_extractor":["transformers","CLIPImageProcessor"],
@@ -233,7 +233,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
   EXPECT_TRUE(model.frozen_is_random());
   EXPECT_FALSE(model.has_unet_weights());
 
-  // A saved folder is complete and loads what was used in training.
+  // A saved folder is complete and loads the weights used in training.
   const std::string saved = ::testing::TempDir() + "/random_saved";
   ASSERT_TRUE(model.Save(saved, model.RandomUNet(3)).ok());
   const auto again = StableDiffusion::Load(saved, {});

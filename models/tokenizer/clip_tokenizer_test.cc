@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr char kTinySd[] = "data/tiny_sd/tokenizer";
 constexpr char kMixed[] = "models/tokenizer/testdata/mixed";
 
-// The byte symbols, "ab</w>" (512), "ab" (513), "abc</w>" (514) and the two marks.
+// A vocabulary of the byte symbols, "ab</w>" (512), "ab" (513), "abc</w>" (514) and the two marks.
 nlohmann::ordered_json SmallVocabulary() {
   nlohmann::ordered_json vocabulary;
   for (const char* suffix : {"", kEndOfWord}) {

@@ -15,10 +15,10 @@ namespace dpipe::models {
 // Returns every kind of model, in the order in which a folder is matched.
 const std::vector<ModelKind>& ModelKinds();
 
-// Returns the kind of the model in `folder`: the one named `kind` or, if that is empty, the one
-// whose own class is named in the folder's model_index.json. Returns NotFound if there is no such
-// folder or index. Returns InvalidArgument, with the supported kinds or classes, if there is no
-// such kind or it does not load folders of that class.
+// Returns the kind of the model in `folder`: the one named `kind` or, if that is empty, the one of
+// the class in the folder's model_index.json. Returns NotFound if there is no such folder or index.
+// Returns InvalidArgument, with the supported kinds or classes, if there is no such kind or it does
+// not load folders of that class.
 absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind);
 
 // Loads the model in `folder`, of the kind that FindModelKind returns for options.kind. Errors are

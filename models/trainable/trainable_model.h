@@ -28,8 +28,8 @@ struct InputsOptions {
   uint64_t seed = 0;
   double caption_drop = 0.1;  // share of captions replaced by the empty caption
   bool mean_latents = false;  // use the mean of the VAE's posterior as latents
-  // Factor of a normal number per sample and channel that is added to the noise of all its pixels,
-  // so that mean brightness is learnt too; 0 adds none.
+  // Standard deviation of offset noise: one normal number per sample and channel, added to the
+  // noise of all its pixels. The model then learns mean brightness too. 0 adds none.
   double offset_noise = 0;
   DType compute_dtype = DType::kF32;
   diffusion::TimestepSampling timesteps = diffusion::TimestepSampling::kUniform;
@@ -89,9 +89,9 @@ class TrainableModel {
   // Returns the number of which both sides of pictures must be multiples, if steps may have other
   // sizes. Returns 0 if all steps have image_size().
   virtual int size_multiple() const { return 0; }
-  // Builds model() for pictures of another size. It has the same parameters, so it trains the same
-  // ones (nn/alike.h). Returns Unimplemented if the model has one size only, and InvalidArgument if
-  // a side is not a multiple of size_multiple().
+  // Builds model() for pictures of another size. It has and trains the same parameters
+  // (nn/alike.h). Returns Unimplemented if the model has one size only, and InvalidArgument if a
+  // side is not a multiple of size_multiple().
   virtual absl::StatusOr<nn::Model> MakeModel(ImageSize size) const {
     return absl::UnimplementedError("this kind of model is trained at one size only");
   }

@@ -142,7 +142,7 @@ absl::Status TrainingSetup::ChooseModels() {
   return absl::OkStatus();
 }
 
-// Adapters need trained weights: if there are none, reading them returns an error that says so.
+// Adapters need trained weights: if there are none, reading them returns an error.
 TrainableModel::Start TrainingSetup::start() const {
   using Weights = TrainingSetupOptions::Weights;
   const bool takes_folder = options_.weights == Weights::kFolder ||

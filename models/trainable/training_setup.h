@@ -27,9 +27,9 @@ struct TrainingSetupOptions {
   std::string model_folder;  // diffusers layout
   LoadModelOptions model;
   TrainingDataOptions data;
-  // Above 1, steps differ in size. Each picture is trained on at the nearest of several sizes of
-  // about the model's area. This is the maximum ratio of their longer side to their shorter one.
-  // All pictures of a step have one size.
+  // Maximum aspect ratio (longer side to shorter side). Above 1, steps differ in size: each picture
+  // is trained on at the nearest of several sizes of about the model's area. All pictures of a step
+  // have one size.
   double max_aspect = 1;
   // Above 0, this share of the steps trains on random patches of pictures instead of whole ones
   // (Patch Diffusion; data/patches.h), and the backbone takes coordinates. Not with max_aspect.

@@ -115,7 +115,7 @@ absl::StatusOr<Shards> ParseIndex(const std::string& text, const std::string& na
   return shards;
 }
 
-// Checks that the shard has the tensors that the index lists for it, and no others.
+// Checks that the shard has exactly the tensors listed for it in the index.
 absl::Status CheckShard(const SafetensorsFile& shard, const std::set<std::string>& listed,
                         const std::string& index) {
   for (const std::string& tensor : listed) {

@@ -31,8 +31,8 @@ struct WeightFiles {
   std::string wrapper;
 };
 
-// True if a file of that name holds weights or lists the files that do, for OpenWeights, PyTorch,
-// or another framework for which checkpoints are published.
+// True if a file of that name holds weights, or lists the files that do. Covers OpenWeights,
+// PyTorch, and other frameworks for which checkpoints are published.
 bool IsWeightFile(const std::string& name);
 
 // True if a component's folder has weights, even if OpenWeights would reject them.

@@ -21,7 +21,7 @@ namespace {
 
 using Expected = std::map<std::string, const nn::ParameterInfo*>;
 
-// Returns the parameter that a tensor of the file stands for, by its own name or an older one.
+// Returns the parameter of a tensor of the file, by its own name or an older one.
 std::string ParameterName(const std::string& name, const Expected& expected) {
   const std::string candidates[] = {name, "text_model." + name,
                                     absl::StrReplaceAll(name, {{".query.", ".to_q."},
