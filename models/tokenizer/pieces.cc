@@ -22,8 +22,8 @@ size_t MatchAny(std::u32string_view text, size_t begin, const char32_t* const (&
 }
 
 // CLIP's own marks can occur as text instead of special tokens, for example in capitals. As in
-// CLIP's pattern they end a run of other characters, and are then split like any text: <|
-// startoftext |>.
+// CLIP's pattern they end a run of other characters, and are then split like any text, into "<|",
+// "startoftext" and "|>".
 size_t MatchMark(std::u32string_view text, size_t begin) {
   static const char32_t* const kMarks[] = {U"<|startoftext|>", U"<|endoftext|>"};
   return MatchAny(text, begin, kMarks);
