@@ -1,5 +1,5 @@
 // Chimera (Li and Hoefler, SC 2021): two pipelines in opposite directions over the same devices
-// fill each other's ramps; every device holds two stages, so weights are there twice.
+// fill each other's ramps. Every device holds two stages, so there are two copies of the weights.
 #include "baselines/registry.h"
 
 namespace dpipe {

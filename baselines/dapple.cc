@@ -1,5 +1,5 @@
-// DAPPLE (Fan et al., PPoPP 2021): synchronous 1F1B over the partition and replication that its
-// own latency model likes best.
+// DAPPLE (Fan et al., PPoPP 2021): synchronous 1F1B over the partition and replication with the
+// lowest latency by DAPPLE's own model.
 #include "baselines/registry.h"
 
 namespace dpipe {

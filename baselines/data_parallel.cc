@@ -1,6 +1,7 @@
-// Data parallelism, as DistributedDataParallel does it: every device holds the whole model, runs
-// the frozen components and the backbone on its share of the batch, and sums gradients in buckets
-// that overlap the backward pass. Number of micro-batches (gradient accumulation) by search.
+// Data parallelism, as in DistributedDataParallel: every device holds the whole model and runs the
+// frozen components and the backbone on its share of the batch. Gradients are summed in buckets
+// that overlap the backward pass. The search chooses the number of micro-batches (gradient
+// accumulation).
 #include "baselines/registry.h"
 
 namespace dpipe {

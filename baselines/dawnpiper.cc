@@ -1,5 +1,5 @@
-// DawnPiper (arXiv 2505.05856): recursive binary partition that balances compute within what
-// memory allows, then 1F1B.
+// DawnPiper (arXiv 2505.05856): a recursive binary partition that balances compute within the
+// memory limit, then 1F1B.
 #include "baselines/registry.h"
 
 namespace dpipe {

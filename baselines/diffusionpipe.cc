@@ -1,6 +1,7 @@
 // DiffusionPipe (Tian et al., MLSys 2024, arXiv 2405.01248): 1F1B over the exact partition, with
-// the frozen components' work for the next step placed in the bubbles of this one. [algorithms.md
-// §4] Beyond the paper: samples go to devices unevenly, as their bubbles and stages allow.
+// the frozen components' work for the next step placed in the bubbles of the current step.
+// [algorithms.md §4] Beyond the paper, devices get unequal numbers of samples, as their bubbles and
+// stages allow.
 #include "baselines/registry.h"
 
 namespace dpipe {

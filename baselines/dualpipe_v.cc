@@ -1,5 +1,5 @@
-// DualPipe-V: DeepSeek's bidirectional DualPipe cut in half and folded into a V, which needs the
-// weights once.
+// DualPipe-V: DeepSeek's bidirectional DualPipe, cut in half and folded into a V, which needs only
+// one copy of the weights.
 #include "baselines/registry.h"
 
 namespace dpipe {

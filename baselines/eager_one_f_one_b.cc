@@ -1,5 +1,5 @@
-// Eager 1F1B (Zhuang et al., cross-mesh resharding, MLSys 2023): 1F1B with a longer warm-up, so
-// that a transfer has a slot's time to arrive, for up to twice the stashed micro-batches.
+// Eager 1F1B (Zhuang et al., cross-mesh resharding, MLSys 2023): 1F1B with a longer warm-up. Each
+// transfer gets one slot of time to arrive, at the cost of up to twice the stashed micro-batches.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,7 +1,7 @@
-// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards, over stages of the exact
-// partition. The frozen components run data-parallel before the pipeline, as systems without
-// filling do; stage and micro-batch numbers by search, so that what it lacks is filling and
-// nothing else.
+// GPipe (Huang et al., NeurIPS 2019): all forward passes, then all backward passes, over the stages
+// of the exact partition. The frozen components run data-parallel before the pipeline, as in
+// systems without filling. The search chooses the numbers of stages and micro-batches, so that
+// filling is the only thing it lacks.
 #include "baselines/registry.h"
 
 namespace dpipe {

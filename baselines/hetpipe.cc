@@ -1,5 +1,5 @@
 // HetPipe (Park et al., arXiv 2005.14038): each pipeline group is a virtual worker that trains by
-// itself with stashed weights; after each wave of minibatches the workers share their updates, at
+// itself with stashed weights. The workers share their updates after each wave of minibatches, at
 // clock distance 0.
 #include "baselines/registry.h"
 

@@ -1,5 +1,5 @@
-// Interleaved 1F1B (Narayanan et al., SC 2021): every device holds several stages that lie apart
-// in the model, which shortens warm-up and cool-down and sends more messages.
+// Interleaved 1F1B (Narayanan et al., SC 2021): every device holds several non-adjacent stages,
+// which shortens warm-up and cool-down but sends more messages.
 #include "baselines/registry.h"
 
 namespace dpipe {

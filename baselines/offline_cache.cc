@@ -1,7 +1,7 @@
 // Precomputed frozen outputs: latents and text embeddings are read from storage, so no frozen
-// component runs at all. It costs the storage and forbids image augmentation, which is why it is a
-// row of its own and no rival to the others. The better, by simulation, of two ways to train the
-// backbone that is left: data parallelism, or 1F1B over the exact partition.
+// component runs. This costs storage and rules out image augmentation, so reports show it as a
+// reference, not as a competitor. The remaining backbone is trained by data parallelism or by 1F1B
+// over the exact partition, whichever simulates faster.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,7 +1,7 @@
-// 1F1B (PipeDream-Flush: Narayanan et al., ICML 2021): after its warm-up, a stage alternates one
-// forward and one backward, which stashes fewer micro-batches than GPipe at the same bubble.
-// Frozen components run data-parallel before the pipeline; stage and micro-batch numbers by
-// search.
+// 1F1B (PipeDream-Flush: Narayanan et al., ICML 2021): after its warm-up, a stage alternates
+// forward and backward passes. It stashes fewer micro-batches than GPipe and has the same bubble.
+// Frozen components run data-parallel before the pipeline. The search chooses the numbers of stages
+// and micro-batches.
 #include "baselines/registry.h"
 
 namespace dpipe {

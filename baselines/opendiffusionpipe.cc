@@ -1,10 +1,12 @@
-// This project's own: frozen work fills the bubbles of whichever schedule simulates best,
-// zero-bubble, V and bidirectional schedules among them; weight gradients and frozen work then
-// compete for the same gaps. Where too little frozen work is there to fill 1F1B's bubbles, these
-// leave fewer to fill. One stage on every device, filled, is among them, and so is the optimizer's
-// state divided over the ranks of a stage: each wins where its collectives cost little.
-// Bidirectional ones hold the weights twice, which memory has to allow and makes sums agree to
-// rounding rather than bit by bit.
+// This project's own strategy: frozen work fills the bubbles of the schedule that simulates best.
+//
+// - Zero-bubble, V-shaped and bidirectional schedules are candidates. Their weight gradients
+//   compete with frozen work for the same gaps. If there is too little frozen work to fill the
+//   bubbles of 1F1B, these schedules leave fewer bubbles to fill.
+// - One filled stage on every device is a candidate, and so is sharding the optimizer's state over
+//   the ranks of a stage. Each wins if its collectives are cheap.
+// - Bidirectional schedules need memory for two copies of the weights, and their sums agree only to
+//   rounding, not bit for bit.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,5 +1,5 @@
-// PipeDream's partitioner (Narayanan et al., SOSP 2019), whose stages may be replicated unequally,
-// under synchronous 1F1B. Its weight stashing changes the mathematics and is not part of this.
+// PipeDream's partitioner (Narayanan et al., SOSP 2019), which may replicate stages unequally,
+// under synchronous 1F1B. Excludes PipeDream's weight stashing, which changes the mathematics.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,7 +1,7 @@
 // PipeDream as published (Harlap et al., arXiv 1806.03377): 1F1B without a flush between updates.
-// Every micro-batch is a minibatch of its own: a stage updates its weights after each backward
-// pass, and keeps the version that a forward pass has used for that micro-batch's backward pass.
-// The pipeline empties at the end of a step, as theirs does at the end of an epoch.
+// Every micro-batch is a minibatch of its own. A stage updates its weights after each backward
+// pass. The version used by a forward pass is kept until the backward pass of the same micro-batch.
+// The pipeline drains at the end of a step, as PipeDream's does at the end of an epoch.
 #include "baselines/registry.h"
 
 namespace dpipe {

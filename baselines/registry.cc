@@ -15,7 +15,7 @@
 namespace dpipe {
 namespace {
 
-// Filled before main by static initialisers, in any order, and kept sorted; not changed after.
+// Sorted. Filled by static initialisers in any order before main, and constant afterwards.
 std::vector<NamedStrategy>& Registry() {
   static auto* const registry = new std::vector<NamedStrategy>();
   return *registry;

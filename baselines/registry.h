@@ -1,13 +1,13 @@
-// Strategies by name, and strategies composed on the spot.
+// Looks up strategies by name and composes them from keys and values.
 //
 //   "diffusionpipe"                      one of StrategyNames()
-//   "schedule=1f1b,frozen=fill"          a composition; what is not said: partitioner=balanced,
-//                                        schedule=1f1b, frozen=first, sync=bucketed,
-//                                        partial_batch=true, cross_iteration=true, recompute=none,
-//                                        shard=none, even_samples=false, tune=false
-//   "diffusionpipe,partial_batch=false"  a named one with something changed: an ablation
+//   "schedule=1f1b,frozen=fill"          a composition; unset keys default to
+//                                        partitioner=balanced, schedule=1f1b, frozen=first,
+//                                        sync=bucketed, partial_batch=true, cross_iteration=true,
+//                                        recompute=none, shard=none, even_samples=false, tune=false
+//   "diffusionpipe,partial_batch=false"  an ablation: a named strategy with one key changed
 //
-// A new strategy is one file that ends in REGISTER_STRATEGY, named in BUILD.
+// To add a strategy, write one file that ends in REGISTER_STRATEGY and name it in BUILD.
 #ifndef DPIPE_BASELINES_REGISTRY_H_
 #define DPIPE_BASELINES_REGISTRY_H_
 
@@ -20,39 +20,41 @@
 
 namespace dpipe {
 
-// In the order in which reports show them.
+// Listed in the order of the reports.
 enum class StrategyFamily {
   kDataParallel,   // every device holds the whole backbone, or a shard of it
-  kPipeline,       // frozen work before the pipeline, as those systems have it
-  kPartitioner,    // 1F1B over other systems' partitions
-  kZeroBubble,     // input and weight gradients apart
-  kBidirectional,  // two directions, weights twice
+  kPipeline,       // frozen work before the pipeline, as in the published systems
+  kPartitioner,    // 1F1B over the partitions of other systems
+  kZeroBubble,     // separate input-gradient and weight-gradient passes
+  kBidirectional,  // two directions, two copies of the weights
   kFilling,        // frozen work in the bubbles
-  kCached,         // frozen outputs from storage
-  kRelaxed,        // weights lag behind: other mathematics, compared apart
+  kCached,         // frozen outputs read from storage
+  kRelaxed,        // delayed weights: different mathematics, compared separately
 };
 
 struct NamedStrategy {
   StrategyFamily family = StrategyFamily::kPipeline;
   Strategy strategy;
-  std::string summary;  // one line: what it is, and whose
+  std::string summary;  // one line: the method and its origin
 };
 
-// The strategy `spec` stands for; the name of a composed one is `spec` itself. NotFound for an
-// unknown name, InvalidArgument for an unknown key or value; each message lists the valid ones.
+// Returns the strategy that `spec` describes. The name of a composed strategy is `spec` itself.
+// Returns NotFound if the name is unknown and InvalidArgument if a key or value is unknown; the
+// message lists the valid ones.
 absl::StatusOr<Strategy> FindStrategy(absl::string_view spec);
 
-// By family, then name.
+// Sorted by family, then by name.
 const std::vector<NamedStrategy>& NamedStrategies();
 std::vector<std::string> StrategyNames();
-// Those that compute the gradients of one device: all but StrategyFamily::kRelaxed.
+// Names of the strategies that compute the gradients of one device: all but
+// StrategyFamily::kRelaxed.
 std::vector<std::string> ExactStrategyNames();
 
-// What a composition starts from: 1F1B over the exact partition, frozen work first.
+// Returns the defaults of a composition: 1F1B over the exact partition, frozen work first.
 Strategy DefaultStrategy();
 
-// Adds a named one; a name given twice is a bug. Returns true, so that it can initialise a
-// constant.
+// Registers a strategy; registering a name twice is a CHECK failure. Returns true, so that it can
+// initialise a constant.
 bool RegisterStrategy(NamedStrategy strategy);
 
 }  // namespace dpipe

@@ -28,7 +28,7 @@ TEST(RegistryTest, ReportsShowThemByFamily) {
     EXPECT_FALSE(named.summary.empty()) << named.strategy.name();
     if (named.family == StrategyFamily::kFilling) filling.push_back(named.strategy.name());
   }
-  // Others may join them: CONTRIBUTING.md's example does.
+  // Other strategies may join them, as CONTRIBUTING.md's example does.
   EXPECT_THAT(filling, IsSupersetOf({"diffusionpipe", "opendiffusionpipe"}));
   EXPECT_TRUE(std::is_sorted(
       NamedStrategies().begin(), NamedStrategies().end(),

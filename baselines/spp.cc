@@ -1,6 +1,5 @@
-// SPP-style (Luo et al., arXiv 2204.10562): devices ordered by recursive min-cut, a DP over
-// layers, stages and replication, then 1F1B. An own reading of the paper, which is why it is
-// called SPP-style.
+// SPP-style (Luo et al., arXiv 2204.10562): devices ordered by recursive min-cut, a DP over layers,
+// stages and replication, then 1F1B. Called SPP-style because it is our own reading of the paper.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,5 +1,5 @@
-// V-Half (Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024): a V whose
-// building block keeps about half of what 1F1B stashes.
+// V-Half (Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024): a V-shaped
+// schedule whose building block stashes about half as much as 1F1B.
 #include "baselines/registry.h"
 
 namespace dpipe {

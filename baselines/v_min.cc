@@ -1,5 +1,5 @@
-// V-Min (Qi et al., NeurIPS 2024): the V whose building block keeps the least, about a third of
-// what 1F1B stashes.
+// V-Min (Qi et al., NeurIPS 2024): the V-shaped schedule whose building block stashes the minimum,
+// about a third as much as 1F1B.
 #include "baselines/registry.h"
 
 namespace dpipe {

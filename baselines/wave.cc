@@ -1,6 +1,5 @@
-// PULSE-style wave (arXiv 2606.19163): the backbone is folded into a V, so that a U-Net's encoder
-// stage and the decoder stage that reads its skips share a device, and no skip tensor crosses a
-// link.
+// PULSE-style wave (arXiv 2606.19163): the backbone is folded into a V. A U-Net's encoder stage
+// shares a device with the decoder stage that reads its skips, so no skip tensor crosses a link.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,6 +1,6 @@
 // XPipe (Guan et al., arXiv 1911.04610): asynchronous 1F1B in which minibatches are cut into
-// micro-batches. Forward passes use weights predicted by Adam's moments for the time of their
-// minibatch's own update, so that no versions need be kept.
+// micro-batches. Forward passes use weights that Adam's moments predict for the time of their
+// minibatch's own update, so no weight versions need to be kept.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,5 +1,5 @@
 // Automatic zero-bubble schedule (Qi et al., ICLR 2024): the order of forward, input-gradient and
-// weight-gradient passes that simulates best for the profile's times.
+// weight-gradient passes that simulates best with the profile's times.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,5 +1,5 @@
-// ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024): weight gradients are split off
-// and fill the cool-down, at the memory of 1F1B.
+// ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024): weight gradients are separate
+// passes and fill the cool-down, with the memory of 1F1B.
 #include "baselines/registry.h"
 
 namespace dpipe {

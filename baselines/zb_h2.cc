@@ -1,5 +1,5 @@
-// ZB-H2 (Qi et al., ICLR 2024): more forward passes in the warm-up as well, for about twice the
-// stashed micro-batches.
+// ZB-H2 (Qi et al., ICLR 2024): ZB-H1 with more forward passes in the warm-up, which stashes about
+// twice as many micro-batches.
 #include "baselines/registry.h"
 
 namespace dpipe {

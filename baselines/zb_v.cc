@@ -1,5 +1,5 @@
-// ZB-V (Qi et al., ICLR 2024): two stages a device in a V; no bubble where the three passes take
-// equal times, at the memory of 1F1B.
+// ZB-V (Qi et al., ICLR 2024): two stages per device, folded into a V. There are no bubbles if the
+// three kinds of passes take equal times, and the memory is that of 1F1B.
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -1,7 +1,7 @@
 // ZeRO-1 (Rajbhandari et al., SC 2020, P_os): data parallelism in which each device keeps and
 // updates a part of the optimizer's state. Gradients are reduced to their owners. The new weights
-// are gathered in buckets when the next step begins, each one pass ahead of the first forward pass
-// that needs it, so that the frozen components and the passes before hide the collective.
+// are gathered in buckets when the next step begins. Each bucket is gathered one pass before the
+// first forward pass that needs it. The frozen components and earlier passes hide the collective.
 #include "baselines/registry.h"
 
 namespace dpipe {

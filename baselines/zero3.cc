@@ -1,7 +1,7 @@
-// ZeRO-3 (Rajbhandari et al., SC 2020), as FullyShardedDataParallel does it: data parallelism in
-// which each device keeps a part of the weights, gradients and moments. A bucket's weights are
-// gathered before its forward and its backward pass, one bucket ahead, and its gradients are
-// reduced to their owners.
+// ZeRO-3 (Rajbhandari et al., SC 2020), as in FullyShardedDataParallel: data parallelism in which
+// each device keeps a part of the weights, gradients and moments. A bucket's weights are gathered
+// before its forward pass and before its backward pass, one bucket ahead. Its gradients are reduced
+// to their owners.
 #include "baselines/registry.h"
 
 namespace dpipe {

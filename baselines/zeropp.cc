@@ -1,5 +1,5 @@
-// ZeroPP (arXiv 2402.03791): interleaved stages whose weights are sharded over the pipelines'
-// replicas and gathered once for a unit of micro-batches.
+// ZeroPP (arXiv 2402.03791): interleaved stages whose weights are sharded over the replicas of the
+// pipeline and gathered once per unit of micro-batches.
 #include "baselines/registry.h"
 
 namespace dpipe {

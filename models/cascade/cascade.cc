@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<diffusion::NoiseSchedule>> ReadSchedule(
                       absl::StrCat(path, ": ", schedule.status().message()));
 }
 
-// A U-Net as it lies in its folder.
+// Builds the program of a U-Net as stored in its folder.
 absl::StatusOr<nn::Program> StoredProgram(const CascadePart& part, bool widened) {
   PixelUNetConfig config = part.config;
   PixelUNetOptions options = part.options;
@@ -105,7 +105,7 @@ absl::Status Cascade::ReadPart(int index, const LoadModelOptions& options) {
       part.config, ReadPixelUNetConfig(absl::StrCat(folder_, "/", part.name, "/config.json")));
   DPIPE_ASSIGN_OR_RETURN(part.schedule, ReadSchedule(SchedulerPath(folder_, part.name), options));
   part.options.prefix = part.name + ".";
-  // What the folder has says whether it takes its own estimate.
+  // The number of channels in the folder determines if it takes its own estimate.
   const int64_t pictures = 1 + (index == kSuperResolution);
   part.options.self_conditioning =
       part.config.in_channels == (pictures + 1) * part.config.out_channels;
@@ -145,7 +145,7 @@ int Cascade::size_multiple() const {
   const auto multiple_of = [this](int index) {
     return 1 << (parts_[index].config.block_out_channels.size() - 1);
   };
-  // Powers of two all.
+  // All are powers of two.
   return std::max(ratio_ * multiple_of(kBase), multiple_of(kSuperResolution));
 }
 
@@ -263,7 +263,7 @@ absl::StatusOr<std::unique_ptr<InputProvider>> Cascade::MakeInputs(
   return std::make_unique<CascadeInputs>(this, loader, options);
 }
 
-// As the folder's, with what a run has changed.
+// Returns the folder's configuration, with this run's changes.
 absl::StatusOr<std::string> Cascade::SchedulerConfig(const std::string& name) const {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(SchedulerPath(folder_, name)));
   if (name == "low_res") return text;

@@ -1,12 +1,14 @@
-// A cascade of two pixel-space diffusion models (Ho et al., "Cascaded diffusion models",
-// arXiv 2106.15282): one draws small pictures, the other enlarges them. Both are trained at once,
-// on the same samples: two backbones, no frozen component.
+// A cascade of two pixel-space diffusion models (Ho et al., "Cascaded diffusion models", arXiv
+// 2106.15282): one draws small pictures, the other enlarges them. Both are trained at once, on the
+// same samples: two backbones, no frozen component.
 //
-// A folder in diffusers layout: model_index.json (class CascadedDiffusionPipeline, which is not one
-// of diffusers' pipelines), `base` and `super_resolution` (UNet2DModel each), `base_scheduler`,
-// `super_resolution_scheduler`, `low_res_scheduler`, and, where the base has a table of classes,
-// classes.txt (class_labels.h). model_index.json also has "max_noise_level", below which the small
-// picture's noise level is drawn in training, and "noise_level", that of drawing.
+// A folder in diffusers layout has
+// - model_index.json, with the class CascadedDiffusionPipeline, which is not one of diffusers'
+//   pipelines. In training the small picture's noise level is drawn below "max_noise_level";
+//   sampling uses "noise_level".
+// - `base` and `super_resolution`, each a UNet2DModel;
+// - `base_scheduler`, `super_resolution_scheduler` and `low_res_scheduler`;
+// - classes.txt, if the base has a table of classes (class_labels.h).
 #ifndef DPIPE_MODELS_CASCADE_CASCADE_H_
 #define DPIPE_MODELS_CASCADE_CASCADE_H_
 
@@ -28,7 +30,7 @@ namespace dpipe::models {
 
 // One of the two models.
 struct CascadePart {
-  std::string name;  // of the component and the folder; parameters' names begin with it and a dot
+  std::string name;  // of the component and the folder; prefix of parameters' names, with a dot
   PixelUNetConfig config;
   PixelUNetOptions options;
   std::unique_ptr<diffusion::NoiseSchedule> schedule;
@@ -40,19 +42,19 @@ inline constexpr int kSuperResolution = 1;
 
 class Cascade : public TrainableModel {
  public:
-  // Errors name the file, and what of it is wrong.
+  // Errors name the file and the problem.
   static absl::StatusOr<std::unique_ptr<TrainableModel>> Load(const std::string& folder,
                                                               const LoadModelOptions& options);
 
   const CascadePart& part(int index) const { return parts_[index]; }
-  // Of the small picture's noise.
+  // For the noise of the small picture.
   const diffusion::NoiseSchedule& low_schedule() const { return *low_schedule_; }
   int max_noise_level() const { return max_noise_level_; }
   int noise_level() const { return noise_level_; }
   int base_size() const { return image_size_ / ratio_; }
-  // What a part draws where the large pictures have that size.
+  // Returns the size of a part's pictures, given that of the large ones.
   ImageSize SizeOf(int index, ImageSize large) const;
-  // Null where the base has no classes.
+  // Null if the base has no classes.
   const ClassLabels* labels() const { return labels_.has_value() ? &*labels_ : nullptr; }
 
   const nn::Model& model() const override { return *model_; }
@@ -83,7 +85,7 @@ class Cascade : public TrainableModel {
   absl::Status ReadIndex();
   absl::Status ReadPart(int index, const LoadModelOptions& options);
   absl::Status SetSizes(int image_size);
-  // A part's, where the large pictures have that size.
+  // Returns a part's options, given the size of the large pictures.
   PixelUNetOptions OptionsAt(int index, ImageSize large) const;
   absl::StatusOr<std::vector<nn::Component>> MakeComponents(ImageSize large) const;
   absl::Status BuildModel();

@@ -8,7 +8,7 @@
 namespace dpipe::models {
 namespace {
 
-// Streams that have nothing to do with each other: the golden ratio's bits spread the seeds.
+// Independent streams: the golden ratio's bits spread the seeds.
 enum class Stream : uint64_t { kBase = 1, kSuperResolution = 2, kLowResolution = 3 };
 uint64_t SeedOf(uint64_t seed, Stream stream) {
   return seed + static_cast<uint64_t>(stream) * 0x9E3779B97F4A7C15u;
@@ -32,7 +32,7 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
     if (input == "timesteps") {
       return Timesteps(seed, part, step, samples, device);
     }
-    if (input == "estimate") {  // for who runs the U-Net once
+    if (input == "estimate") {  // for callers that run the U-Net once
       return Tensor::Zeros(device, {samples.size(), size.height, size.width, 3},
                            options_.compute_dtype);
     }

@@ -1,4 +1,4 @@
-// What a training step of a cascade reads.
+// Inputs of a cascade's training steps.
 #ifndef DPIPE_MODELS_CASCADE_CASCADE_INPUTS_H_
 #define DPIPE_MODELS_CASCADE_CASCADE_INPUTS_H_
 
@@ -12,10 +12,11 @@
 
 namespace dpipe::models {
 
-// Both models read the same pictures: the small one is the means of its squares of pixels. Each has
-// noise and timesteps of its own, and the small picture's noise and its level are drawn apart. A
-// label is replaced by "no class" as often as captions are dropped, where there is that.
-// Thread-safe. Everything pointed to outlives it.
+// Both models read the same pictures; the small picture is the large one averaged over squares of
+// pixels. Each model has its own noise and timesteps. The small picture's noise and noise level are
+// drawn independently of them. If the table of classes has a row for "no class", labels are
+// replaced by it as often as captions are dropped. Thread-safe. All pointers must outlive this
+// object.
 class CascadeInputs : public InputProvider {
  public:
   CascadeInputs(const Cascade* cascade, DataLoader* loader, const InputsOptions& options)

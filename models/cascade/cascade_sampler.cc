@@ -14,7 +14,7 @@
 namespace dpipe::models {
 namespace {
 
-// [H, W, 3] floats in [-1, 1] to bytes.
+// Converts [H, W, 3] floats in [-1, 1] to bytes.
 Image ToImage(const float* pixels, int size) {
   Image image(size, size);
   for (size_t i = 0; i < image.pixels.size(); ++i) {
@@ -29,14 +29,14 @@ Tensor Filled(int count, int32_t value, const std::shared_ptr<Device>& device) {
   return Tensor::FromHost<int32_t>(device, {count}, values);
 }
 
-// Noise of the base, of the super-resolution model, and of the small picture.
+// Returns noise for the base, the super-resolution model or the small picture.
 Tensor DrawnNoise(int stream, const DrawOptions& options, int first, int count, int size,
                   const std::shared_ptr<Device>& device) {
   return diffusion::DrawNoise(device, options.seed, /*step=*/stream, first, {count, size, size, 3},
                               RandomPurpose::kSample);
 }
 
-// Steps of DrawNoise's key beyond those that samplers use for fresh noise.
+// First step in DrawNoise's key after those that samplers use for fresh noise.
 constexpr int kNoiseStreams = 1 << 20;
 
 }  // namespace
@@ -65,7 +65,7 @@ absl::StatusOr<CascadeSampler::Conditions> CascadeSampler::BaseConditions(
     const std::shared_ptr<Device>& device) const {
   const ClassLabels* labels = cascade_->labels();
   if (labels == nullptr) return Conditions();
-  // The unconditional half first, as WithGuidance wants it.
+  // WithGuidance needs the unconditional half first.
   std::vector<int32_t> rows;
   if (guided) rows.assign(prompts.size(), labels->no_class());
   for (const std::string& prompt : prompts) {
@@ -82,7 +82,7 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
                                                   const std::function<void()>& on_step) const {
   const Network& network = networks_[part];
   const PixelUNetOptions& shape = cascade_->part(part).options;
-  // With self-conditioning: what the network said at the step before, at first nothing.
+  // With self-conditioning: the network's output at the previous step, initially zeros.
   Tensor estimate;
   diffusion::PredictFn predict = [&](const Tensor& x,
                                      const Tensor& timesteps) -> absl::StatusOr<Tensor> {

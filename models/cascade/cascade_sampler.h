@@ -1,4 +1,4 @@
-// Drawing images with a cascade: a small picture, then the large one of it.
+// Draws images with a cascade: first a small picture, then its enlargement.
 #ifndef DPIPE_MODELS_CASCADE_CASCADE_SAMPLER_H_
 #define DPIPE_MODELS_CASCADE_CASCADE_SAMPLER_H_
 
@@ -18,16 +18,16 @@ namespace dpipe::models {
 
 class CascadeSampler {
  public:
-  // `parameters` of both models, by name (fp32), are copied; the cascade outlives this.
+  // Copies the `parameters` of both models, by name (fp32). The cascade must outlive this object.
   static absl::StatusOr<std::unique_ptr<CascadeSampler>> Create(const Cascade* cascade,
                                                                 const NamedTensors& parameters,
                                                                 DType compute_dtype);
 
-  // One image a prompt; image i depends on (seed, i, prompt) alone. A prompt is a caption, of which
-  // the class counts; a model without classes does not read it. Guidance needs a row for "no class"
-  // and is left out without. Both models take `num_steps` steps; the small picture is noised at the
-  // cascade's noise_level() before it is enlarged. Work is spread over the workers, or over the
-  // CPU's cores where GPUs have no room left.
+  // Returns one image per prompt; image i depends on (seed, i, prompt) alone. A prompt is a caption
+  // that names a class; a model without classes ignores it. Guidance needs a row for "no class" and
+  // is not applied without one. Both models take `num_steps` steps. The small picture is noised at
+  // the cascade's noise_level() before it is enlarged. Work is spread over the workers, or over the
+  // CPU's cores if GPUs have too little memory left.
   absl::StatusOr<std::vector<Image>> Draw(const std::vector<std::string>& prompts,
                                           const DrawOptions& options,
                                           const std::vector<DeviceWorker*>& workers,
@@ -38,7 +38,7 @@ class CascadeSampler {
     std::unique_ptr<nn::Program> program;
     std::unique_ptr<nn::Inference> passes;
   };
-  // What a network is conditioned on, by input.
+  // A network's conditions, by input name.
   using Conditions = std::map<std::string, Tensor>;
 
   CascadeSampler() = default;

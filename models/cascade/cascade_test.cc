@@ -79,7 +79,7 @@ TEST(CascadeTest, SavedFoldersComeBack) {
   for (const auto& [name, tensor] : *parameters) {
     EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
   }
-  // With its own estimate as input: the same weights, and zeros for the new channels.
+  // With its own estimate as an input: the same weights, and zeros for the new channels.
   LoadModelOptions options;
   options.self_conditioning = true;
   const auto wide = LoadTrainableModel(folder, options);
@@ -101,7 +101,7 @@ TEST(CascadeTest, SavedFoldersComeBack) {
   EXPECT_FALSE((*still)->model().component(kBase).self_conditioning.input.empty());
 }
 
-// What each model reads: by sample, whoever asks, and the small picture is the large one's mean.
+// Inputs depend on the sample, not on the caller, and the small picture is the large one's mean.
 TEST(CascadeTest, Inputs) {
   const auto model = LoadTiny();
   const std::string folder = ::testing::TempDir() + "/scenes";
@@ -137,7 +137,7 @@ TEST(CascadeTest, Inputs) {
   EXPECT_TRUE(SameBits(small, *(*inputs)->Load("base", "pixels", 0, {0, 2}, cpu)));
   const float* x = large.data<float>();
   EXPECT_NEAR(small.data<float>()[0], (x[0] + x[3] + x[96] + x[99]) / 4, 1e-6);
-  // The models' draws have nothing to do with each other.
+  // The models' draws are independent.
   const Tensor base_noise = *(*inputs)->Load("base", "noise", 0, {0, 1}, cpu);
   const Tensor low_noise = *(*inputs)->Load("super_resolution", "low_noise", 0, {0, 1}, cpu);
   const Tensor noise = *(*inputs)->Load("super_resolution", "noise", 0, {0, 1}, cpu);
@@ -150,7 +150,7 @@ TEST(CascadeTest, Inputs) {
     const Tensor labels = *(*inputs)->Load("base", "labels", step, {0, 8}, cpu);
     for (int32_t label : labels.span<int32_t>()) dropped += label == 40;
   }
-  EXPECT_NEAR(dropped, 64, 25);  // four deviations of 128 fair coins are 23
+  EXPECT_NEAR(dropped, 64, 25);  // four standard deviations of 128 fair coins are 23
   EXPECT_FALSE((*inputs)->Load("base", "context", 0, {0, 1}, cpu).ok());
 }
 

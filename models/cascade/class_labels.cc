@@ -21,7 +21,7 @@ absl::StatusOr<ClassLabels> ClassLabels::Read(const std::string& path, int64_t t
   DPIPE_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
   DPIPE_ASSIGN_OR_RETURN(const std::string text, PlainText(std::move(content), path));
   std::vector<std::string> names = absl::StrSplit(text, '\n', absl::SkipWhitespace());
-  for (std::string& name : names) absl::StripTrailingAsciiWhitespace(&name);  // also of CR LF
+  for (std::string& name : names) absl::StripTrailingAsciiWhitespace(&name);  // CR LF too
   auto labels = Create(std::move(names), table_rows);
   if (labels.ok()) return labels;
   return absl::Status(labels.status().code(), absl::StrCat(path, ": ", labels.status().message()));

@@ -1,4 +1,4 @@
-// Which class of a class-conditional model a caption means.
+// Maps captions to the classes of a class-conditional model.
 #ifndef DPIPE_MODELS_CASCADE_CLASS_LABELS_H_
 #define DPIPE_MODELS_CASCADE_CLASS_LABELS_H_
 
@@ -10,24 +10,25 @@
 
 namespace dpipe::models {
 
-// A folder's classes.txt has a name a line: class i is line i, from 0. A caption that names none,
-// or any where there is no such file, is the class's number. A table with one row more than there
-// are names has a row for "no class", the last, which guidance needs.
+// A folder's classes.txt has one name per line: class i is line i, counted from 0. A caption that
+// contains no name, or any caption if there is no such file, must be a class number. If the table
+// has one row more than there are names, the last row is "no class", which guidance needs.
 class ClassLabels {
  public:
-  // `table_rows`: of the model's table. InvalidArgument where they do not suit the names.
+  // `table_rows` is that of the model's table. Returns InvalidArgument if it does not match the
+  // number of names.
   static absl::StatusOr<ClassLabels> Read(const std::string& path, int64_t table_rows);
   static absl::StatusOr<ClassLabels> Create(std::vector<std::string> names, int64_t table_rows);
 
   bool has_no_class() const { return has_no_class_; }
-  // The row of "no class".
+  // Returns the row of "no class".
   int32_t no_class() const { return static_cast<int32_t>(rows_ - 1); }
   const std::vector<std::string>& names() const { return names_; }
 
-  // The class whose name comes first in the caption, the longest of those that begin there; names
-  // begin and end at the caption's ends or spaces. Where none is there, the class whose number the
-  // caption is. Empty: "no class", where there is that.
-  // InvalidArgument for a caption with no class.
+  // Returns the class whose name comes first in the caption; if several begin there, the longest.
+  // Names begin and end at spaces or at the caption's ends. If there is none, returns the class
+  // whose number the caption is. Returns "no class" for an empty caption if the table has that row.
+  // Returns InvalidArgument for a caption without a class.
   absl::StatusOr<int32_t> LabelOf(const std::string& caption) const;
 
  private:

@@ -26,7 +26,7 @@ TEST(ClassLabelsTest, ANameComesBeforeANumber) {
   EXPECT_EQ(*labels->LabelOf("1"), 1);
   EXPECT_EQ(*labels->LabelOf("0"), 2);
   EXPECT_EQ(*labels->LabelOf("a dog of 2"), 1);
-  // Row 3 is "no class", which a number does not mean.
+  // Row 3 is "no class", which no number can select.
   for (const char* bad : {"3", "-1", "1 or 2"}) EXPECT_FALSE(labels->LabelOf(bad).ok()) << bad;
 }
 

@@ -1,5 +1,5 @@
-// Draws every class of a cascade trained on the built-in scenes, and asks the scene recognizer what
-// is to be seen.
+// Draws every class of a cascade trained on the built-in scenes, and scores the pictures with the
+// scene recognizer.
 //   bazel run //models/cascade:score_classes -- --model=FOLDER --grid=samples.png
 #include <cstdio>
 #include <string>
@@ -36,7 +36,7 @@ struct Score {
   int pictures = 0, colors = 0, shapes = 0, both = 0;
 };
 
-// The recognizer was measured on pictures of 64 pixels.
+// Pictures are resized to 64 pixels, for which the recognizer's accuracy was measured.
 absl::StatusOr<Score> ScoreOf(const std::vector<Image>& images,
                               const std::vector<std::string>& prompts) {
   Score score;

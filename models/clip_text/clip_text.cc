@@ -13,7 +13,8 @@
 namespace dpipe::models {
 namespace {
 
-// x [T, C] -> [T, C]: attention, then a feed-forward, each a layer and a residual branch.
+// x [T, C] -> [T, C]: attention, then a feed-forward network, each a layer with a residual
+// connection.
 ValueId AddEncoderLayer(const ClipTextConfig& config, const std::string& name, ValueId x,
                         nn::LayerKind kind, nn::ProgramBuilder* builder) {
   const ops::LayerNormParams norm{static_cast<float>(config.norm_eps)};

@@ -9,9 +9,10 @@
 
 namespace dpipe::models {
 
-// External input: "ids" int32 [length]. Output: "last_hidden_state" [length, hidden_size] in the
-// compute dtype, after the final layer norm. Causal: a token sees itself and those before it.
-// InvalidArgument where the length is not in [1, max_positions].
+// Builds the program. External input: "ids" int32 [length]. Output: "last_hidden_state"
+// [length, hidden_size] in the compute dtype, after the final layer norm. Attention is causal: a
+// token attends to itself and to earlier tokens. Returns InvalidArgument if the length is not in
+// [1, max_positions].
 absl::StatusOr<nn::Program> BuildClipText(const ClipTextConfig& config, int64_t length,
                                           nn::LayerKind kind = nn::LayerKind::kFrozen);
 

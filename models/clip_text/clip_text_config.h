@@ -21,8 +21,8 @@ struct ClipTextConfig {
   ops::Activation activation = ops::Activation::kQuickGelu;
 };
 
-// From the text of a config.json; `source` names the file in messages. InvalidArgument names every
-// key whose value is wrong or not supported.
+// Parses the text of a config.json; `source` names the file in messages. Returns InvalidArgument
+// with the problems of up to five keys if values are wrong or not supported.
 absl::StatusOr<ClipTextConfig> ParseClipTextConfig(const std::string& json,
                                                    const std::string& source);
 absl::StatusOr<ClipTextConfig> ReadClipTextConfig(const std::string& path);

@@ -1,6 +1,6 @@
-// The text encoder, trainable, against transformers: outputs and every gradient. See
-// models/testdata/make_formula_goldens.py. ClipTextParityTest has small models with both
-// activations, ClipTextFullSizeTest those of Stable Diffusion v1.5 and v2.1.
+// Compares the trainable text encoder with transformers: outputs and every gradient. See
+// models/testdata/make_formula_goldens.py. ClipTextParityTest uses small models with both
+// activations, ClipTextFullSizeTest the models of Stable Diffusion v1.5 and v2.1.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@
 namespace dpipe::models {
 namespace {
 
-// The states of the tokens that the golden has: 0, 1, 6 and the last one of each sample.
+// Returns the states of the tokens in the golden: 0, 1, 6 and the last one of each sample.
 Tensor SomeTokens(const Tensor& states) {
   std::vector<Tensor> rows;
   for (int64_t i = 0; i < states.dim(0); ++i) {

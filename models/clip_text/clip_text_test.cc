@@ -32,7 +32,7 @@ TEST(ClipTextTest, StableDiffusionsParameters) {
                 (name == "text_v15" ? ops::Activation::kQuickGelu : ops::Activation::kGelu));
     if (name != "text_v21") continue;
     EXPECT_EQ(program->num_layers(), 2 * 23 + 2);
-    // 23 G multiply-adds a caption [models.md].
+    // 23 G multiply-adds per caption [models.md].
     EXPECT_NEAR(program->MultiplyAdds(program->all_layers()) * 1e-9, 23, 0.5);
   }
 }
@@ -54,7 +54,7 @@ TEST(ClipTextTest, GradientsAndSplits) {
   }
 }
 
-// A token's state depends on itself and on those before it, not on those behind.
+// A token's state depends on itself and on earlier tokens only.
 TEST(ClipTextTest, IsCausal) {
   const auto device = Device::Cpu();
   const auto program = BuildClipText(SmallConfig(), 5);

@@ -20,13 +20,13 @@ struct ComponentConfig::Document {
 
 namespace {
 
-// What a message shows of problems, if there are several.
+// Maximum bytes of problems in a message, if there are several.
 constexpr size_t kMaxProblemBytes = 240;
 
-// What is larger comes from a damaged file. Products of a few channels, heads or pixels stay within
-// 64 bits, and a network of that many layers can be built.
+// Larger values come from a damaged file. With these limits, products of a few channels, heads or
+// pixels fit in 64 bits, and a network of that many layers can be built.
 constexpr int64_t kMaxSize = 1 << 20, kMaxLayers = 1000;
-constexpr size_t kMaxEntries = 100;  // of a list: blocks, mostly
+constexpr size_t kMaxEntries = 100;  // per list, mostly of blocks
 
 int64_t MaxOf(const std::string& key) {
   const bool counts_layers = key == "layers_per_block" || key == "num_hidden_layers" ||
@@ -34,7 +34,7 @@ int64_t MaxOf(const std::string& key) {
   return counts_layers ? kMaxLayers : kMaxSize;
 }
 
-// A positive integer that `key` may have.
+// True for JSON values that are a valid positive integer for `key`.
 class IsSize {
  public:
   explicit IsSize(const std::string& key) : max_(MaxOf(key)) {}
@@ -46,7 +46,7 @@ class IsSize {
   const int64_t max_;
 };
 
-// " of at most 1000" if that is why `value` was refused.
+// Returns " of at most 1000" if `value` was rejected because it is too large, else "".
 std::string Limit(const std::string& key, const json& value) {
   const auto is_larger = [&key](const json& item) {
     return item.is_number_integer() && item.get<int64_t>() > MaxOf(key);
@@ -190,7 +190,7 @@ std::vector<std::string> ComponentConfig::Strings(const std::string& key,
 
 void ComponentConfig::Expect(const std::string& key, const std::vector<std::string>& supported) {
   const auto it = document_->root.find(key);
-  if (it == document_->root.end()) return;  // diffusers' default, which is among the supported
+  if (it == document_->root.end()) return;  // diffusers' default, which is always supported
   if (IsAmong(*it, supported)) return;
   AddProblem(key, absl::StrCat("supported: ", absl::StrJoin(supported, ", ")));
 }

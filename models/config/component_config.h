@@ -12,48 +12,49 @@
 namespace dpipe::models {
 
 // Getters return a key's value, or the default if the key is missing or null. They collect problems
-// and go on, so that one run names the problems of several keys: status() returns them at the end,
-// "unet/config.json: 'layers_per_block' is [1,2], expected a positive integer".
+// and go on, so that one run reports the problems of several keys. status() returns them at the
+// end: "unet/config.json: 'layers_per_block' is [1,2], expected a positive integer".
 class ComponentConfig {
  public:
-  // `source` is the file's name, for messages. The text is JSON as ParseJson
-  // (core/base/text/json.h) reads it. InvalidArgument if it is not, or is not an object.
+  // `source` is the file's name, for messages. Accepts the JSON that ParseJson
+  // (core/base/text/json.h) accepts. Returns InvalidArgument if the text is not such JSON or not an
+  // object.
   static absl::StatusOr<ComponentConfig> Parse(const std::string& text, const std::string& source);
   static absl::StatusOr<ComponentConfig> Read(const std::string& path);
   ComponentConfig(ComponentConfig&&) noexcept;
   ComponentConfig& operator=(ComponentConfig&&) noexcept;
   ~ComponentConfig();
 
-  // Missing or null.
+  // True if the key is missing or null.
   bool Absent(const std::string& key) const;
-  // There, with the value null: for keys where that means something else than a missing key.
+  // True if the key is present with the value null, for keys whose null differs from a missing key.
   bool IsNull(const std::string& key) const;
-  // Integers are > 0 and at most 1,048,576, numbers of layers at most 1,000.
+  // Integers must be > 0 and at most 1,048,576; numbers of layers at most 1,000.
   int64_t PositiveInt(const std::string& key, int64_t default_value);
-  // A list of equal integers stands for one of them.
+  // Also accepts a list of equal integers.
   int64_t EqualPositiveInts(const std::string& key, int64_t default_value);
-  // Finite.
+  // Accepts finite numbers only.
   double Number(const std::string& key, double default_value);
   bool Bool(const std::string& key, bool default_value);
   std::string String(const std::string& key, const std::string& default_value);
-  // Positive integers, at least one.
+  // A non-empty list of positive integers.
   std::vector<int64_t> PositiveInts(const std::string& key, std::vector<int64_t> default_value);
-  // As above, where a single integer stands for `count` equal ones; `count` of them.
+  // Returns `count` positive integers. The key holds a list of them, or one integer for all.
   std::vector<int64_t> PerBlock(const std::string& key, int64_t default_value, size_t count);
   std::vector<std::string> Strings(const std::string& key, std::vector<std::string> default_value);
 
-  // Notes a problem where the key is there with another value than these: features that are not
-  // supported. Values are JSON: "null", "false", "\"silu\"". null also allows a missing key.
+  // Adds a problem if the key is present with a value other than these; used to reject unsupported
+  // features. Values are JSON: "null", "false", "\"silu\"". A missing key is always allowed.
   void Expect(const std::string& key, const std::vector<std::string>& supported);
-  // The same, where a list stands for its entries.
+  // The same, but also accepts a list in which every entry is supported.
   void ExpectEach(const std::string& key, const std::vector<std::string>& supported);
-  // InvalidArgument, with both values, if the key is there with another string: another kind of
-  // component, whose other keys are not worth reading.
+  // Returns InvalidArgument with both values if the key is present with another value. The file
+  // then describes another kind of component, so its other keys are not worth reading.
   absl::Status CheckKind(const std::string& key, const std::string& supported) const;
-  // Notes a problem in own words, of a key's value.
+  // Adds a problem with the value of `key`: "'key' is <value>, <what>".
   void AddProblem(const std::string& key, const std::string& what);
 
-  // OK, or InvalidArgument with the file and its first problems: a line of them, at most five.
+  // Returns OK, or InvalidArgument with the file and its first problems: at most five, on one line.
   absl::Status status() const;
 
  private:

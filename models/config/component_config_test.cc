@@ -94,7 +94,7 @@ TEST(ComponentConfigTest, DeepNestingIsAnError) {
             "x.json: line 1, column 106: more than 100 nested lists and objects");
 }
 
-// diffusers writes -Infinity into scheduler configs.
+// diffusers writes -Infinity into scheduler configurations.
 TEST(ComponentConfigTest, NumbersThatAreNotFiniteAreReadAndNamedWhereTheyMatter) {
   ComponentConfig config = Config(R"({"a": -Infinity, "b": NaN, "c": 2})");
   EXPECT_EQ(config.Number("c", 1), 2);

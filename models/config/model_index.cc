@@ -18,13 +18,13 @@ constexpr char kExpected[] =
     "expected a folder in diffusers layout, with a model_index.json and a subfolder for each "
     "component";
 
-// The string `_class_name`, or "" if there is none.
+// Returns the string `_class_name`, or "" if there is none.
 std::string ClassOf(const nlohmann::json& object) {
   const auto name = object.find("_class_name");
   return name != object.end() && name->is_string() ? name->get<std::string>() : "";
 }
 
-// Says what is at `folder`, which is not a model's.
+// Describes what is at `folder`, which holds no model.
 std::string WhatIsThere(const std::string& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return absl::StrCat("there is no model folder ", folder);
@@ -48,7 +48,7 @@ std::string WhatIsThere(const std::string& folder) {
   return absl::StrCat(folder, " has no model_index.json; ", kExpected);
 }
 
-// An index may come from anyone, and must not point out of its folder.
+// An index may come from an untrusted source, so it must not point out of its folder.
 bool IsSubfolderName(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find_first_of(std::string("/\0", 2)) == name.npos;
 }
@@ -62,7 +62,7 @@ absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::s
   if (index.class_name.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no string _class_name"));
   }
-  // A component is [library, class]; [null, null] is one that the pipeline could have.
+  // A component is [library, class]; [null, null] is an optional component that is absent.
   for (const auto& [key, value] : json.items()) {
     if (!value.is_array() || value.size() != 2 || !value[1].is_string()) continue;
     if (!IsSubfolderName(key)) {

@@ -19,7 +19,7 @@ namespace {
 
 using nn::LayerKind;
 
-// What the locked encoder hands over: computed in the same program, or external inputs.
+// The locked encoder's outputs: computed in the same program, or external inputs.
 struct Locked {
   UNetParts::Encoded encoded;
   ValueId time;
@@ -47,7 +47,7 @@ ValueId AddConditionInput(const ControlNetConfig& config, const UNetShape& shape
        nn::Element::kF32});
 }
 
-// A convolution and SiLU a layer; the last one starts at zero and has no SiLU.
+// One convolution and SiLU per layer; the last one starts at zero and has no SiLU.
 ValueId AddHintNetwork(const ControlNetConfig& config, ValueId condition, LayerKind kind,
                        nn::ProgramBuilder* builder) {
   auto convolution = [&](const std::string& name, ValueId x, int64_t channels, int stride) {
@@ -77,7 +77,7 @@ ValueId AddHintNetwork(const ControlNetConfig& config, ValueId condition, LayerK
   return nn::AddConv2d(builder, prefix + "conv_out", x, last);
 }
 
-// A layer of its own, whose result is added to `addend`, if there is one.
+// Adds a separate layer, whose result is added to `addend` if there is one.
 ValueId AddZeroConvolution(const std::string& name, ValueId x, std::optional<ValueId> addend,
                            LayerKind kind, nn::ProgramBuilder* builder) {
   builder->BeginLayer(name, kind);
@@ -92,8 +92,8 @@ ValueId AddZeroConvolution(const std::string& name, ValueId x, std::optional<Val
 std::string SkipConvolution(size_t i) { return absl::StrCat("controlnet_down_blocks.", i); }
 constexpr char kMiddleConvolution[] = "controlnet_mid_block";
 
-// Replaces what the locked encoder hands over by its sums with the control: exactly itself while
-// the convolutions are zero.
+// Replaces the locked encoder's outputs by their sums with the control. They are unchanged, bit for
+// bit, while the convolutions are zero.
 void AddControls(const UNetParts::Encoded& copy, LayerKind kind, nn::ProgramBuilder* builder,
                  UNetParts::Encoded* locked) {
   auto add = [&](const std::string& name, ValueId x, ValueId* value) {
@@ -114,7 +114,7 @@ UNetParts::Encoded AddCopy(const ControlNetConfig& config, ValueId noisy, ValueI
   return copy.AddEncoder(noisy, time, context, hint);
 }
 
-// The locked encoder's outputs as external inputs, of the types that `encoder` states.
+// Adds external inputs with the types of the locked encoder's outputs.
 Locked AddLockedInputs(const nn::Program& encoder, nn::ProgramBuilder* builder) {
   auto input = [&](const std::string& name) {
     return builder->AddInput(name, encoder.value(encoder.OutputNamed(name)).type);

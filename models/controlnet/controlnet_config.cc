@@ -9,7 +9,7 @@
 namespace dpipe::models {
 namespace {
 
-// The keys that diffusers' ControlNetModel.from_unet takes over.
+// The keys that diffusers' ControlNetModel.from_unet copies.
 constexpr const char* kSharedKeys[] = {
     "act_fn",
     "addition_embed_type",
@@ -55,7 +55,7 @@ absl::StatusOr<ControlNetConfig> ParseControlNetConfig(const std::string& json,
   keys.Expect("conditioning_channels", {"3"});
   keys.Expect("controlnet_conditioning_channel_order", {"\"rgb\""});
   keys.Expect("global_pool_conditions", {"false"});
-  // Halving 16 times leaves nothing of any image.
+  // An image has nothing left after 16 halvings.
   if (config.hint_channels.size() > 16) {
     keys.AddProblem("conditioning_embedding_out_channels", "expected at most 16 entries");
   }

@@ -1,5 +1,5 @@
-// ControlNet of Stable Diffusion v1.5 at full size, 8 x 8 latents, against diffusers: see
-// testdata/make_goldens.py.
+// Compares the ControlNet of Stable Diffusion v1.5 with diffusers, at full size and with 8 x 8
+// latents: see testdata/make_goldens.py.
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/golden_case.h"

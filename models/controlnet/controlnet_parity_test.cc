@@ -1,4 +1,4 @@
-// ControlNet against diffusers: see testdata/make_goldens.py.
+// Compares ControlNet with diffusers: see testdata/make_goldens.py.
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/golden_case.h"

@@ -49,8 +49,8 @@ std::vector<std::string> ExpectedHere(const std::string& name) {
   return absl::StrSplit(*text, '\n', absl::SkipEmpty());
 }
 
-// The names and shapes of trainable parameters are those of diffusers' ControlNetModel, all others
-// the U-Net's.
+// Trainable parameters have the names and shapes of diffusers' ControlNetModel, all others those of
+// the U-Net.
 TEST(ControlNetTest, ParametersAreThoseOfTheCheckpoints) {
   const struct {
     ControlNetGolden c;
@@ -97,11 +97,11 @@ TEST(ControlNetTest, StableDiffusion15IsCutFinely) {
   const auto encoder = BuildLockedEncoder(unet, {64, 64, 77}, Training().schedule);
   ASSERT_TRUE(program.ok() && encoder.ok());
   EXPECT_EQ(encoder->outputs().size(), 14) << "time, twelve skips, middle";
-  // At the end of the encoder cross: the mid block's output and the skips. The locked encoder's
-  // outputs are external: they cross no cut.
+  // The cut at the end of the encoder is crossed by the mid block's output and the skips. The
+  // locked encoder's outputs are external, so they cross no cut.
   const int controls = program->FindLayer("controlnet_down_blocks.0");
   EXPECT_EQ(program->LiveAt(controls).size(), 13);
-  // In the decoder no weight has a gradient, every value in between has.
+  // In the decoder no weight has a gradient, but every value has.
   const int decoder = program->FindLayer("unet.up_blocks.0.resnets.0.conv1");
   EXPECT_EQ(program->GradientsAt(decoder).size(), 13);
   nn::ParameterSet parameters(*program, {decoder, program->num_layers()}, Device::Cpu());
@@ -109,7 +109,7 @@ TEST(ControlNetTest, StableDiffusion15IsCutFinely) {
   EXPECT_EQ(parameters.grad_bytes(), 0);
 }
 
-// With zero convolutions that are not zero, so that gradients reach everything.
+// The zero convolutions are not zero here, so that gradients reach everything.
 TEST(ControlNetTest, GradientsAndSplits) {
   const auto device = Device::Cpu();
   device->allocator().set_poison(true);
@@ -126,8 +126,8 @@ TEST(ControlNetTest, GradientsAndSplits) {
     parameters.mutable_weight(id)->MarkUpdated();
   }
   const nn::ValueMap inputs = nn::RandomInputs(*program, device, 2, DType::kF32, 1000, 2);
-  // Twice the default: finite differences pass two networks, one behind the other, in fp32. The
-  // exact comparison is controlnet_parity_test.
+  // Twice the default, because finite differences pass through two networks in a row in fp32.
+  // controlnet_parity_test has the exact comparison.
   nn::GradientCheckOptions check;
   check.tolerance = 2e-2;
   const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, check);
@@ -140,21 +140,21 @@ TEST(ControlNetTest, GradientsAndSplits) {
   }
 }
 
-// By name from both ends: what the U-Net has, with and without the prefix.
+// Random weights of the U-Net under both names, with and without the prefix.
 std::map<std::string, Tensor> RandomUNet(const nn::Program& unet) {
   nn::ParameterSet parameters(unet, unet.all_layers(), Device::Cpu());
   parameters.InitRandom(7);
   std::map<std::string, Tensor> tensors, all;
   parameters.Collect(&tensors);
   for (const auto& [name, tensor] : tensors) {
-    all[name] = tensor;  // the copy begins as the U-Net's own encoder
+    all[name] = tensor;  // the copy starts as the U-Net's own encoder
     all[kDecoderPrefix + name] = tensor;
   }
   return all;
 }
 
-// Runs a whole program on `inputs` (by name; more is allowed) with parameters by name, of which
-// those that are not there keep their initial values.
+// Runs a whole program on `inputs`, by name; there may be more than it needs. Parameters are set by
+// name; those that are missing keep their initial values.
 nn::ValueMap RunAll(const nn::Program& program, std::map<std::string, Tensor> tensors,
                     const std::map<std::string, Tensor>& inputs, DType dtype) {
   nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
@@ -171,8 +171,8 @@ nn::ValueMap RunAll(const nn::Program& program, std::map<std::string, Tensor> te
   return values;
 }
 
-// While the zero convolutions are zero, prediction and loss are the plain U-Net's bit for bit,
-// whatever the condition.
+// While the zero convolutions are zero, prediction and loss are those of the plain U-Net, bit for
+// bit, for every condition.
 TEST(ControlNetTest, BeginsAsThePlainUNetExactly) {
   const ControlNetGolden c = {"controlnet_mixed", "unet_mixed", "", {}};
   const UNetConfig unet = GoldenUNet(c);

@@ -25,14 +25,14 @@ void Run(const nn::Program& program, const nn::ParameterSet& parameters, DType d
   DPIPE_CHECK(status.ok()) << status;
 }
 
-// The locked encoder's weights are named without the prefix, but the formula knows them with it.
+// The locked encoder's weights are named without the prefix, but the formula uses it.
 void SetLockedWeights(nn::ParameterSet* parameters) {
   for (nn::ParameterId id : parameters->ids()) {
     SetFormulaWeight(kDecoderPrefix + parameters->program().parameter(id).name, id, parameters);
   }
 }
 
-// Values of the inputs that the goldens have.
+// Returns the inputs that are in the goldens.
 nn::ValueMap GoldenInputs(const nn::Program& program, const ControlNetGolden& c,
                           const Goldens& goldens, DType dtype) {
   nn::ValueMap values;
@@ -58,7 +58,7 @@ Tensor Predict(const ControlNetGolden& c, const Goldens& goldens, DType dtype,
   return values.at(program->OutputNamed("prediction"));
 }
 
-// The locked encoder's outputs by name.
+// Returns the locked encoder's outputs by name.
 std::map<std::string, Tensor> EncodeLocked(const ControlNetGolden& c, const Goldens& goldens,
                                            const diffusion::NoiseSchedule& schedule, DType dtype,
                                            const std::shared_ptr<Device>& device) {
@@ -73,8 +73,8 @@ std::map<std::string, Tensor> EncodeLocked(const ControlNetGolden& c, const Gold
   return outputs;
 }
 
-// Where the mid block has one pixel, a token attends to itself alone and no gradient reaches its
-// query and key: norms below this share of the largest count as zero.
+// If the mid block has one pixel, a token attends only to itself, and no gradient reaches its query
+// and key. Errors of norms below this share of the largest norm are relative to that share.
 constexpr double kVanishing = 1e-9;
 
 void CompareGradients(const ControlNetGolden& c, const Goldens& goldens,

@@ -1,5 +1,4 @@
-// What diffusers computes with a ControlNet, and what these programs do; see
-// testdata/make_goldens.py.
+// Compares a ControlNet with diffusers; see testdata/make_goldens.py.
 #ifndef DPIPE_MODELS_CONTROLNET_GOLDEN_CASE_H_
 #define DPIPE_MODELS_CONTROLNET_GOLDEN_CASE_H_
 
@@ -18,11 +17,11 @@ struct ControlNetGolden {
   std::string unet;  // "unet_mixed"
   std::string file;  // of the goldens
   diffusion::PredictionType type;
-  bool with_prediction = true;  // one more forward pass, of the program for sampling
+  bool with_prediction = true;  // also run the sampling program's forward pass
 };
 
-// Relative to the expected ones: of the whole prediction and all losses in the L2 norm, and the
-// largest of any parameter's gradient's norm.
+// Errors relative to the expected values: L2 norms for the prediction and for all losses, and the
+// maximum over the norms of the parameters' gradients.
 struct ControlNetGoldenErrors {
   double prediction = 0, loss = 0, gradient_norm = 0;
   std::string worst_gradient;  // its parameter
@@ -31,8 +30,9 @@ struct ControlNetGoldenErrors {
 ControlNetConfig GoldenControlNet(const ControlNetGolden& c);
 UNetConfig GoldenUNet(const ControlNetGolden& c);
 
-// Both ways: sampling's program, and the locked encoder followed by the trained one, with the same
-// weights. Forward and backward; dies where the library fails.
+// Measures both the sampling program, and the locked encoder followed by the trained program, with
+// the same weights. Runs forward and backward passes. Fails a CHECK if the library returns an
+// error.
 ControlNetGoldenErrors MeasureControlNetGolden(const ControlNetGolden& c, DType dtype,
                                                const std::shared_ptr<Device>& device);
 

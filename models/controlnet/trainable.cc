@@ -30,7 +30,7 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// The folder's model_index.json as that of a pipeline with a ControlNet.
+// Returns the folder's model_index.json, changed to that of a pipeline with a ControlNet.
 absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
   const std::string path = folder + "/model_index.json";
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
@@ -47,7 +47,7 @@ Sources EncoderSources() {
           {"context", {"text_encoder", "last_hidden_state"}}};
 }
 
-// The locked encoder's outputs are the backbone's inputs of the same names.
+// The backbone's inputs have the names of the locked encoder's outputs.
 Sources LockedSources(const nn::Program& locked_encoder) {
   Sources sources;
   for (ValueId id : locked_encoder.outputs()) {
@@ -166,7 +166,7 @@ absl::StatusOr<NamedTensors> TrainableControlNet::NewControlNet(const NamedTenso
   NamedTensors tensors;
   for (int l = 0; l < backbone().num_layers(); ++l) {
     if (backbone().layer(l).kind != nn::LayerKind::kTrainable) continue;
-    // Layer by layer: most parameters are the U-Net's, and large.
+    // Goes layer by layer, because most parameters are the U-Net's and large.
     const auto fresh = nn::ParameterSet::OnDemand(backbone(), {l, l + 1}, Device::Cpu());
     const bool is_own = absl::StartsWith(backbone().layer(l).name, "controlnet_");
     if (is_own) {

@@ -1,5 +1,4 @@
-// ControlNet training as a trainer sees it: a ControlNet for the Stable Diffusion model in a folder
-// of diffusers layout.
+// A ControlNet as a TrainableModel, for the Stable Diffusion model in a folder of diffusers layout.
 #ifndef DPIPE_MODELS_CONTROLNET_TRAINABLE_H_
 #define DPIPE_MODELS_CONTROLNET_TRAINABLE_H_
 
@@ -17,13 +16,14 @@
 namespace dpipe::models {
 
 // Components: "vae_encoder", "text_encoder", "locked_encoder" (latents, context, noise, timesteps
-// -> what the U-Net's encoder hands over) and the backbone "controlnet". The backbone's parameters
-// are the ControlNet's, by diffusers' names, and the locked decoder's, with kDecoderPrefix.
+// -> outputs of the U-Net's encoder) and the backbone "controlnet". The backbone's parameters are
+// the ControlNet's, by diffusers' names, and the locked decoder's, with kDecoderPrefix.
 class TrainableControlNet : public TrainableModel {
  public:
-  // The folder may have a subfolder `controlnet/` with a config.json, and weights in it; else the
-  // ControlNet is a new one, made for the folder's U-Net and image size. Errors are those of
-  // StableDiffusion::Load, and InvalidArgument where the configurations do not fit.
+  // If the folder has a subfolder `controlnet/` with a config.json, that ControlNet is loaded, with
+  // weights if it has some. Otherwise a new one is made for the folder's U-Net and image size.
+  // Errors are those of StableDiffusion::Load, and InvalidArgument if the configurations are
+  // incompatible.
   static absl::StatusOr<std::unique_ptr<TrainableControlNet>> Load(const std::string& folder,
                                                                    StableDiffusionOptions options);
 
@@ -39,24 +39,25 @@ class TrainableControlNet : public TrainableModel {
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
   const ClipTokenizer* tokenizer() const override { return &base_->tokenizer(); }
   bool wants_conditions() const override { return true; }
-  // Half of the captions, so that the condition alone must tell what the picture shows.
+  // Half of the captions, so that the model must learn what the picture shows from the condition.
   double default_caption_drop() const override { return 0.5; }
   std::string Describe() const override;
   std::vector<std::string> notes(Start start) const override;
-  // kRandom: the copy is the U-Net's encoder, the zero convolutions are zero and the rest of the
-  // hint network is random. kFolder: what `controlnet/` has. The locked decoder's are the U-Net's.
+  // kRandom: the copy gets the weights of the U-Net's encoder, the zero convolutions are zero, and
+  // the rest of the hint network is random. kFolder: the weights in `controlnet/`. The locked
+  // decoder always has the U-Net's weights.
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   bool has_weights() const override;
   std::string DescribeStart(Start start, uint64_t seed) const override;
   std::string DescribeFrozen() const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
-  // Latents and contexts are cached. The locked encoder reads noise and timesteps, so it stays.
+  // Caches latents and contexts, but not the locked encoder, because it reads noise and timesteps.
   absl::StatusOr<CachedInputs> MakeCachedInputs(
       const CacheRequest& request, const InputsOptions& options,
       const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress) const override;
-  // A StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights as
+  // Writes a StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights as
   // SaveWithLockedUNet writes them, and `controlnet/`.
   absl::Status Save(const std::string& folder, const NamedTensors& parameters,
                     StoredFormat format) const override;
@@ -72,12 +73,13 @@ class TrainableControlNet : public TrainableModel {
   TrainableControlNet() = default;
   absl::Status ReadConfig(const StableDiffusion& base);
   absl::StatusOr<BackboneParts> MakeBackbone(const StableDiffusion& base);
-  // The locked encoder and the backbone; what the two encoders of `base` feed is external without
-  // them.
+  // Returns the locked encoder and the backbone. Without encoders, the outputs of `base`'s two
+  // encoders are external inputs.
   absl::StatusOr<std::vector<nn::Component>> MakeComponents(const StableDiffusion& base,
                                                             ImageSize size,
                                                             bool with_encoders) const;
-  // The model for pictures of a size, behind base_'s encoders, or without them.
+  // Returns the model for pictures of a size, fed by `encoders`; empty makes their outputs
+  // external.
   absl::StatusOr<nn::Model> Behind(std::vector<nn::Component> encoders, ImageSize size) const;
   const nn::Program& backbone() const { return model().backbone().program; }
   absl::StatusOr<NamedTensors> NewControlNet(const NamedTensors& unet, uint64_t seed) const;
@@ -89,7 +91,7 @@ class TrainableControlNet : public TrainableModel {
   std::string config_json_;
 };
 
-// "controlnet": a StableDiffusionControlNetPipeline, or, asked for by name, any Stable Diffusion.
+// "controlnet": a StableDiffusionControlNetPipeline or, if requested by name, any Stable Diffusion.
 ModelKind ControlNetKind();
 
 }  // namespace dpipe::models

@@ -99,7 +99,7 @@ TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {
   EXPECT_EQ(model->DescribeFrozen(), "unet, vae and text_encoder from data/tiny_sd");
 }
 
-// A sample's condition is a function of (step, sample), and lies over its image.
+// A sample's condition is a function of (step, sample) and is aligned with its image.
 TEST(TrainableControlNetTest, InputsHaveConditions) {
   const auto model = LoadControlNet(kTinySd);
   const auto loader = Scenes(8);
@@ -114,7 +114,7 @@ TEST(TrainableControlNetTest, InputsHaveConditions) {
   EXPECT_EQ(whole->shape(), Shape({8, 64, 64, 3}));
   EXPECT_TRUE(SameBits(whole->Slice(3, 5), *part));
   for (float x : whole->span<float>()) ASSERT_TRUE(x >= 0 && x <= 1) << x;
-  // The locked encoder and the backbone see the same noise and timesteps.
+  // The locked encoder and the backbone get the same noise and timesteps.
   for (const char* input : {"noise", "timesteps"}) {
     const auto locked = (*inputs)->Load("locked_encoder", input, 2, {0, 8}, device);
     const auto backbone = (*inputs)->Load("controlnet", input, 2, {0, 8}, device);
@@ -125,8 +125,8 @@ TEST(TrainableControlNetTest, InputsHaveConditions) {
             absl::StatusCode::kUnimplemented);
 }
 
-// With zero convolutions at zero the pictures are the plain model's, whatever the condition; the
-// condition is read once they are not.
+// While the zero convolutions are zero, pictures are those of the plain model for every condition.
+// Afterwards they depend on the condition.
 TEST(TrainableControlNetTest, DrawsAsThePlainModelAtFirst) {
   const auto model = LoadControlNet(kTinySd);
   const auto plain = LoadTrainableModel(kTinySd, {});
@@ -169,7 +169,7 @@ TEST(TrainableControlNetTest, SavesAFolderThatLoadsTheSame) {
   auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 3);
   ASSERT_TRUE(parameters.ok());
   parameters->at("controlnet_mid_block.bias").span<float>()[0] = 7;
-  // Whatever becomes of the locked decoder here, it is not written.
+  // Changes to the locked decoder's parameters are not written.
   const std::string folder = ::testing::TempDir() + "/saved_controlnet";
   ASSERT_TRUE(model->Save(folder, *parameters, StoredFormat::kFp32).ok());
   for (const char* file :
@@ -192,8 +192,8 @@ TEST(TrainableControlNetTest, SavesAFolderThatLoadsTheSame) {
   EXPECT_FALSE((*again)->Save(folder, *loaded, StoredFormat::kFp32).ok()) << "over itself";
 }
 
-// The folder's adapters count in all of its parts: the locked encoder, the locked decoder, the
-// copy, and in what is saved.
+// The folder's adapters are merged into all parts: the locked encoder, the locked decoder, the copy
+// and the saved weights.
 TEST(TrainableControlNetTest, AdaptersAreMergedIntoAllParts) {
   StableDiffusionOptions adapted;
   adapted.lora.rank = 2;

@@ -1,4 +1,4 @@
-// How samples are drawn.
+// Options for drawing samples.
 #ifndef DPIPE_MODELS_DIFFUSION_DRAW_OPTIONS_H_
 #define DPIPE_MODELS_DIFFUSION_DRAW_OPTIONS_H_
 
@@ -19,24 +19,25 @@ struct DrawOptions {
   int num_steps = 30;
   float guidance = 4.0f;
   uint64_t seed = 0;
-  std::optional<diffusion::SamplerKind> kind;  // empty: that of the model's scheduler (samplers.h)
-  int batch = 8;                               // prompts drawn together on one device
-  // Asked before each denoising step, by several threads; true ends drawing with Cancelled. May be
-  // empty.
+  std::optional<diffusion::SamplerKind> kind;  // empty selects the scheduler's (samplers.h)
+  int batch = 8;                               // prompts drawn together per device
+  // Called before each denoising step, by several threads. If it returns true, drawing ends with
+  // Cancelled. May be empty.
   std::function<bool()> should_stop;
 };
 
-// InvalidArgument, with both values, for a batch below 1, a guidance scale that is not finite, or
-// steps that the schedule or the sampler does not have.
+// Returns InvalidArgument with both values if the batch is below 1, the guidance scale is not
+// finite, or the schedule or the sampler does not support the number of steps.
 absl::Status CheckDrawOptions(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
 
-// The sampler that the options ask for: ChooseSampler's.
+// Returns the sampler that ChooseSampler selects for the options.
 diffusion::SamplerKind SamplerFor(const DrawOptions& options,
                                   const diffusion::NoiseSchedule& schedule);
-// How often a drawing calls its model. The options have passed the check above.
+// Returns the number of model calls per drawing. The options must pass CheckDrawOptions.
 int NumModelCalls(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
-// FailedPrecondition, which names the prompt, if a picture as drawn (fp32, one per prompt along the
-// leading dimension) has a value that is NaN or infinite: as bytes it would be black or worse.
+// Returns FailedPrecondition with the prompt if a drawn picture has a NaN or an infinite value,
+// which would be black or worse as bytes. `pictures` is fp32, with one picture per prompt along the
+// leading dimension.
 absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts);
 
 }  // namespace dpipe::models

@@ -35,7 +35,7 @@ TEST(DrawsTest, NoiseIsStandardNormal) {
     square += x * x / v.size();
     beyond_two += (std::abs(x) > 2) / static_cast<double>(v.size());
   }
-  // Five deviations of the means of 1e5 draws.
+  // Five standard deviations of the means of 1e5 draws.
   EXPECT_NEAR(mean, 0, 5 / std::sqrt(1e5));
   EXPECT_NEAR(square, 1, 5 * std::sqrt(2 / 1e5));
   EXPECT_NEAR(beyond_two, 0.0455, 5 * std::sqrt(0.0455 / 1e5));
@@ -52,7 +52,7 @@ TEST(DrawsTest, TimestepsAreUniform) {
   for (int count : counts) EXPECT_NEAR(count, 5000, 5 * std::sqrt(4500.0));
 }
 
-// A channel's pixels are all shifted by one number, drawn by sample: N(0, strength^2).
+// All pixels of a channel are shifted by one number, drawn per sample from N(0, strength^2).
 TEST(DrawsTest, OffsetNoiseShiftsWholeChannels) {
   const auto cpu = Device::Cpu();
   constexpr int kSamples = 2000;
@@ -70,9 +70,9 @@ TEST(DrawsTest, OffsetNoiseShiftsWholeChannels) {
       square += shift(0) * shift(0) / (3.0 * kSamples);
     }
   }
-  // Five deviations of the mean of 6,000 squares of variance 2 strength^4.
+  // Five standard deviations of the mean of 6,000 squares, each of variance 2 strength^4.
   EXPECT_NEAR(square, 0.25, 5 * 0.25 * std::sqrt(2.0 / (3 * kSamples)));
-  // The same for a sample alone.
+  // A sample drawn alone gets the same noise.
   Tensor alone = DrawNoise(cpu, 1, 2, 13, {1, 2, 2, 3});
   AddOffsetNoise(0.5, 1, 2, 13, &alone);
   ExpectSameBits(alone, noise.Slice(3, 4));

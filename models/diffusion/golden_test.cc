@@ -1,4 +1,4 @@
-// Schedules, noising and samplers against diffusers.
+// Compares schedules, noising and samplers with diffusers.
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -18,8 +18,8 @@ namespace {
 using ops::Values;
 using Json = nlohmann::json;
 
-// diffusers makes betas and their products in fp32, ours are double: 1000 factors, each off by up
-// to 2^-25, drift by 1e-6 typically and stay below 1e-5.
+// diffusers computes betas and their products in fp32, this code in double. 1000 factors, each off
+// by up to 2^-25, typically drift by 1e-6 and stay below 1e-5.
 constexpr double kScheduleError = 1e-5;
 
 class TinySdGoldenTest : public ::testing::Test {
@@ -46,7 +46,7 @@ TEST_F(TinySdGoldenTest, MinSnrWeights) {
        {std::make_pair(PredictionType::kEpsilon, "schedule/min_snr_5_weight_epsilon"),
         std::make_pair(PredictionType::kV, "schedule/min_snr_5_weight_v")}) {
     options.prediction_type = type;
-    // 1 - abar at the first timesteps is 1e-3: fp32's error in abar counts a thousand times there.
+    // At the first timesteps 1 - abar is 1e-3, which multiplies fp32's error in abar by a thousand.
     ops::ExpectClose(*MinSnrWeights(*NoiseSchedule::Create(options), 5, all), goldens_.Get(name),
                      {1e-4, 0});
   }
@@ -73,7 +73,7 @@ Tensor ToTensor(const Json& values) {
   return Tensor::FromHost<float>(Device::Cpu(), {2, 4}, values.get<std::vector<float>>());
 }
 
-// The formula of testdata/make_sampler_goldens.py in the place of a model.
+// The formula of testdata/make_sampler_goldens.py, which replaces a model.
 absl::StatusOr<Tensor> Formula(const Tensor& x, const Tensor& timesteps) {
   Tensor prediction = x.Clone();
   const double shift = std::sin(timesteps.data<float>()[0] / 100.0);
@@ -85,7 +85,7 @@ void ExpectSameTimesteps(const std::vector<double>& actual, const Json& expected
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
     const double t = expected[i];
-    // Whole ones are the same. Others come from fp32 logarithms of sigmas in diffusers.
+    // Whole timesteps are equal. In diffusers the others come from fp32 logarithms of sigmas.
     EXPECT_NEAR(actual[i], t, t == std::floor(t) ? 1e-9 : 0.02) << i;
   }
 }
@@ -109,7 +109,7 @@ void ExpectTrajectory(const Json& golden) {
     return ToTensor(golden["noise"][call]);
   };
   // Early steps divide by sqrt(abar), as small as 0.07, which multiplies the schedule's error.
-  // Where x is large, fp32 rounds to 6e-8 of it, in both programs and in every call.
+  // Large values of x are rounded to 6e-8 of their size, in both programs and in every call.
   const ops::Tolerance tolerance = {5e-5 + 6e-8 * golden["largest"].get<double>(), 5e-5};
   options.on_step = [&](int call, const Tensor& x) {
     const Json& expected = golden["calls"][call];

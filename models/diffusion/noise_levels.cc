@@ -10,16 +10,16 @@ namespace dpipe::diffusion {
 namespace {
 
 constexpr double kRho = 7;
-// Below any sigma of noise; keeps logarithms finite where there is none.
+// Below any sigma of noise; keeps logarithms finite if there is no noise.
 constexpr double kLeastSigma = 1e-10;
-// A place that rounding has moved from a timestep, as by the power and root of kRho, differs from
-// it by less than this. Truncation would make a timestep less of it.
+// Rounding, as by the power and root of kRho, moves a position away from a timestep by less than
+// this. Without the correction, truncation would give the timestep below.
 constexpr double kSameTimestep = 1e-6;
 
 double Log(double sigma) { return std::log(std::max(sigma, kLeastSigma)); }
 
-// Where `sigma` lies between timesteps, by log sigma, in [0, log_sigmas.size() - 1]. `log_sigmas`
-// of all timesteps never decrease.
+// Returns the position of `sigma` between timesteps, interpolated in log sigma, in [0,
+// log_sigmas.size() - 1]. `log_sigmas` has all timesteps' values and never decreases.
 double Place(const std::vector<double>& log_sigmas, double sigma) {
   const double wanted = Log(sigma);
   const auto above = std::upper_bound(log_sigmas.begin(), log_sigmas.end(), wanted);
@@ -29,7 +29,7 @@ double Place(const std::vector<double>& log_sigmas, double sigma) {
   return below + (wanted - above[-1]) / (*above - above[-1]);
 }
 
-// Levels with the sigma that `sigma_at` gives at a share in [0, 1] of the way.
+// Returns levels with the sigmas that `sigma_at` gives for shares of the way in [0, 1].
 template <typename F>
 std::vector<NoiseLevel> Levels(const NoiseSchedule& schedule, int num_levels, const F& sigma_at) {
   DPIPE_CHECK_GE(num_levels, 1);
@@ -71,7 +71,8 @@ absl::StatusOr<std::vector<double>> SpreadTimesteps(const NoiseSchedule& schedul
   DPIPE_RETURN_IF_ERROR(CheckNumSteps(schedule, spread.num_steps));
   const int total = schedule.num_timesteps(), num_steps = spread.num_steps;
   const int num_spread = num_steps + (spread.leaves_out_last ? 1 : 0);
-  // Divided first, as numpy's linspace does: a place at a half can round another way otherwise.
+  // Divides first, as numpy's linspace does: otherwise a position at a half could round
+  // differently.
   const double spacing_step = num_spread == 1 ? 0 : (total - 1.0) / (num_spread - 1);
   std::vector<double> timesteps(num_steps);
   for (int i = 0; i < num_steps; ++i) {
@@ -84,7 +85,7 @@ absl::StatusOr<std::vector<double>> SpreadTimesteps(const NoiseSchedule& schedul
         timesteps[i] = RoundedTimestep(total - i * (static_cast<double>(total) / num_steps)) - 1;
         break;
       case TimestepSpacing::kLinspace:
-        // The product can exceed the last timestep by its rounding.
+        // Rounding can move the product beyond the last timestep.
         timesteps[i] = std::min(total - 1.0, rest * spacing_step);
         if (spread.rounds) timesteps[i] = RoundedTimestep(timesteps[i]);
         break;

@@ -8,10 +8,10 @@
 namespace dpipe::diffusion {
 namespace {
 
-// The power and the root of 7 move a place by less than this.
+// The power and the root of 7 move a position by less than this.
 constexpr double kRounding = 1e-9;
 
-// Three timesteps whose abar are 0.9, 0.72 and 0.504.
+// Three timesteps with abar = 0.9, 0.72 and 0.504.
 NoiseSchedule Short() {
   NoiseScheduleOptions options;
   options.num_train_timesteps = 3;
@@ -30,7 +30,7 @@ TEST(KarrasNoiseLevelsTest, ByHand) {
   EXPECT_NEAR(levels[1].sigma, 0.58738, 1e-4);
   EXPECT_NEAR(levels[2].sigma, least, 1e-12);
   EXPECT_NEAR(levels[0].timestep, 2, kRounding);
-  EXPECT_EQ(RoundedTimestep(levels[1].timestep), 1);  // whose sigma is 0.6236
+  EXPECT_EQ(RoundedTimestep(levels[1].timestep), 1);  // with sigma 0.6236
   EXPECT_NEAR(levels[2].timestep, 0, kRounding);
 }
 
@@ -98,7 +98,7 @@ TEST(KarrasNoiseLevelsTest, PureNoiseIsFinite) {
   EXPECT_NEAR(KarrasNoiseLevels(schedule, 2)[0].sigma, 4096, 1e-3);  // sqrt(2^24 - 1)
 }
 
-// A first beta of 0 has no noise at all.
+// With a first beta of 0 the first timestep has no noise.
 TEST(KarrasNoiseLevelsTest, ASigmaOfZeroIsThere) {
   NoiseScheduleOptions options;
   options.beta_start = 0;

@@ -33,7 +33,7 @@ class NoisingNode : public nn::Node {
   const Shape shape_;
 };
 
-// Inputs and saved: prediction, then x0, noise, timesteps; saved: prediction, target, weights.
+// Inputs: prediction, x0, noise, timesteps. Saves prediction, target, weights.
 class DiffusionLossNode : public nn::Node {
  public:
   DiffusionLossNode(NoiseSchedule schedule, double min_snr_gamma)

@@ -1,4 +1,4 @@
-// The two ends of a diffusion training program: noising its input, and the loss.
+// The first and the last step of a diffusion training program: noising the input, and the loss.
 #ifndef DPIPE_MODELS_DIFFUSION_NOISE_NODES_H_
 #define DPIPE_MODELS_DIFFUSION_NOISE_NODES_H_
 
@@ -7,8 +7,8 @@
 
 namespace dpipe::diffusion {
 
-// x0, noise [...] in fp32, timesteps int32 [] -> x_t [...] in the compute dtype. No gradient flows
-// to its inputs.
+// x0, noise [...] in fp32, timesteps int32 [] -> x_t [...] in the compute dtype. Its inputs get no
+// gradient.
 ValueId AddNoising(nn::ProgramBuilder* builder, const NoiseSchedule& schedule, ValueId x0,
                    ValueId noise, ValueId timesteps);
 
@@ -18,8 +18,8 @@ struct DiffusionLossInputs {
   ValueId timesteps;   // int32
 };
 
-// A sample's mean squared error against the schedule's target (noise, v or x0), fp32 []. With
-// `min_snr_gamma` > 0 weighted by MinSnrWeights. The gradient goes to the prediction only.
+// Adds a sample's mean squared error against the schedule's target (noise, v or x0), fp32 []. With
+// `min_snr_gamma` > 0 it is weighted by MinSnrWeights. Only the prediction gets a gradient.
 ValueId AddDiffusionLoss(nn::ProgramBuilder* builder, const NoiseSchedule& schedule,
                          double min_snr_gamma, const DiffusionLossInputs& inputs);
 

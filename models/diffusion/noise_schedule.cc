@@ -16,8 +16,8 @@ std::vector<double> Linspace(double first, double last, int n) {
   return values;
 }
 
-// abar of the squared-cosine schedule at a share t of the process; s = 0.008 keeps the first betas
-// from vanishing.
+// Returns abar of the squared-cosine schedule at a share t of the process. s = 0.008 keeps the
+// first betas from vanishing.
 double CosineAlphaBar(double t) {
   const double c = std::cos((t + 0.008) / 1.008 * M_PI / 2);
   return c * c;
@@ -46,7 +46,7 @@ std::vector<double> Betas(const NoiseScheduleOptions& options) {
   return {};
 }
 
-// sqrt(abar) shifted so that the last is 0 and scaled so that the first stays.
+// Shifts sqrt(abar) to make the last one 0, and scales it to keep the first one.
 void RescaleToZeroTerminalSnr(std::vector<double>* alphas_cumprod) {
   const double first = std::sqrt(alphas_cumprod->front());
   const double last = std::sqrt(alphas_cumprod->back());

@@ -26,7 +26,7 @@ TEST(NoiseScheduleTest, LinearByHand) {
   EXPECT_NEAR(schedule.snr(1), 0.72 / 0.28, 1e-13);
 }
 
-// Stable Diffusion's: the first and last beta, and the known end of abar (0.0047 in diffusers).
+// Stable Diffusion's first and last beta, and the known last abar (0.0047 in diffusers).
 TEST(NoiseScheduleTest, ScaledLinearOfStableDiffusion) {
   const NoiseSchedule schedule = Make({});
   EXPECT_NEAR(schedule.alpha_cumprod(0), 1 - 0.00085, 1e-15);
@@ -36,7 +36,7 @@ TEST(NoiseScheduleTest, ScaledLinearOfStableDiffusion) {
   EXPECT_NEAR(schedule.alpha_cumprod(999), 0.00466, 1e-5);
 }
 
-// abar telescopes to cos^2((t + s) / (1 + s) pi / 2) / cos^2(s / (1 + s) pi / 2) where uncapped.
+// If uncapped, abar telescopes to cos^2((t + s) / (1 + s) pi / 2) / cos^2(s / (1 + s) pi / 2).
 TEST(NoiseScheduleTest, SquaredCosineHasItsClosedForm) {
   NoiseScheduleOptions options;
   options.num_train_timesteps = 100;
@@ -69,7 +69,7 @@ TEST(NoiseScheduleTest, RescalingEndsInPureNoiseAndKeepsTheStart) {
   const NoiseSchedule rescaled = Make(options);
   EXPECT_EQ(rescaled.alpha_cumprod(999), 0);
   EXPECT_NEAR(rescaled.alpha_cumprod(0), plain.alpha_cumprod(0), 1e-15);
-  // Linear in between: sqrt(abar) is mapped affinely.
+  // sqrt(abar) is mapped affinely.
   const auto share = [](const NoiseSchedule& s, int t) {
     const double first = std::sqrt(s.alpha_cumprod(0)), last = std::sqrt(s.alpha_cumprod(999));
     return (std::sqrt(s.alpha_cumprod(t)) - last) / (first - last);

@@ -11,7 +11,7 @@
 namespace dpipe::diffusion {
 namespace {
 
-// Where the host can read them. Elsewhere a sample at no timestep gets NaNs.
+// Checks timesteps if the host can read them. Otherwise samples at invalid timesteps become NaNs.
 absl::Status CheckTimesteps(const NoiseSchedule& schedule, const Tensor& timesteps, int64_t batch) {
   DPIPE_CHECK(timesteps.dtype() == DType::kI32) << "timesteps of " << DTypeName(timesteps.dtype());
   DPIPE_CHECK_EQ(timesteps.shape(), (Shape{batch}));
@@ -25,8 +25,8 @@ absl::Status CheckTimesteps(const NoiseSchedule& schedule, const Tensor& timeste
   return absl::OkStatus();
 }
 
-// f(t) of each sample, fp32 [B], on the timesteps' device. Nobody waits for a device: numbers of
-// all timesteps go there.
+// Returns f(t) of each sample, fp32 [B], on the timesteps' device. Sends a table of all timesteps
+// there, so that the host does not wait for the device.
 template <typename F>
 absl::StatusOr<Tensor> At(const NoiseSchedule& schedule, const Tensor& timesteps, const F& f) {
   std::vector<float> table(schedule.num_timesteps());
@@ -34,7 +34,7 @@ absl::StatusOr<Tensor> At(const NoiseSchedule& schedule, const Tensor& timesteps
   return ops::LookUp(table, timesteps);
 }
 
-// sqrt(abar) x + y_factor sqrt(1 - abar) y.
+// Returns sqrt(abar) x + y_factor sqrt(1 - abar) y.
 absl::StatusOr<Tensor> Mix(const NoiseSchedule& schedule, const Tensor& timesteps, const Tensor& x,
                            double y_factor, const Tensor& y, DType dtype) {
   DPIPE_ASSIGN_OR_RETURN(const Tensor a, At(schedule, timesteps, [&](int t) {
@@ -79,7 +79,7 @@ std::vector<float> Negated(const std::vector<double>& values) {
   return result;
 }
 
-// (x - subtracted_root * y) / root, sample by sample.
+// Returns (x - subtracted_root * y) / root for each sample.
 absl::StatusOr<Tensor> Solve(const Tensor& x, const std::vector<double>& subtracted_root,
                              const Tensor& y, const std::vector<double>& root, const char* wanted) {
   std::vector<float> a, b;
@@ -180,7 +180,7 @@ absl::StatusOr<Tensor> MinSnrWeights(const NoiseSchedule& schedule, double gamma
     const double weight = std::min(snr, gamma);
     switch (schedule.options().prediction_type) {
       case PredictionType::kEpsilon:
-        return snr <= gamma ? 1 : gamma / snr;  // 1 also in the limit of pure noise
+        return snr <= gamma ? 1 : gamma / snr;  // also the limit for pure noise
       case PredictionType::kV:
         return weight / (snr + 1);
       case PredictionType::kSample:

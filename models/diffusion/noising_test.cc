@@ -12,7 +12,7 @@ using ops::ExpectSameBits;
 using ops::RandomTensor;
 using ops::Values;
 
-// abar of 0.9, 0.9 * 0.7 = 0.63 and 0.63 * 0.5 = 0.315.
+// Three timesteps with abar = 0.9, 0.9 * 0.7 = 0.63 and 0.63 * 0.5 = 0.315.
 NoiseSchedule ThreeSteps(PredictionType type) {
   NoiseScheduleOptions options;
   options.num_train_timesteps = 3;
@@ -57,14 +57,14 @@ TEST_F(NoisingTest, VelocityByHand) {
   EXPECT_NEAR(Values(v)[7], expected, 1e-6);
 }
 
-// A model that predicts its target exactly gives back x0 and the noise, whatever it predicts.
+// An exact prediction of the target yields x0 and the noise, for every prediction type.
 TEST_F(NoisingTest, PerfectPredictionGivesBackBoth) {
   for (PredictionType type :
        {PredictionType::kEpsilon, PredictionType::kV, PredictionType::kSample}) {
     const NoiseSchedule schedule = ThreeSteps(type);
     const Tensor x_t = *AddNoise(schedule, x0_, noise_, t_, DType::kF32);
     const Tensor target = *TrainingTarget(schedule, x0_, noise_, t_);
-    // x_t's rounding, divided by a root of at least sqrt(0.1).
+    // Rounding of x_t, divided by a root of at least sqrt(0.1).
     ExpectClose(*PredictedX0(schedule, x_t, target, t_), x0_, {1e-6, 2e-6});
     ExpectClose(*PredictedNoise(schedule, x_t, target, t_), noise_, {1e-6, 2e-6});
   }

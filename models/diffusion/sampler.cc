@@ -16,7 +16,7 @@ absl::StatusOr<Tensor> Scaled(double factor, const Tensor& x) {
 
 Tensor FreshNoise(const SamplerOptions& options, size_t call, const Tensor& x) {
   if (options.fresh_noise) return options.fresh_noise(static_cast<int>(call), x);
-  // Step 0 is that of the noise that drawing starts from.
+  // Step 0 keys the initial noise.
   return DrawNoise(x.device(), options.seed, call + 1, options.first_sample, x.shape(),
                    RandomPurpose::kSample);
 }

@@ -25,7 +25,7 @@ NoiseSchedule Make(PredictionType type, bool end_at_one = true) {
 TEST(InferenceTimestepsTest, Leading) {
   EXPECT_EQ(*InferenceTimesteps(Make(PredictionType::kV), 4),
             (std::vector<double>{751, 501, 251, 1}));
-  // 1000 / 3 rounded down is the stride.
+  // The stride is 1000 / 3, rounded down.
   EXPECT_EQ(*InferenceTimesteps(Make(PredictionType::kV), 3), (std::vector<double>{667, 334, 1}));
 }
 
@@ -42,7 +42,7 @@ TEST(InferenceTimestepsTest, TrailingAndLinspace) {
   EXPECT_EQ(*InferenceTimesteps(*NoiseSchedule::Create(options), 1), (std::vector<double>{0}));
 }
 
-// As diffusers' schedulers, whose configs need not have the key.
+// As in diffusers' schedulers, whose configurations may lack the key.
 TEST(InferenceTimestepsTest, EachSamplerHasItsOwnSpacing) {
   const NoiseSchedule schedule = Make(PredictionType::kV);
   for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
@@ -61,7 +61,7 @@ TEST(InferenceTimestepsTest, KarrasSigmasAreNotForDdimAndDdpm) {
   for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
     EXPECT_EQ(*InferenceTimesteps(karras, 4, kind), *InferenceTimesteps(plain, 4, kind));
   }
-  // From the last timestep to the first, closer to each other near the first.
+  // From the last timestep to the first, closer together near the first.
   const std::vector<double> timesteps = *InferenceTimesteps(karras, 4, SamplerKind::kDpmSolver);
   EXPECT_EQ(timesteps.front(), 999);
   EXPECT_EQ(timesteps.back(), 0);
@@ -83,7 +83,7 @@ Tensor WholeTimesteps(const Tensor& timesteps) {
                                    std::vector<int32_t>(values.begin(), values.end()));
 }
 
-// The model that knows the data: a single point. Every sampler must end there.
+// With the ideal model of a data set of one point, every sampler must end at that point.
 TEST(SamplerTest, DataOfOnePointIsFound) {
   const auto cpu = Device::Cpu();
   const Tensor point = RandomTensor(cpu, {1, 3, 3, 2}, DType::kF32, 1);
@@ -101,7 +101,7 @@ TEST(SamplerTest, DataOfOnePointIsFound) {
       return TrainingTarget(schedule, points, eps, whole);
     };
     for (const SamplerInfo& info : Samplers()) {
-      // The last step of PNDM and LCM does not end at x0.
+      // PNDM and LCM do not end at x0 in their last step.
       if (info.kind == SamplerKind::kPndm || info.kind == SamplerKind::kLcm) continue;
       if (type == PredictionType::kSample && !info.draws_from_x0) continue;
       for (double eta : {0.0, 1.0}) {
@@ -109,15 +109,16 @@ TEST(SamplerTest, DataOfOnePointIsFound) {
         options.kind = info.kind;
         options.num_steps = 10;
         options.eta = eta;
-        // Noise is told to 2^-24 / sqrt(abar), at abar = 0.005 at worst, and then fades.
+        // The noise is known to 2^-24 / sqrt(abar), with abar >= 0.005, and then fades.
         ExpectClose(*Sample(schedule, options, noise, predict), points, {1e-5, 1e-5});
       }
     }
   }
 }
 
-// For data ~ N(0, s^2) the ideal predictor is linear, x0 = x sqrt(abar) s^2 / (abar s^2 + 1 -
-// abar), and each sampler multiplies (and DDPM adds variance) in closed form.
+// For data from N(0, s^2) the ideal predictor is linear:
+//   x0 = x sqrt(abar) s^2 / (abar s^2 + 1 - abar).
+// Each sampler then multiplies x by a factor in closed form (and DDPM adds variance).
 class GaussianTest : public ::testing::Test {
  protected:
   static constexpr double kVariance = 0.25;
@@ -159,11 +160,11 @@ TEST_F(GaussianTest, DdpmDrawsFromTheData) {
   options.num_steps = 500;
   double square = 0;
   for (double v : Values(*Sample(schedule_, options, noise, Ideal()))) square += v * v / 20000;
-  // Five deviations of the mean of 2e4 squares, and 2 % for steps of finite length.
+  // Five standard deviations of the mean of 2e4 squares, and 2 % for steps of finite length.
   EXPECT_NEAR(square, kVariance, kVariance * (5 * std::sqrt(2 / 2e4) + 0.02));
 }
 
-// With eta = 1 DDIM's update is DDPM's (section 4.1 of arXiv 2010.02502), where both visit the same
+// With eta = 1 DDIM's update is DDPM's (section 4.1 of arXiv 2010.02502) if both visit the same
 // timesteps and end at abar = 1.
 TEST_F(GaussianTest, DdimWithFullNoiseIsDdpm) {
   const Tensor noise = RandomTensor(cpu_, {2, 9}, DType::kF32, 4);
@@ -175,18 +176,19 @@ TEST_F(GaussianTest, DdimWithFullNoiseIsDdpm) {
   ExpectClose(ddim, *Sample(schedule_, options, noise, Ideal()), {1e-5, 1e-5});
 }
 
-// Under the ideal predictor x follows x(t) = x(T) sqrt((abar_t s^2 + 1 - abar_t) / (abar_T s^2 + 1
-// - abar_T)), which DDIM misses by the length of its steps and DPM-Solver++ by the square of it.
+// Under the ideal predictor x follows
+//   x(t) = x(T) sqrt((abar_t s^2 + 1 - abar_t) / (abar_T s^2 + 1 - abar_T)).
+// DDIM's error is proportional to the length of its steps, DPM-Solver++'s to its square.
 TEST_F(GaussianTest, DpmSolverFollowsTheExactPath) {
   NoiseScheduleOptions alike = schedule_.options();
-  alike.timestep_spacing = TimestepSpacing::kLeading;  // of both, to compare them
+  alike.timestep_spacing = TimestepSpacing::kLeading;  // the same for both, to compare them
   const NoiseSchedule schedule = *NoiseSchedule::Create(alike);
   const Tensor noise = Tensor::FromHost<float>(cpu_, {1, 1}, {1});
   const auto error = [&](SamplerKind kind, int num_steps) {
     SamplerOptions options;
     options.kind = kind;
     options.num_steps = num_steps;
-    // Before the last step, which has no noise left to solve for.
+    // Before the last step, at whose end there is no noise left to solve for.
     double before_last = 0;
     int timestep = 0;
     const std::vector<double> visited = *InferenceTimesteps(schedule, num_steps, kind);
@@ -279,7 +281,7 @@ TEST(ClippingTest, PredictedX0IsClamped) {
     return Tensor::FromHost<float>(cpu, {1, 2}, {9, -9});
   };
   SamplerOptions options;
-  options.num_steps = 1;  // ends at abar = 1, where x is the clamped x0
+  options.num_steps = 1;  // ends at abar = 1, at the clamped x0
   EXPECT_EQ(Values(*Sample(schedule, options, noise, large)), (std::vector<double>{0.5, -0.5}));
   options.kind = SamplerKind::kDpmSolver;
   EXPECT_EQ(Values(*Sample(schedule, options, noise, large)), (std::vector<double>{9, -9}));

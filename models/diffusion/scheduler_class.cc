@@ -9,7 +9,7 @@
 namespace dpipe::diffusion {
 namespace {
 
-// Those of diffusers 0.35.1 and 0.42.1 that are made of betas and draw pictures from noise.
+// Schedulers of diffusers 0.35.1 and 0.42.1 that are defined by betas and draw pictures from noise.
 constexpr const char* kBetaSchedulers[] = {
     "DDIMParallelScheduler",
     "DDIMScheduler",

@@ -1,4 +1,4 @@
-// Which of diffusers' schedulers describe the process that is implemented here.
+// Schedulers of diffusers that describe the process implemented here.
 #ifndef DPIPE_MODELS_DIFFUSION_SCHEDULER_CLASS_H_
 #define DPIPE_MODELS_DIFFUSION_SCHEDULER_CLASS_H_
 
@@ -7,9 +7,9 @@
 
 namespace dpipe::diffusion {
 
-// OK for a `_class_name` whose process is that of noise_schedule.h: these schedulers differ in how
-// they draw, not in what was trained, so that any sampler may take their place. InvalidArgument for
-// others: flow matching, EDM's and continuous processes, and names that are not known.
+// Returns OK if the process of `_class_name` is that of noise_schedule.h. Such schedulers differ in
+// sampling, not in the trained model, so any sampler can replace them. Returns InvalidArgument for
+// others: flow matching, EDM's and continuous processes, and unknown names.
 absl::Status CheckSchedulerClass(absl::string_view class_name);
 
 }  // namespace dpipe::diffusion

@@ -19,14 +19,14 @@ absl::Status WrongValue(absl::string_view key, const Json& value, absl::string_v
                                                  ShowJson(value), "; expected ", expected));
 }
 
-// The value of `key`, or null where it is missing.
+// Returns the value of `key`, or null if the key is missing.
 const Json& Find(const Json& config, const char* key) {
   static const Json* const kNull = new Json();
   const auto found = config.find(key);
   return found == config.end() ? *kNull : *found;
 }
 
-// Each Read leaves `target` as it is where the key is missing or null.
+// Each Read leaves `target` unchanged if the key is missing or null.
 absl::Status Read(const Json& config, const char* key, bool* target) {
   const Json& value = Find(config, key);
   if (value.is_null()) return absl::OkStatus();
@@ -89,7 +89,7 @@ absl::Status ReadSpacing(const Json& config, std::optional<TimestepSpacing>* spa
               &**spacing);
 }
 
-// Empty if there is none.
+// Returns "" if there is none.
 absl::StatusOr<std::string> ReadClass(const Json& config) {
   const Json& name = Find(config, "_class_name");
   if (name.is_null()) return "";
@@ -99,7 +99,7 @@ absl::StatusOr<std::string> ReadClass(const Json& config) {
   return absl::Status(known.code(), absl::StrCat("scheduler_config.json: ", known.message()));
 }
 
-// What diffusers' class takes for keys that are missing.
+// Returns the class's defaults in diffusers for missing keys.
 NoiseScheduleOptions DefaultsOf(const std::string& scheduler_class) {
   NoiseScheduleOptions o;
   o.steps_offset = 0;
@@ -112,7 +112,7 @@ NoiseScheduleOptions DefaultsOf(const std::string& scheduler_class) {
   return o;
 }
 
-// Sampling by rules that are not implemented must not look as if it worked.
+// Rejects sampling rules that are not implemented; otherwise sampling would seem to work.
 absl::Status RefuseUnsupported(const Json& config) {
   const Json& betas = Find(config, "trained_betas");
   if (!betas.is_null()) {

@@ -12,7 +12,7 @@ namespace dpipe::diffusion {
 namespace {
 
 constexpr double kSpeedRatio = 5;
-constexpr double kSpeedSlope = 0.1;  // over all timesteps
+constexpr double kSpeedSlope = 0.1;  // divided by the number of timesteps
 
 // As numpy.gradient: central differences, one-sided at the ends.
 double Slope(const NoiseSchedule& schedule, int t) {

@@ -10,7 +10,7 @@ namespace dpipe::diffusion {
 namespace {
 
 NoiseSchedule Linear() {
-  NoiseScheduleOptions options;  // of DDPM
+  NoiseScheduleOptions options;  // DDPM's
   options.beta_schedule = BetaSchedule::kLinear;
   options.beta_start = 1e-4;
   options.beta_end = 0.02;
@@ -24,8 +24,8 @@ TEST(TimestepSamplingTest, UniformIsWhatItWas) {
   EXPECT_EQ(uniform.Probability(7), 1e-3);
 }
 
-// With DDPM's betas s(t) = sqrt(1 - abar_t) has s' = abar_t beta_t / (2 s), which falls below 1e-4
-// between t = 650 and 750: abar_700 is about 0.0068, beta_700 0.014, s' about 5e-5.
+// With DDPM's betas, s(t) = sqrt(1 - abar_t) has the slope s' = abar_t beta_t / (2 s). It falls
+// below 1e-4 between t = 650 and 750: abar_700 is about 0.0068, beta_700 0.014, s' about 5e-5.
 TEST(TimestepSamplingTest, SpeedDrawsTheFlatEndAFifthAsOften) {
   const NoiseSchedule schedule = Linear();
   const TimestepDistribution speed(TimestepSampling::kSpeed, schedule);

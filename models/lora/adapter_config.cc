@@ -14,22 +14,22 @@
 namespace dpipe::models {
 namespace {
 
-// In the order of the file, because the first pattern that matches counts.
+// Keeps the file's order, because the first matching pattern counts.
 using Json = nlohmann::ordered_json;
 
-// Patterns are usually plain names, one per layer of another rank. Regular expressions cost some
-// microseconds for each layer.
+// Patterns are usually plain names, one per layer with a different rank. A regular expression costs
+// a few microseconds per layer.
 constexpr size_t kMaxPatternBytes = 200;
 constexpr int kMaxExpressions = 32;
 
-// Keys that must be missing, null, false, empty or "none": what else they say changes the result.
+// Keys that must be missing, null, false, empty or "none". Other values change the result.
 constexpr const char* kUnsupportedKeys[] = {
     "use_dora",          "lora_bias",         "bias",        "modules_to_save",
     "use_qalora",        "layer_replication", "use_bdlora",  "trainable_token_indices",
     "velora_config",     "arrow_config",      "kasa_config", "alora_invocation_tokens",
     "target_parameters", "monteclora_config"};
 
-// Values of init_lora_weights by which PEFT changes the base weights when it loads adapters.
+// Values of init_lora_weights for which PEFT changes the base weights when it loads adapters.
 constexpr const char* kChangesBase[] = {"pissa", "corda", "olora", "loftq", "lora_ga", "mica"};
 
 bool IsPlain(absl::string_view text) {
@@ -38,7 +38,7 @@ bool IsPlain(absl::string_view text) {
   });
 }
 
-// Where a pattern has a dot, any character will do.
+// A dot in the pattern matches any character.
 bool EqualsPlain(absl::string_view pattern, absl::string_view text) {
   return pattern.size() == text.size() &&
          std::equal(pattern.begin(), pattern.end(), text.begin(),
@@ -57,7 +57,7 @@ bool IsRank(const Json& value) {
 
 bool IsAlpha(const Json& value) { return value.is_number() && std::isfinite(value.get<double>()); }
 
-// A configuration's keys, and errors about them.
+// Looks up a configuration's keys and makes errors about them.
 struct Keys {
   const Json& json;
   const std::string& prefix;
@@ -96,7 +96,7 @@ absl::Status CheckSupported(const Keys& keys) {
   return absl::OkStatus();
 }
 
-// The patterns of `key` in their order, with their numbers.
+// Reads the patterns of `key` and their numbers, in order.
 template <typename Number>
 absl::Status ReadPatterns(const Keys& keys, const char* key, bool (*is_valid)(const Json&),
                           const char* expected,
@@ -146,8 +146,8 @@ absl::StatusOr<LayerPattern> LayerPattern::Create(const std::string& text) {
   } else if (absl::StrContains(text, "(?")) {
     reason = "groups that begin with (? are not understood here";
   } else {
-    // Searches breadth first, in time proportional to the pattern's length times the name's;
-    // refuses back-references.
+    // Searches breadth-first, in time proportional to the pattern's length times the name's, and
+    // rejects back-references.
     const auto flags =
         std::regex::ECMAScript | std::regex::nosubs | std::regex_constants::__polynomial;
     try {

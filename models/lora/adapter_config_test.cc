@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// re.match(rf"(.*\\.)?({pattern})$", layer) of Python.
+// Python: re.match(rf"(.*\\.)?({pattern})$", layer).
 TEST(LayerPatternTest, MatchesAsPythonDoes) {
   const struct {
     const char *pattern, *layer;
@@ -21,7 +21,7 @@ TEST(LayerPatternTest, MatchesAsPythonDoes) {
       {"to_q", "mid.attn1.add_to_q", false},
       {"to_q", "mid.to_q.x", false},
       {"attn1.to_q", "mid.attn1.to_q", true},
-      {"attn1.to_q", "mid.attn1xto_q", true},  // a dot is any character
+      {"attn1.to_q", "mid.attn1xto_q", true},  // a dot matches any character
       {"^mid.attn1.to_q", "mid.attn1.to_q", true},
       {"^attn1.to_q", "mid.attn1.to_q", false},
       {"to_q$", "mid.attn1.to_q", true},
@@ -59,7 +59,7 @@ TEST(LayerPatternTest, WhatCouldTakeForEverIsRefused) {
     EXPECT_THAT(std::string(LayerPattern::Create(pattern).status().message()), HasSubstr(message))
         << pattern;
   }
-  // Exponential for matchers that backtrack.
+  // Takes exponential time if the matcher backtracks.
   const auto nested = LayerPattern::Create("(((a*)*)*)*b");
   ASSERT_TRUE(nested.ok());
   EXPECT_FALSE(nested->Matches(std::string(200, 'a')));
@@ -132,7 +132,7 @@ TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
               HasSubstr("'alpha_pattern' has more than 32 regular expressions"));
 }
 
-// As PEFT writes what is not asked for.
+// PEFT writes these values for features that are not used.
 TEST(AdapterConfigTest, WhatIsOffIsFine) {
   EXPECT_TRUE(Parsed(R"({"alora_invocation_tokens": null, "bias": "none", "fan_in_fan_out": false,
       "init_lora_weights": "gaussian", "layer_replication": null, "lora_alpha": 4,

@@ -16,16 +16,16 @@
 namespace dpipe::models {
 namespace {
 
-// Without trailing ones behind the second dimension: a fully connected layer's weight is also
-// stored as a 1 x 1 convolution's.
+// Returns the dimensions without trailing ones after the second: a fully connected layer's weight
+// may be stored as a 1 x 1 convolution's.
 std::vector<int64_t> Trimmed(const Shape& shape) {
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
   while (dims.size() > 2 && dims.back() == 1) dims.pop_back();
   return dims;
 }
 
-// [out, rank] x [rank, in, ...] for a weight of [out, in, ...]: of a convolution, the down part is
-// one with its kernel and the up part a 1 x 1 convolution.
+// True for [out, rank] x [rank, in, ...] and a weight of [out, in, ...]. For a convolution, the
+// down part has its kernel and the up part is a 1 x 1 convolution.
 bool Fits(const Tensor& up, const Tensor& down, const Tensor& weight) {
   const std::vector<int64_t> u = Trimmed(up.shape()), d = Trimmed(down.shape()),
                              w = Trimmed(weight.shape());
@@ -33,13 +33,13 @@ bool Fits(const Tensor& up, const Tensor& down, const Tensor& weight) {
          std::equal(w.begin() + 1, w.end(), d.begin() + 1);
 }
 
-// One adapter and what it adapts.
+// One adapter and the weight that it adapts.
 struct Adaptation {
   const Tensor *up, *down;
   Tensor* weight;
 };
 
-// Pairs the adapters with their weights; an error if any cannot be.
+// Pairs the adapters with their weights. Returns an error if one cannot be paired.
 absl::StatusOr<std::vector<Adaptation>> Pair(const NamedTensors& adapters, NamedTensors* weights) {
   std::vector<Adaptation> pairs;
   for (const auto& [name, tensor] : adapters) {
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<Adaptation>> Pair(const NamedTensors& adapters, Named
   return pairs;
 }
 
-// Rows [begin, end) of scale * up [out, rank], transposed.
+// Returns rows [begin, end) of scale * up [out, rank], transposed.
 Tensor ScaledTranspose(const Tensor& up, int64_t begin, int64_t end, float scale) {
   const int64_t rank = up.dim(1), rows = end - begin;
   Tensor transposed = Tensor::Empty(up.device(), {rank, rows}, DType::kF32);
@@ -82,9 +82,8 @@ Tensor ScaledTranspose(const Tensor& up, int64_t begin, int64_t end, float scale
   return transposed;
 }
 
-// Adds scale * B A to rows of the weight: the product by which a fully connected layer's weight
-// gets its gradient from `rank` samples, whose inputs are A and whose outputs' gradients scale *
-// B^T.
+// Adds scale * B A to rows of the weight. This is the weight gradient of a fully connected layer
+// from `rank` samples with inputs A and output gradients scale * B^T.
 absl::Status AddRows(const Adaptation& one, int64_t begin, int64_t end, float scale) {
   const int64_t out = one.weight->dim(0), in = one.weight->num_elements() / out;
   Tensor rows = one.weight->Reshape({out, in}).Slice(begin, end);
@@ -92,9 +91,9 @@ absl::Status AddRows(const Adaptation& one, int64_t begin, int64_t end, float sc
                                ScaledTranspose(*one.up, begin, end, scale), &rows, nullptr);
 }
 
-// Each piece of a weight by one thread, so that its sums have the same order however many there
-// are. Products of fewer rows are slower, for each packs A again: with 256 rows 46, with 1280 rows
-// 80 GFLOP/s on a core of Zen 3 (rank 128, 11,520 columns).
+// Each piece of a weight is computed by one thread, so the order of its sums does not depend on the
+// number of threads. Products of fewer rows are slower, because each packs A again: 46 GFLOP/s with
+// 256 rows and 80 with 1280 rows on a core of Zen 3 (rank 128, 11,520 columns).
 absl::Status Merge(const std::vector<Adaptation>& pairs, float scale, bool in_place) {
   constexpr int64_t kRows = 1280;
   if (pairs.empty()) return absl::OkStatus();
@@ -102,7 +101,7 @@ absl::Status Merge(const std::vector<Adaptation>& pairs, float scale, bool in_pl
   const auto owners = StartWorkers(devices);
   std::vector<DeviceWorker*> workers;
   for (const auto& worker : owners) workers.push_back(worker.get());
-  // Runs job(i) for i below `count`, each on the next worker that is free.
+  // Runs job(i) for i < count, each on the next free worker.
   const auto for_each = [&workers](size_t count, const std::function<absl::Status(size_t)>& job) {
     std::atomic<size_t> next{0};
     return FirstError(RunOnAll(workers, [&](int) -> absl::Status {

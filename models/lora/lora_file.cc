@@ -1,4 +1,4 @@
-// Files of adapters: FindLoraFile, LoadLora, SaveLora.
+// Files of adapters: FindLoraFile, LoadLora and SaveLora.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -26,7 +26,7 @@ constexpr char kUNetPrefix[] = "unet.";
 constexpr char kTextEncoderPrefix[] = "text_encoder.";
 constexpr char kMetadata[] = "lora_adapter_metadata";
 constexpr char kPeftConfig[] = "adapter_config.json";
-// A line of some 100 bytes per layer.
+// There are some 100 bytes per layer.
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 
 bool IsPeftFile(const SafetensorsFile& file) {
@@ -34,8 +34,8 @@ bool IsPeftFile(const SafetensorsFile& file) {
                      [](const SafetensorsView& view) { return IsPeftName(view.name); });
 }
 
-// What the metadata of a file, or PEFT's configuration beside it, says about a component's
-// adapters.
+// Returns the configuration of a component's adapters, from the file's metadata or from PEFT's file
+// beside it.
 absl::StatusOr<AdapterConfig> ConfigOf(const SafetensorsFile& file, const char* prefix) {
   for (const auto& [key, text] : file.metadata()) {
     if (key == kMetadata) {
@@ -51,12 +51,12 @@ absl::StatusOr<AdapterConfig> ConfigOf(const SafetensorsFile& file, const char* 
   return AdapterConfig::Parse(text, prefix, beside);
 }
 
-// One component's adapters while they are read.
+// Collects one component's adapters while they are read.
 class ComponentAdapters {
  public:
   explicit ComponentAdapters(std::string path) : path_(std::move(path)) {}
 
-  // `view` is the part that `name` says of `layer`.
+  // Adds the part of `layer` that `name` describes.
   absl::Status Add(const LoraName& name, const std::string& layer, const SafetensorsView& view) {
     DPIPE_ASSIGN_OR_RETURN(const Tensor tensor, Read(view));
     if (!name.flat) names_[layer] = name.layer;
@@ -75,7 +75,7 @@ class ComponentAdapters {
     return is_new ? absl::OkStatus() : Error(view, "is there a second time by another name");
   }
 
-  // As those that count `scale` times.
+  // Returns the adapters, to be applied with `scale`.
   absl::StatusOr<NamedTensors> Take(const AdapterConfig& config, float scale) {
     if (config.says_scale() && !alphas_.empty()) {
       return Error(absl::StrCat(alphas_.begin()->first, ".alpha and PEFT's configuration both say ",
@@ -108,7 +108,7 @@ class ComponentAdapters {
     return Error(absl::StrCat(ShowText(view.name), " ", what));
   }
 
-  // How often the adapter of a layer counts.
+  // Returns the scale that the file gives the adapter of a layer.
   absl::StatusOr<double> StoredScale(const AdapterConfig& config, const std::string& layer,
                                      int64_t rank) const {
     const auto alpha = alphas_.find(layer);
@@ -117,7 +117,7 @@ class ComponentAdapters {
     return config.ScaleOf(name == names_.end() ? layer : name->second, rank);
   }
 
-  // In memory of its own, finite. An alpha may also be an integer.
+  // Returns a finite copy in memory of its own. An alpha may also be an integer.
   absl::StatusOr<Tensor> Read(const SafetensorsView& view) const {
     int64_t integer = 0;
     if (view.dtype == "I64" && view.bytes.size() == sizeof(integer)) {
@@ -133,10 +133,10 @@ class ComponentAdapters {
   const std::string path_;
   NamedTensors adapters_;
   std::map<std::string, double> alphas_;      // by layer
-  std::map<std::string, std::string> names_;  // of layers, as the file has them with dots
+  std::map<std::string, std::string> names_;  // dotted names of layers, as in the file
 };
 
-// What a file holds, sorted.
+// A file's tensors by component.
 struct Contents {
   explicit Contents(const std::string& file) : path(file), unet(file), text_encoder(file) {}
   std::string path;
@@ -172,7 +172,7 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
   return absl::OkStatus();
 }
 
-// An error that shows names of both sides.
+// Returns an error with names of both sides.
 absl::Status NothingFits(const SafetensorsFile& file, const std::vector<std::string>& names) {
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file.name(), " holds no tensors"));

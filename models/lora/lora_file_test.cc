@@ -20,14 +20,14 @@ using ::testing::HasSubstr;
 
 std::string TestFile(const char* name) { return std::string(std::getenv("TEST_TMPDIR")) + name; }
 
-// A U-Net with a layer "a" and one "b_c.d", a text encoder with "text_model.e".
+// Loads for a U-Net with layers "a" and "b_c.d" and a text encoder with "text_model.e".
 absl::StatusOr<LoraAdapters> Load(const std::string& path, float scale = 1) {
   return LoadLora(path, scale,
                   {AdaptableLayers(std::set<std::string>{"a", "b_c.d"}),
                    AdaptableLayers(std::set<std::string>{"text_model.e"})});
 }
 
-// A file of one adapter of rank 4 for a layer "a" of 2 x 3, all ones, with diffusers' metadata.
+// Writes one adapter of rank 4 for a layer "a" of 2 x 3, all ones, with diffusers' metadata.
 std::string FileWithMetadata(const std::string& metadata) {
   const std::string path = TestFile("/with_metadata.safetensors");
   const std::vector<float> ones(12, 1.0f);
@@ -43,7 +43,7 @@ std::string FileWithMetadata(const std::string& metadata) {
   return path;
 }
 
-// As diffusers writes it (save_lora_weights with unet_lora_adapter_metadata), shortened.
+// Shortened from diffusers' output (save_lora_weights with unet_lora_adapter_metadata).
 TEST(LoraFileTest, TheMetadatasScaleCounts) {
   const Tensor base = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
   const struct {
@@ -66,7 +66,7 @@ TEST(LoraFileTest, TheMetadatasScaleCounts) {
     const auto merged = MergeLora({{"a.weight", base}}, adapters->unet, 1);
     ASSERT_TRUE(merged.ok()) << merged.status();
     for (float x : merged->at("a.weight").span<float>()) EXPECT_EQ(x, 4 * c.scale) << c.metadata;
-    // As those that count three times.
+    // To be applied with a scale of 3.
     EXPECT_EQ(Load(FileWithMetadata(c.metadata), 3)->unet.at("a.lora_B.weight").data<float>()[0],
               c.scale / 3);
   }
@@ -88,7 +88,7 @@ TEST(LoraFileTest, MetadataThatCannotBeFollowedIsNamed) {
   }
 }
 
-// A tensor of these fp32 numbers.
+// A tensor with these fp32 numbers.
 struct Stored {
   std::string name;
   std::vector<int64_t> shape;
@@ -107,7 +107,7 @@ std::string FileOf(const std::vector<Stored>& tensors) {
   return path;
 }
 
-// Each layer by its own alpha over its own rank; without one the scale is 1.
+// Each layer uses its own alpha over its own rank; without an alpha the scale is 1.
 TEST(LoraFileTest, AlphasOfLayersCount) {
   const auto adapters = Load(FileOf({{"lora_unet_a.lora_down.weight", {2, 1}, {1, 1}},
                                      {"lora_unet_a.lora_up.weight", {1, 2}, {3, 5}},
@@ -139,7 +139,7 @@ TEST(LoraFileTest, AlphaMayBeAnInteger) {
   EXPECT_EQ(adapters->unet.at("a.lora_B.weight").data<float>()[0], 2);
 }
 
-// Names that other tools add: see models/lora/lora_names.h.
+// Other tools add these names: see models/lora/lora_names.h.
 TEST(LoraFileTest, WhatIsNotUsedIsSaidInOneLine) {
   std::vector<Stored> tensors = {{"a.lora_A.default.weight", {1, 1}, {2}},
                                  {"a.lora_B.default.weight", {1, 1}, {3}},
@@ -168,7 +168,7 @@ std::string EmptyFolder(const char* name) {
   return folder;
 }
 
-// Of PEFT's save_pretrained: a file, and beside it a configuration.
+// PEFT's save_pretrained writes a file and a configuration beside it.
 TEST(LoraFileTest, PeftsConfigurationCounts) {
   const std::string folder = EmptyFolder("/peft");
   const std::string file = folder + "/adapter_model.safetensors";
@@ -194,7 +194,7 @@ TEST(LoraFileTest, PeftsConfigurationCounts) {
   EXPECT_TRUE(with->notes.empty());
   EXPECT_EQ(with->unet.at("a.lora_B.weight").data<float>()[0], 3 * 4);
   EXPECT_EQ(with->text_encoder.at("text_model.e.lora_B.weight").data<float>()[0], 7 * 3);
-  // The name of the file does not matter where its tensors are PEFT's.
+  // The name of the file does not matter if its tensors have PEFT's names.
   std::filesystem::rename(file, folder + "/cat.safetensors");
   EXPECT_EQ(Load(folder + "/cat.safetensors")->unet.at("a.lora_B.weight").data<float>()[0], 12);
   ASSERT_TRUE(WriteFileAtomically(config, R"({"peft_type": "LOHA"})").ok());

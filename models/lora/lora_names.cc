@@ -29,7 +29,7 @@ constexpr struct {
     {".lora_linear_layer.up.weight", LoraPart::kUp},
     {".lora_down.weight", LoraPart::kDown},
     {".lora_up.weight", LoraPart::kUp},
-    // Of attention processors, behind to_q, to_k, to_v or to_out.
+    // Attention processors, after to_q, to_k, to_v or to_out.
     {"_lora.down.weight", LoraPart::kDown},
     {"_lora.up.weight", LoraPart::kUp},
     {".alpha", LoraPart::kAlpha},
@@ -51,7 +51,7 @@ constexpr struct {
     {"lycoris_", Component::kEither, true},
 };
 
-// Parts of names of other methods, and what those are; $ is a name's end.
+// Parts of names that identify other methods; $ is the end of a name.
 constexpr struct {
   const char *part, *method;
 } kOtherMethods[] = {
@@ -72,7 +72,7 @@ constexpr struct {
     {"lora_te2_", "LoRA for Stable Diffusion XL"},
 };
 
-// What attention processors called the layers of an attention.
+// Names of an attention's layers in attention processors.
 constexpr struct {
   const char *processor, *unet, *text_encoder;
 } kProcessorLayers[] = {
@@ -108,7 +108,7 @@ std::string WithoutAdapterName(absl::string_view name) {
 
 std::string Flat(absl::string_view layer) { return absl::StrReplaceAll(layer, {{".", "_"}}); }
 
-// Takes prefixes off the front, and notes what they say.
+// Removes prefixes and records what they mean.
 void ConsumePrefixes(absl::string_view* name, LoraName* parsed) {
   for (bool found = true; found && !parsed->flat;) {
     found = false;

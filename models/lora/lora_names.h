@@ -1,20 +1,20 @@
-// How files of low-rank adapters name their tensors. Read are
+// Names of tensors in files of low-rank adapters. These are read:
 //
 //   PEFT            LAYER.lora_A.weight, LAYER.lora_B.weight, also with the adapter's name:
 //                   LAYER.lora_A.default.weight
-//   diffusers       LAYER.lora.down.weight, .lora.up.weight; of a text encoder
+//   diffusers       LAYER.lora.down.weight, .lora.up.weight; for a text encoder
 //                   LAYER.lora_linear_layer.down.weight, .up.weight
 //   diffusers until 0.20, attention processors
 //                   ATTENTION.processor.to_q_lora.down.weight, .up.weight
 //   kohya-ss, LyCORIS (LoCon)
-//                   lora_unet_LAYER.lora_down.weight, .lora_up.weight with underscores in the place
-//                   of LAYER's dots; lora_te_LAYER or lora_te1_LAYER of a text encoder;
-//                   lycoris_LAYER of either
+//                   lora_unet_LAYER.lora_down.weight, .lora_up.weight, with LAYER's dots replaced
+//                   by underscores; lora_te_LAYER or lora_te1_LAYER for a text encoder;
+//                   lycoris_LAYER for either
 //
-// and beside each a scalar LAYER.alpha. Before LAYER may be "unet." or "text_encoder."; without, a
-// name is of whichever has the layer. PEFT's "base_model.model." and the wrappers of torch.compile
-// and DataParallel are dropped. A text encoder's layers are with or without "text_model.", as
-// transformers 5 has them. Sources: diffusers utils/state_dict_utils.py,
+// and beside each a scalar LAYER.alpha. LAYER may follow "unet." or "text_encoder."; otherwise a
+// name belongs to the component that has the layer. PEFT's "base_model.model." and the prefixes of
+// torch.compile and DataParallel are removed. A text encoder's layers may have "text_model." or
+// lack it, as in transformers 5. Sources: diffusers utils/state_dict_utils.py,
 // loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
 #ifndef DPIPE_MODELS_LORA_LORA_NAMES_H_
 #define DPIPE_MODELS_LORA_LORA_NAMES_H_
@@ -36,33 +36,33 @@ struct LoraName {
   enum class Component { kUNet, kTextEncoder, kEither };
   Component component = Component::kEither;
   LoraPart part = LoraPart::kDown;
-  std::string layer;  // as the file has it
-  bool flat = false;  // kohya's: with underscores in the place of dots
+  std::string layer;  // as in the file
+  bool flat = false;  // kohya's: with underscores instead of dots
 };
 
-// Nothing if the name is none of an adapter. InvalidArgument if it is known to be of another method
-// that changes the result (LoHa, LoKr, DoRA, Tucker decomposition, ...) or of a second text
-// encoder.
+// Returns an empty optional if the name does not belong to an adapter. Returns InvalidArgument if
+// it belongs to another method that changes the result (LoHa, LoKr, DoRA, Tucker decomposition,
+// ...) or to a second text encoder.
 absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name);
 
-// True if the name begins with "base_model.model.", which PEFT's own files do. How much their
-// adapters count is in a file beside them.
+// True if the name begins with "base_model.model.", as in PEFT's own files, whose scales are in a
+// file beside them.
 bool IsPeftName(absl::string_view name);
 
-// The name without what ParseLoraName leaves away at its beginning.
+// Returns the name without the prefixes that ParseLoraName removes.
 absl::string_view WithoutLoraPrefixes(absl::string_view name);
 
-// The layers of a component that adapters may be of. Immutable.
+// The layers of a component that adapters can adapt. Immutable.
 class AdaptableLayers {
  public:
   AdaptableLayers() = default;
   explicit AdaptableLayers(std::set<std::string> layers);
-  // Those of a program that have a weight.
+  // The layers of a program that have a weight.
   explicit AdaptableLayers(const nn::Program& program);
 
-  // Returns the name, with dots, of the layer that is meant; empty if there is none.
+  // Returns the dotted name of the layer that `name` refers to; empty if there is none.
   std::string Find(const LoraName& name) const;
-  // True if the name is that of a layer's weight or bias itself.
+  // True if the name is that of a layer's own weight or bias.
   bool HasParameter(absl::string_view name) const;
 
  private:
@@ -70,7 +70,7 @@ class AdaptableLayers {
   std::map<std::string, std::string> by_flat_name_;
 };
 
-// The name of a U-Net's layer in kohya's files: "lora_unet_mid_block_attentions_0".
+// Returns the name of a U-Net's layer in kohya's files: "lora_unet_mid_block_attentions_0".
 std::string KohyaLayer(absl::string_view layer);
 
 }  // namespace dpipe::models

@@ -59,7 +59,7 @@ Passes RunPasses(const nn::Program& program, const NamedTensors& values) {
   return passes;
 }
 
-// Every parameter random, the adapters' up parts too.
+// Every parameter is random, including the adapters' up parts if `with_ups`.
 NamedTensors RandomValues(const nn::Program& program, bool with_ups) {
   nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
   parameters.InitRandom(3);
@@ -82,12 +82,12 @@ TEST(LoraTest, OnlyAdaptersAreTrained) {
     EXPECT_EQ(info.trainable, IsLoraParameter(info.name)) << info.name;
     adapters += info.trainable;
   }
-  // Two blocks down and up at the first level, and the mid block: 1 + 2 + 1 transformers, of two
-  // attentions with four projections of two parts each.
+  // Two blocks down and up at the first level, and the mid block: 1 + 2 + 1 transformers. Each has
+  // two attentions with four projections of two parts.
   EXPECT_EQ(adapters, 4 * 2 * 4 * 2);
   EXPECT_EQ(program.TrainableParameterCount(program.all_layers()),
             // q, k, v and out of self-attention, and q and out of cross-attention: rank x 2 widths;
-            // k and v of cross-attention: rank x (width + 12); widths 8 (three times) and 16.
+            // k and v of cross-attention: rank x (width + 12). Widths are 8 (three times) and 16.
             4 * (3 * (6 * 16 + 2 * 20) + (6 * 32 + 2 * 28)));
 }
 
@@ -113,7 +113,7 @@ TEST(LoraTest, MergedWeightsComputeTheSame) {
   }
 }
 
-// dW of the merged weight W + s B A gives both: dB = s dW A^T, dA = s B^T dW.
+// The gradient dW of the merged weight W + s B A gives both: dB = s dW A^T, dA = s B^T dW.
 TEST(LoraTest, GradientsFollowFromTheMergedWeights) {
   constexpr float kScale = 0.5f;
   const nn::Program adapted = MakeUNet({4, kScale}), plain = MakeUNet({});
@@ -175,14 +175,14 @@ TEST(LoraFileTest, RoundTrip) {
         ASSERT_EQ(tensor.data<float>()[i], same->unet.at(name).data<float>()[i]) << name;
       }
     }
-    // What others read has the scale in it.
+    // Files for other readers include the scale.
     const NamedTensors others = LoadLora(path, 1, targets)->unet;
     const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
     EXPECT_EQ(others.at(up).data<float>()[0], 0.5f * adapters.at(up).data<float>()[0]);
   }
 }
 
-// kohya.safetensors is what kohya-ss's tools call the layers (testdata/make_goldens.py).
+// kohya.safetensors has the names that kohya-ss's tools give the layers (testdata/make_goldens.py).
 TEST(LoraFileTest, KohyasNames) {
   const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_out.0";
   NamedTensors adapters;
@@ -212,7 +212,7 @@ Tensor Numbers(const Shape& shape) {
   return tensor;
 }
 
-// As a product of matrices, whose columns are a convolution's input channels and taps.
+// A matrix product; its columns are a convolution's input channels and taps.
 TEST(MergeLoraTest, Convolutions) {
   const struct {
     Shape weight, down, up;
@@ -241,7 +241,7 @@ TEST(MergeLoraTest, Convolutions) {
   }
 }
 
-// Against the definition in double, in pieces of 1280 rows and less.
+// Compares with the definition in double, in pieces of 1280 rows and fewer.
 TEST(MergeLoraTest, EqualsTheDefinition) {
   constexpr int64_t kOut = 1400, kIn = 70, kRank = 33;
   constexpr float kScale = 0.7f;
@@ -268,12 +268,12 @@ TEST(MergeLoraTest, EqualsTheDefinition) {
         sum += term, size += std::fabs(term);
       }
       const double expected = before.data<float>()[o * kIn + i] + kScale * sum;
-      // Rounding: of the scaled up part, of each of the products' sums, and of the result.
+      // Roundings of the scaled up part, of each product's sums, and of the result.
       const double bound = (kRank + 3) * 0x1p-24 * (kScale * size + std::fabs(expected));
       ASSERT_NEAR(merged->at("a.weight").data<float>()[o * kIn + i], expected, bound);
     }
   }
-  // The base is as it was, and shared where nothing adapts it.
+  // The base is unchanged, and shared if nothing adapts it.
   EXPECT_EQ(std::memcmp(weight.raw_data(), before.raw_data(), weight.size_bytes()), 0);
   EXPECT_EQ(merged->at("b.weight").raw_data(), other.raw_data());
   // The same in place.

@@ -1,5 +1,5 @@
-// The full-size stand-ins of CDM-LSUN and CDM-ImageNet against diffusers, at a small height and
-// width: outputs, losses and every parameter's gradient.
+// Compares the full-size stand-ins of CDM-LSUN and CDM-ImageNet with diffusers, for images of small
+// height and width: outputs, losses and every parameter's gradient.
 #include "gtest/gtest.h"
 #include "models/pixel_unet/golden_case.h"
 
@@ -16,8 +16,8 @@ TEST_P(FullSizeGoldenTest, Fp32) {
   EXPECT_LT(errors.gradient_product, 1e-4);
 }
 
-// As in pixel_unet_test: roundings of 0.11 % in the mean square add up as squares. The deepest
-// main path here has some 200 of them: 1.6 % forward and twice that back.
+// As in pixel_unet_test: roundings of 0.11 % (root mean square) add up as squares. The longest main
+// path here has some 200 of them: 1.6 % forward and twice that backward.
 TEST_P(FullSizeGoldenTest, Bf16) {
   const GoldenErrors errors = MeasureGolden(GetParam(), DType::kBf16, Device::Cpu());
   EXPECT_LT(errors.prediction, 0.05);

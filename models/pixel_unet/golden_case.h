@@ -1,4 +1,4 @@
-// A training step of a pixel U-Net against diffusers (testdata/make_goldens.py), for tests.
+// For tests: compares a training step of a pixel U-Net with diffusers (testdata/make_goldens.py).
 #ifndef DPIPE_MODELS_PIXEL_UNET_GOLDEN_CASE_H_
 #define DPIPE_MODELS_PIXEL_UNET_GOLDEN_CASE_H_
 
@@ -21,14 +21,14 @@ namespace dpipe::models {
 
 struct GoldenCase {
   std::string name;
-  std::string group;        // "small" or "full": the file
+  std::string group;        // file: "small" or "full"
   std::string config_path;  // of a config.json
-  int side = 0;             // pixels of the golden's image
+  int side = 0;             // side of the golden's image in pixels
 };
 
-// Largest relative errors. Of a parameter's gradient two numbers are known: its norm, and its
-// product with a vector; the latter's error is relative to |gradient| rms(vector), which is what a
-// gradient with that relative error would be off by, in the mean.
+// Maximum relative errors. The golden has two numbers per parameter's gradient: its norm, and its
+// product with a vector. The product's error is relative to |gradient| rms(vector), the mean error
+// of the product if the gradient has that relative error.
 struct GoldenErrors {
   double prediction = 0, loss = 0, gradient_norm = 0, gradient_product = 0;
 };
@@ -41,7 +41,7 @@ inline diffusion::NoiseSchedule CosineSchedule() {
   return *schedule;
 }
 
-// weight(name + "#") of make_goldens.py: the vector that a gradient is multiplied with.
+// weight(name + "#") of make_goldens.py: the vector by which a gradient is multiplied.
 inline Tensor Direction(const std::string& name, const Tensor& parameter) {
   uint32_t key = 2166136261u;
   for (char c : name + "#") key = (key ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -57,10 +57,11 @@ inline Tensor Direction(const std::string& name, const Tensor& parameter) {
   return direction;
 }
 
-// What errors of a parameter's gradient are relative to: its norm. The keys' bias has no gradient,
-// as softmax does not see what is added to all of a query's scores; what rounding leaves is
-// measured by the queries'. Where attention has a single place, queries and keys have none either;
-// what is left is measured by the values'.
+// Returns the norm to which errors of a parameter's gradient are relative: usually its own. The
+// bias of the keys has no gradient, because softmax ignores a constant added to all scores of a
+// query. Its rounding errors are relative to the queries' gradient. If attention has a single
+// position, queries and keys have no gradient either, and their rounding errors are relative to the
+// values' gradient.
 inline constexpr double kVanishing = 1e-5;
 inline double SizeOf(const Goldens& goldens, const std::string& prefix, std::string name) {
   const auto norm = [&](const std::string& of) {
@@ -77,11 +78,11 @@ inline double SizeOf(const Goldens& goldens, const std::string& prefix, std::str
   return norm(name);
 }
 
-// The larger; a NaN stays.
+// Returns the larger one; a NaN is kept.
 inline double Worse(double a, double b) { return b <= a ? a : b; }
 
-// Forward and backward passes of the whole program. Frees what it can as it goes: full-size models
-// leave a few GB.
+// Runs forward and backward passes of the whole program. Frees memory as it goes, because full-size
+// models leave only a few GB.
 inline GoldenErrors MeasureGolden(const GoldenCase& c, DType dtype,
                                   const std::shared_ptr<Device>& device) {
   const auto config = ReadPixelUNetConfig(c.config_path);

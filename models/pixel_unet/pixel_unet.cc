@@ -22,13 +22,13 @@ namespace {
 
 using nn::LayerKind;
 
-// What the U-Net is conditioned on besides the image.
+// Inputs that condition the U-Net, other than images.
 struct Conditions {
   ValueId timesteps;
   std::optional<ValueId> labels, noise_levels;
 };
 
-// Adds everything between what is noisy, with what is joined to it, and the prediction.
+// Adds the layers from the joined input channels to the prediction.
 class PixelUNetBuilder {
  public:
   PixelUNetBuilder(const PixelUNetConfig& config, const std::string& prefix, LayerKind kind,
@@ -55,7 +55,7 @@ class PixelUNetBuilder {
     return {static_cast<int>(groups), static_cast<float>(config_.norm_eps), silu};
   }
 
-  // Sinusoids of a number through two linear layers.
+  // Embeds a number: sinusoids, then two linear layers.
   ValueId NumberEmbedding(const std::string& name, ValueId number) {
     ops::TimeEmbeddingParams params;
     params.dim = static_cast<int>(config_.block_out_channels[0]);
@@ -67,7 +67,7 @@ class PixelUNetBuilder {
     return nn::AddLinear(builder_, Name(name + ".linear_2"), t, {config_.time_width()});
   }
 
-  // The embedding goes through SiLU here, once, and not in every residual block: the same values.
+  // Applies the embedding's SiLU once, not in every residual block, with the same values.
   void AddTime(const Conditions& conditions) {
     BeginLayer("time_embedding");
     ValueId t = NumberEmbedding("time_embedding", conditions.timesteps);
@@ -99,7 +99,7 @@ class PixelUNetBuilder {
     return nn::AddResnetBlock(builder_, Name(name), x, spec);
   }
 
-  // Every pixel attends to every other; added to x.
+  // Self-attention among all pixels, with a residual connection.
   ValueId Attention(const std::string& name, int64_t norm_groups, ValueId x) {
     const Shape shape = builder_->shape(x);
     BeginLayer(name);
@@ -193,7 +193,7 @@ absl::Status Check(const PixelUNetConfig& config, const PixelUNetOptions& option
   return absl::OkStatus();
 }
 
-// Adds the external inputs of both programs as they are needed.
+// Adds the external inputs of both programs on demand.
 class Inputs {
  public:
   Inputs(const PixelUNetConfig& config, const PixelUNetOptions& options,
@@ -212,7 +212,7 @@ class Inputs {
   ValueId Number(const std::string& name, nn::Element element = nn::Element::kI32) {
     return builder_->AddInput(name, {Shape(), element});
   }
-  // Samplers visit timesteps between the whole ones that are trained.
+  // `timesteps` is floating point for sampling, because samplers also visit fractional timesteps.
   Conditions AddConditions(nn::Element timesteps) {
     Conditions conditions;
     conditions.timesteps = Number("timesteps", timesteps);
@@ -220,7 +220,7 @@ class Inputs {
     if (options_.has_low_resolution()) conditions.noise_levels = Number("noise_levels");
     return conditions;
   }
-  // What is noisy, the enlarged picture of lower resolution, the estimate.
+  // Joins the noisy image, the enlarged low-resolution picture and the estimate.
   ValueId Join(ValueId noisy, std::optional<ValueId> low_resolution) {
     std::vector<ValueId> parts = {noisy};
     if (low_resolution.has_value()) {

@@ -1,15 +1,16 @@
 // A pixel-space U-Net as a Program (diffusers UNet2DModel; the architecture of guided diffusion,
-// Dhariwal and Nichol, arXiv 2105.05233): residual blocks that the time embedding scales and
-// shifts, self-attention at low resolutions, residual blocks that halve and double the image.
+// Dhariwal and Nichol, arXiv 2105.05233). It has residual blocks scaled and shifted by the time
+// embedding, self-attention at low resolutions, and residual blocks that halve and double the
+// image.
 //
-// As the second model of a cascade it sees a picture of lower resolution too: enlarged bilinearly
-// and joined to its input's channels. In training that picture is noised at a level of its own
-// (Ho et al., "Cascaded diffusion models", arXiv 2106.15282, conditioning augmentation), of which
-// the U-Net is told through an embedding.
+// As the second model of a cascade it also sees a low-resolution picture: enlarged bilinearly and
+// joined to its input's channels. In training that picture has a noise level of its own, which the
+// U-Net gets as an embedding (conditioning augmentation; Ho et al., "Cascaded diffusion models",
+// arXiv 2106.15282).
 //
-// Parameters are named and shaped as in diffusers' checkpoints, after `prefix`. Layers, in order:
-// add_noise or input, time_embedding, conv_in, then for each level residual blocks (conv1,
-// conv_shortcut, conv2), attentions and resizing, conv_out, loss or output.
+// Parameters are named `prefix` + diffusers' name and shaped as in diffusers' checkpoints. Layers,
+// in order: add_noise or input, time_embedding, conv_in, the levels, conv_out, loss or output. A
+// level consists of residual blocks (conv1, conv_shortcut, conv2), attentions and resizing.
 #ifndef DPIPE_MODELS_PIXEL_UNET_PIXEL_UNET_H_
 #define DPIPE_MODELS_PIXEL_UNET_PIXEL_UNET_H_
 
@@ -22,14 +23,14 @@
 
 namespace dpipe::models {
 
-// What the configuration leaves open. in_channels is out_channels, plus as many for the picture of
-// lower resolution, plus as many for the U-Net's own estimate.
+// Settings that the configuration does not contain. in_channels is out_channels, plus as many for
+// the low-resolution picture, plus as many for the U-Net's own estimate.
 struct PixelUNetOptions {
-  std::string prefix;   // of parameters' names
+  std::string prefix;   // of layers and parameters
   int64_t height = 64;  // divisible by 2^(levels - 1)
   int64_t width = 64;
-  // Of the picture of lower resolution; 0: there is none. With one, and only then, the
-  // configuration has an embedding for its noise level.
+  // Size of the low-resolution picture; 0 if there is none. The configuration has an embedding of
+  // its noise level if and only if there is one.
   int64_t low_height = 0;
   int64_t low_width = 0;
   bool self_conditioning = false;
@@ -39,24 +40,30 @@ struct PixelUNetOptions {
 
 struct PixelUNetTraining {
   diffusion::NoiseSchedule schedule;
-  double min_snr_gamma = 0;               // 0: all timesteps weigh the same
-  diffusion::NoiseSchedule low_schedule;  // of the picture of lower resolution
+  double min_snr_gamma = 0;               // 0 weights all timesteps equally
+  diffusion::NoiseSchedule low_schedule;  // of the low-resolution picture
 };
 
-// For training. External inputs: "pixels" and "noise" fp32 [height, width, out_channels],
-// "timesteps" int32 []; with a table of classes "labels" int32 []; with a picture of lower
-// resolution "low_resolution" and "low_noise" fp32 [low_height, low_width, out_channels] and
-// "noise_levels" int32 [], timesteps of low_schedule. Output: "loss" fp32 [], one number a sample.
-// With self-conditioning also: input "estimate" [height, width, out_channels] in the compute dtype,
-// the U-Net's prediction or zeros, and output "prediction" of that type, without a gradient.
-// InvalidArgument where size, channels or embeddings do not suit.
+// Builds the training program.
+//
+// External inputs:
+// - "pixels" and "noise" fp32 [height, width, out_channels], "timesteps" int32 [].
+// - With a table of classes: "labels" int32 [].
+// - With a low-resolution picture: "low_resolution" and "low_noise" fp32
+//   [low_height, low_width, out_channels], and "noise_levels" int32 [], timesteps of low_schedule.
+// - With self-conditioning: "estimate" [height, width, out_channels] in the compute dtype, the
+//   U-Net's prediction or zeros.
+//
+// Outputs: "loss" fp32 [], one number per sample; with self-conditioning also "prediction", with
+// the type of "estimate" and no gradient. Returns InvalidArgument if sizes, channels or embeddings
+// are incompatible.
 absl::StatusOr<nn::Program> BuildPixelUNetForTraining(const PixelUNetConfig& config,
                                                       const PixelUNetOptions& options,
                                                       const PixelUNetTraining& training);
 
-// For sampling, all layers frozen. External inputs: "noisy_pixels" and "timesteps" fp32, and as
-// above "labels", "low_resolution" (with its noise), "noise_levels", "estimate". Output:
-// "prediction" fp32 [height, width, out_channels].
+// Builds the sampling program, with all layers frozen. External inputs: "noisy_pixels" and
+// "timesteps" fp32, and as above "labels", "low_resolution" (already noised), "noise_levels" and
+// "estimate". Output: "prediction" fp32 [height, width, out_channels].
 absl::StatusOr<nn::Program> BuildPixelUNetForInference(const PixelUNetConfig& config,
                                                        const PixelUNetOptions& options);
 

@@ -10,8 +10,8 @@
 namespace dpipe::models {
 namespace {
 
-// The block types of one way, in the file's order; other types are problems. `resize_key` says what
-// blocks with attention resize by.
+// Returns the down or the up blocks in the file's order; unknown types are problems. `resize_key`
+// names the key that selects how blocks with attention resize.
 std::vector<PixelUNetBlock> Blocks(ComponentConfig* config, const std::string& key,
                                    const std::string& resize_key, const std::string& plain,
                                    const std::string& resnet, const std::string& attention,
@@ -36,7 +36,7 @@ std::vector<PixelUNetBlock> Blocks(ComponentConfig* config, const std::string& k
   return blocks;
 }
 
-// Keys that change the model in ways that are not built.
+// Checks keys whose other values change the model in unsupported ways.
 void CheckFixedKeys(ComponentConfig* config) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> supported = {
       {"act_fn", {"\"silu\"", "\"swish\""}},
@@ -96,7 +96,7 @@ PixelUNetConfig ReadFields(ComponentConfig* config) {
   unet.sample_size = config->EqualPositiveInts("sample_size", 64);
   ReadBlocks(config, &unet);
   unet.layers_per_block = config->PositiveInt("layers_per_block", 2);
-  // Only a null that is written means one head: diffusers' default is 8.
+  // Only an explicit null means one head; diffusers' default is 8.
   unet.head_channels =
       config->IsNull("attention_head_dim") ? 0 : config->PositiveInt("attention_head_dim", 8);
   unet.mid_attention = config->Bool("add_attention", true);

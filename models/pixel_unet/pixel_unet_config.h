@@ -12,27 +12,27 @@ namespace dpipe::models {
 
 // One level of resolution on the way down or up.
 struct PixelUNetBlock {
-  bool attention = false;      // after every residual block
-  bool resnet_resize = false;  // a residual block halves or doubles; else a convolution does
+  bool attention = false;      // self-attention after every residual block
+  bool resnet_resize = false;  // resize with a residual block instead of a convolution
 };
 
-// Levels are counted from the highest resolution down, for `up` too.
+// Levels count from the highest resolution down, for `up` too.
 struct PixelUNetConfig {
   int64_t in_channels = 3;
   int64_t out_channels = 3;
-  int64_t sample_size = 64;  // height and width that it was made for
+  int64_t sample_size = 64;  // height and width of the training images
   std::vector<int64_t> block_out_channels;
   std::vector<PixelUNetBlock> down, up;
-  int64_t layers_per_block = 2;  // residual blocks of a down block; an up block has one more
-  int64_t head_channels = 8;     // of attention; 0: one head
+  int64_t layers_per_block = 2;  // residual blocks per down block; an up block has one more
+  int64_t head_channels = 8;     // per attention head; 0 means one head
   bool mid_attention = true;
   int64_t norm_groups = 32;
-  int64_t mid_norm_groups = 0;  // of the mid block's attention; 0: it has no norm
+  int64_t mid_norm_groups = 0;  // for the mid block's attention; 0 means no norm
   double norm_eps = 1e-5;
-  double dropout = 0;              // of training alone, which is not built
+  double dropout = 0;              // for training; not implemented
   bool scale_shift = false;        // resnet_time_scale_shift
-  int64_t num_class_embeds = 0;    // a table of labels; 0: none
-  bool noise_level_embed = false;  // class_embed_type "timestep": a second number through sinusoids
+  int64_t num_class_embeds = 0;    // size of the table of labels; 0 if there is none
+  bool noise_level_embed = false;  // class_embed_type "timestep": sinusoids of a second number
   bool time_cosine_first = true;   // flip_sin_to_cos
   double time_frequency_shift = 0;
 
@@ -40,8 +40,9 @@ struct PixelUNetConfig {
   int64_t time_width() const { return 4 * block_out_channels[0]; }
 };
 
-// From the text of a config.json; `source` names the file in messages. InvalidArgument names every
-// key whose value is wrong or asks for what is not supported (Fourier embeddings, ...).
+// Parses the text of a config.json; `source` names the file in messages. Returns InvalidArgument
+// with the problems of up to five keys if values are wrong or request unsupported features (Fourier
+// embeddings, ...).
 absl::StatusOr<PixelUNetConfig> ParsePixelUNetConfig(const std::string& json,
                                                      const std::string& source);
 absl::StatusOr<PixelUNetConfig> ReadPixelUNetConfig(const std::string& path);

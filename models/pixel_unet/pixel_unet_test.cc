@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Scale and shift, residual blocks that resize, attention, a noise level.
+// Has scale and shift, residual blocks that resize, attention and a noise level.
 PixelUNetConfig SmallConfig() {
   PixelUNetConfig config;
   config.in_channels = 6;
@@ -153,12 +153,12 @@ TEST(PixelUNetGoldenTest, Fp32) {
   EXPECT_LT(errors.gradient_product, 1e-4);
 }
 
-// bf16 rounds by up to 2^-9 each time, 2^-9 / sqrt(3) in the mean square. The main path of these
-// U-Nets passes some 60 roundings of values that are not contracted, which add up as squares:
-// 8 x 0.11 % = 0.9 %. Gradients pass twice as many, half of them with rounded partners: 2 %, and a
-// few times that where a parameter's gradient is a sum over pixels that nearly cancels. Bounds are
-// three times that, and three more for the product, the largest of hundreds of nearly normal
-// numbers.
+// One bf16 rounding is off by at most 2^-9, and by 2^-9 / sqrt(3) = 0.11 % in the root mean square.
+// The main path of these U-Nets has some 60 roundings of values that are not contracted. They add
+// up as squares: 8 x 0.11 % = 0.9 %. Gradients pass twice as many roundings, half of them with
+// rounded partners: 2 %, and a few times that if a parameter's gradient is a sum over pixels that
+// nearly cancels. The bounds are three times that. The product's bound is another three times
+// larger, as it is the maximum of hundreds of nearly normal numbers.
 TEST(PixelUNetGoldenTest, Bf16) {
   for (const GoldenCase& c : SmallGoldens()) {
     const GoldenErrors errors = MeasureGolden(c, DType::kBf16, Device::Cpu());
@@ -193,7 +193,7 @@ TEST(PixelUNetConfigTest, NamesWhatIsWrong) {
       {R"("dropout": "x")", "'dropout' is \"x\", expected a finite number"},
       {R"("downsample_type": "fir")", "'downsample_type' is \"fir\""}};
   for (const auto& [keys, problem] : cases) {
-    // Later keys count.
+    // If a key is repeated, the last one counts.
     const std::string json = absl::StrCat(
         R"({"_class_name": "UNet2DModel", "block_out_channels": [32, 64], "norm_num_groups": 32,
             "down_block_types": ["DownBlock2D", "AttnDownBlock2D"],

@@ -1,4 +1,4 @@
-// Models with files of low-rank adapters, of which some are goldens of diffusers and PEFT
+// Tests models with files of low-rank adapters, including goldens of diffusers and PEFT
 // (models/lora/testdata/make_goldens.py, make_peft_goldens.py).
 #include <filesystem>
 #include <tuple>
@@ -51,7 +51,7 @@ Tensor Run(const nn::Program& program, const nn::ParameterSet& parameters,
   return values[program.outputs()[0]];
 }
 
-// What the model computes of the goldens' inputs.
+// The model's results for the goldens' inputs.
 struct Outputs {
   Tensor prediction, states;
 };
@@ -80,7 +80,7 @@ TEST(AdaptersGoldenTest, FilesOfAllNamesComputeWhatDiffusersComputes) {
     const Outputs outputs = Compute(*model, goldens);
     const Tensor prediction = goldens.Get(format + "/prediction");
     const Tensor states = goldens.Get(format + "/states");
-    // fp32 on both sides, where adapters are merged on ours only.
+    // fp32 on both sides; only this side merges the adapters.
     EXPECT_LT(RelativeError(outputs.prediction, prediction), 5e-6);
     EXPECT_LT(RelativeError(outputs.states, states), 5e-6);
     EXPECT_GT(RelativeError(plain.prediction, prediction), 5e-3);
@@ -124,11 +124,12 @@ TEST(AdaptersTest, CountByTheirScale) {
       ASSERT_NEAR(b.data<float>()[i], (a.data<float>()[i] + c.data<float>()[i]) / 2, 1e-5);
     }
   }
-  // Not counted at all, they change nothing.
+  // With a scale of 0 they change nothing.
   EXPECT_EQ(RelativeError(weight(*Load(kTinySd, file, 0)), weight(*none)), 0);
 }
 
-// Of a folder with adapters of both, saved after training: all of them are in its weights.
+// A folder with adapters for both components has all of them in its weights when saved after
+// training.
 TEST(AdaptersTest, TheTextEncodersAreSavedMerged) {
   const Goldens goldens("models/lora/testdata/goldens.safetensors", Device::Cpu());
   const std::string folder = ::testing::TempDir() + "/with_adapters";
@@ -167,7 +168,7 @@ std::string FolderWithAdapters(const std::string& name, const std::string& file)
   return folder;
 }
 
-// Full training begins with a folder's own adapters in the weights, and says so.
+// Full training starts with a folder's own adapters merged into the weights, and reports it.
 TEST(AdaptersTest, TrainingSaysWhatItMerges) {
   using Start = TrainableModel::Start;
   const std::string folder = FolderWithAdapters("own_adapters", GoldenFile("peft"));
@@ -206,7 +207,7 @@ TEST(AdaptersTest, UnusedTensorsAndWrappersAreNotes) {
   EXPECT_TRUE(model->LoadUNet().ok());
 }
 
-// Adapters that are trained are written by the names that were asked for, and read back.
+// Trained adapters are written with the requested names, and read back.
 TEST(AdaptersTest, TrainedOnesAreSavedWithKohyasNames) {
   StableDiffusionOptions options;
   options.lora = {2, 0.5f};

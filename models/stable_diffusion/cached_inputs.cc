@@ -10,7 +10,7 @@
 namespace dpipe::models {
 namespace {
 
-// Inputs with the cache that they read.
+// Inputs that own their cache.
 class InputsWithCache : public InputProvider {
  public:
   InputsWithCache(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options,

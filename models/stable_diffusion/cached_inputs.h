@@ -1,5 +1,4 @@
-// Inputs that read the offline cache, of Stable Diffusion or of what is trained behind its
-// encoders.
+// Inputs that read the offline cache, for Stable Diffusion or another backbone behind its encoders.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
 
@@ -13,9 +12,9 @@
 
 namespace dpipe::models {
 
-// Builds the FrozenCache, and TrainingInputs that give its latents and contexts to every component
-// that asks for them. The model and the request's loader outlive what is returned. Errors are those
-// of FrozenCache::Build.
+// Builds the FrozenCache, and TrainingInputs that read latents and contexts from it for every
+// component. The model and the request's loader must outlive the result. Errors are those of
+// FrozenCache::Build.
 absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
     const StableDiffusion* model, const CacheRequest& request, const InputsOptions& options,
     const std::vector<DeviceWorker*>& workers, const std::function<void(double)>& on_progress);

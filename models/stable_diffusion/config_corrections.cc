@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kSampleSize = 64;
 
-// Whether it is 0.0 to 0.8, of whatever third number: "0.8.1", "0.6.0.dev0".
+// True for versions 0.0 to 0.8 with any third number: "0.8.1", "0.6.0.dev0".
 bool IsBefore09(const std::string& version) {
   const std::vector<std::string> parts = absl::StrSplit(version, '.');
   int minor;

@@ -1,5 +1,5 @@
-// What diffusers' StableDiffusionPipeline takes for granted of Stable Diffusion's configs, whatever
-// they say or leave out. Source: its __init__, diffusers 0.42.1.
+// Settings that diffusers' StableDiffusionPipeline assumes for Stable Diffusion, regardless of its
+// configurations. Source: its __init__, diffusers 0.42.1.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_CONFIG_CORRECTIONS_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_CONFIG_CORRECTIONS_H_
 
@@ -8,13 +8,14 @@
 
 namespace dpipe::models {
 
-// steps_offset is 1, and predicted x_0 is not clamped: latents exceed +- 1. Schedulers that do not
-// have these keys (PNDM, Euler, DPM-Solver) write configs without them, and DDIM's own defaults are
-// made for pixels.
+// Sets steps_offset to 1 and disables clamping of predicted x_0, because latents exceed +- 1.
+// Schedulers without these keys (PNDM, Euler, DPM-Solver) omit them from their configurations, and
+// DDIM's own defaults are meant for pixels.
 void CorrectScheduler(diffusion::NoiseScheduleOptions* scheduler);
 
-// sample_size is 64 where diffusers before 0.9 wrote a smaller one: it did so for every U-Net, and
-// Stable Diffusion 1 was made for 64. Configs that do not state a version are left as they are.
+// Sets sample_size to 64 if diffusers before 0.9 wrote a smaller one. Those versions wrote it for
+// every U-Net, although Stable Diffusion 1 was made for 64. Configurations without a version are
+// unchanged.
 void CorrectSampleSize(UNetConfig* unet);
 
 }  // namespace dpipe::models

@@ -5,7 +5,7 @@
 namespace dpipe::models {
 namespace {
 
-// As PNDMScheduler writes it: without clip_sample.
+// Without clip_sample, as PNDMScheduler writes it.
 TEST(CorrectSchedulerTest, LatentsAreNotClamped) {
   auto scheduler = diffusion::ParseSchedulerConfig(
       R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "beta_start": 0.00085,

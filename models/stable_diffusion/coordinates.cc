@@ -5,7 +5,7 @@
 namespace dpipe::models {
 namespace {
 
-// Of latent pixel i of a patch that begins at `start` of `whole` pixels.
+// Returns the coordinate of latent pixel i of a patch that begins at `start` of `whole` pixels.
 float Coordinate(int64_t i, int start, int whole, int64_t downscale) {
   const double place =
       static_cast<double>(start) / static_cast<double>(downscale) + static_cast<double>(i);

@@ -5,7 +5,7 @@
 namespace dpipe::models {
 namespace {
 
-// 64 pixels are 16 of latents, 15 steps from -1 to 1.
+// 64 pixels are 16 latent pixels, 15 steps from -1 to 1.
 float At(double place) { return static_cast<float>(2 * place / 15 - 1); }
 
 TEST(PatchCoordinatesTest, AWholePictureGoesFromMinusOneToOne) {
@@ -24,7 +24,7 @@ TEST(PatchCoordinatesTest, AWholePictureGoesFromMinusOneToOne) {
 
 TEST(PatchCoordinatesTest, APatchHasThoseOfItsPartOfThePicture) {
   const Patch aligned{32, 16, {16, 16}, {64, 64}};
-  const Patch between{2, 47, {16, 16}, {64, 64}};  // half a latent pixel, 11 and three quarters
+  const Patch between{2, 47, {16, 16}, {64, 64}};  // at 0.5 and 11.75 latent pixels
   const Tensor both = PatchCoordinates(Device::Cpu(), {aligned, between}, 4);
   ASSERT_EQ(both.shape(), (Shape{2, 4, 4, 2}));
   const float* place = both.data<float>();

@@ -1,4 +1,4 @@
-// Where a command finds the model and the data set that it was asked for by name or folder.
+// Finds the model and the data set that a command was given by name or folder.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
 
@@ -10,22 +10,23 @@
 
 namespace dpipe::models {
 
-// Names of the built-in models. tiny_sd has weights; the others are full-size configurations alone,
-// to be trained from random weights.
+// Returns the names of the built-in models. Only tiny_sd has weights; the others are
+// configurations, which are trained from random weights.
 const std::vector<std::string>& BuiltInModels();
 
-// True if `model` is the name of one, not a folder.
+// True if `model` is the name of a built-in model.
 bool IsBuiltInModel(const std::string& model);
 
-// A built-in model's folder for its name; else `model` is a folder itself, as the user gave it.
-// InvalidArgument for a plain word that is neither. NotFound, with the command that fetches it, for
-// a URL or the name of a model on the Hugging Face hub, "user/model", that is no folder here.
+// Returns a built-in model's folder for its name; otherwise returns `model`, which must be a
+// folder, as the user gave it. Returns InvalidArgument for a plain word that is neither. Returns
+// NotFound, with the command that fetches it, for a URL or the name of a model on the Hugging Face
+// hub ("user/model") that is not a local folder.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
-// `data` as the user gave it, or, where it is empty, the built-in data set's folder below the
-// workspace, made if it is not there yet; `say` is told so once, before a while of work. NotFound
-// for a URL or the name of a data set on the hub, likewise.
-// `with_conditions`: the one with a condition picture for each image.
+// Returns `data` as the user gave it. If it is empty, returns the built-in data set's folder below
+// the workspace, which is created if necessary, with a condition picture per image if
+// `with_conditions`. Calls `say` once before long work. Returns NotFound, with the command that
+// fetches it, for a URL or the name of a data set on the hub.
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,
                                            const std::function<void(const std::string&)>& say,
                                            bool with_conditions = false);

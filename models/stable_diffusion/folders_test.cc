@@ -1,4 +1,4 @@
-// The built-in folders: found by name, and the sizes that they promise. Nothing is allocated.
+// Tests that the built-in folders are found by name and have the stated sizes. Allocates nothing.
 #include "models/stable_diffusion/folders.h"
 
 #include "core/base/file.h"
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 struct Case {
   std::string name;
   int64_t unet_parameters, text_parameters;
-  int default_size;  // pixels
+  int default_size;  // in pixels
   diffusion::PredictionType prediction;
 };
 

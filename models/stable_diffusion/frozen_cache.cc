@@ -16,7 +16,7 @@
 namespace dpipe::models {
 namespace {
 
-// The first layer that reads the named input.
+// Returns the first layer that reads the named input.
 int FirstReader(const nn::Program& program, const std::string& input) {
   const ValueId id = program.InputNamed(input);
   const nn::ValueInfo& info = program.value(id);
@@ -24,13 +24,13 @@ int FirstReader(const nn::Program& program, const std::string& input) {
   return program.node(info.uses.front()).layer;
 }
 
-constexpr int kCacheVersion = 1;  // raised whenever the same inputs would give other entries
+constexpr int kCacheVersion = 1;  // increase it when the same inputs give other entries
 
-// A fingerprint of everything that a frozen component's outputs depend on but its inputs.
+// Returns a fingerprint of everything except inputs on which a frozen component's outputs depend.
 std::string FingerprintOf(const StableDiffusion& model, int component) {
   static constexpr const char* kSubfolders[] = {"vae", "text_encoder"};
   Fingerprint fingerprint;
-  // Constants that no parameter shows: epsilons, activations, the latents' scale.
+  // Has constants that are not parameters: epsilons, activations, the latents' scale.
   const auto config =
       ReadFile(absl::StrCat(model.folder(), "/", kSubfolders[component], "/config.json"));
   fingerprint.AddNumber(kCacheVersion).Add(config.ok() ? *config : "");
@@ -44,7 +44,7 @@ std::string FingerprintOf(const StableDiffusion& model, int component) {
   return fingerprint.ToString();
 }
 
-// Tensors as bytes: their number, and of each the dtype, the rank, the sides and the elements.
+// Serializes tensors: their number, then for each the dtype, rank, sides and elements.
 std::string Pack(const std::vector<Tensor>& tensors) {
   std::string bytes;
   const auto append = [&bytes](const void* data, size_t size) {
@@ -61,12 +61,12 @@ std::string Pack(const std::vector<Tensor>& tensors) {
   return bytes;
 }
 
-// To where it is used: entries, and the frozen parameters, are the host's.
+// Moves a tensor to its user's device; entries and frozen parameters are on the host.
 Tensor Handed(const Tensor& tensor, const std::shared_ptr<Device>& device) {
   return device->has_host_memory() ? tensor : tensor.CopyTo(device);
 }
 
-// Back; nothing for bytes that Pack did not write. Each tensor's shape must have a leading 1.
+// Inverse of Pack. Returns an empty list for bytes that Pack did not write.
 std::vector<Tensor> Unpack(absl::string_view bytes, const std::shared_ptr<Device>& device) {
   const auto take_number = [&bytes] {
     int64_t value = -1;
@@ -130,7 +130,7 @@ std::string FrozenCache::KeyPrefix(int component) const {
 }
 
 absl::Status FrozenCache::ListEntries(const Request& request) {
-  AddCaption("");  // what a dropped caption becomes
+  AddCaption("");  // replaces dropped captions
   DPIPE_RETURN_IF_ERROR(ListStep(request, request.profiled_step));
   for (int64_t step = request.first_step; step < request.first_step + request.num_steps; ++step) {
     DPIPE_RETURN_IF_ERROR(ListStep(request, step));

@@ -1,5 +1,5 @@
-// What the frozen components give for every image and caption, computed once: the offline cache
-// that users know as precomputed latents and text embeddings.
+// The offline cache: outputs of the frozen components for every image and caption, computed once.
+// Users know it as precomputed latents and text embeddings.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
 
@@ -22,46 +22,49 @@
 
 namespace dpipe::models {
 
-// An image's entry is what its VAE encoder computes before the noise is drawn, so that each step
-// still draws its own latents: the same numbers as without a cache, bit for bit, where as many
-// samples are computed together. A caption's entry is its embedding. Pictures must come out of the
-// loader the same every time: no random crop, no random flip. Immutable after Build, so any number
-// of threads may read it.
+// An image's entry holds the VAE encoder's values before its noise is drawn, so that each step
+// still draws its own latents. They equal those without a cache, bit for bit, if as many samples
+// are computed together. A caption's entry is its embedding. The loader must return the same
+// picture every time: no random crop, random flip or patches. Immutable after Build, and
+// thread-safe.
 //
-// Entries are in memory, or, with a cache folder, in a CacheStore: mapped from disk, and found
-// there by a later run. Their keys have the component's config and weights, the compute dtype, and
-// the picture's identity (SampleSource::LoadIdentity) and size, or the caption's tokens: what a
-// changed picture or another model invalidates is that picture's entry, or that model's. The
-// numbers are those of the machine that computed them, and of its quantum; another processor's
-// kernels, or those for another number of samples, may round otherwise.
+// Entries are in memory or, with a cache folder, in a CacheStore: mapped from disk and reused by
+// later runs. A key consists of the component's configuration and weights, the compute dtype, and
+// either the picture's identity (SampleSource::LoadIdentity) and size or the caption's tokens. So a
+// changed picture invalidates its own entry, and another model uses other entries.
+//
+// Entries depend on the machine that computed them and on the quantum: kernels of another
+// processor, or for another number of samples, may round differently.
 class FrozenCache {
  public:
   struct Request {
     const StableDiffusion* model = nullptr;
     DataLoader* loader = nullptr;
     int64_t first_step = 0;
-    int64_t num_steps = 0;      // the samples of these steps are what is cached
+    int64_t num_steps = 0;      // the samples of these steps are cached
     int64_t profiled_step = 0;  // and those of this one
-    int quantum = 1;            // entries that are computed together
+    int quantum = 1;            // number of entries computed together
     DType compute_dtype = DType::kF32;
-    std::string cache_folder;  // empty: in memory
+    std::string cache_folder;  // empty keeps entries in memory
   };
-  // Spreads the work over the workers, or over the CPU's cores where GPUs have no room.
-  // FailedPrecondition where the loader crops or flips at random; errors of CacheStore.
+  // Spreads the work over the workers, or over the CPU's cores if GPUs have too little memory.
+  // Returns FailedPrecondition if the loader crops or flips at random or loads patches, and errors
+  // of CacheStore.
   static absl::StatusOr<std::unique_ptr<FrozenCache>> Build(
       const Request& request, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr);
 
-  // The latents of data set samples, each with its own noise [n, h, w, c]; their layers run on the
-  // calling thread. NotFound for a sample that is not in the cache.
+  // Returns the latents of data set samples, each with its own noise [n, h, w, c]. The layers from
+  // the first that reads the noise run on the calling thread. Returns NotFound if a sample is not
+  // in the cache.
   absl::StatusOr<Tensor> Latents(const std::vector<int32_t>& indices, const Tensor& noise) const;
-  // The embeddings of token lists.
+  // Returns the embeddings of token lists. Returns NotFound if one is not in the cache.
   absl::StatusOr<Tensor> Context(const std::vector<std::vector<int32_t>>& ids,
                                  const std::shared_ptr<Device>& device) const;
 
   int num_images() const { return static_cast<int>(images_.size()); }
   int num_captions() const { return static_cast<int>(captions_.size()); }
-  // Entries that were computed, and not found in the cache folder.
+  // Entries that were computed because they were not in the cache folder.
   int num_computed() const { return num_computed_; }
   // See CacheStore.
   int64_t num_damaged() const { return store_ == nullptr ? 0 : store_->num_damaged(); }
@@ -69,38 +72,38 @@ class FrozenCache {
 
  private:
   FrozenCache() = default;
-  // What every key of a component begins with.
+  // Returns the beginning of every key of a component.
   std::string KeyPrefix(int component) const;
   absl::Status ListEntries(const Request& request);
   absl::Status ListStep(const Request& request, int64_t step);
   void AddCaption(const std::string& caption);
   absl::Status Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
                        const std::function<void(double)>& on_progress);
-  // Of a device that computes entries.
+  // Returns the memory that a device needs to compute entries.
   int64_t DeviceBytes(int quantum) const;
-  // Indices of images to be computed together, of one size each.
+  // Returns groups of images to compute together, by index; each group has one size.
   std::vector<std::vector<int32_t>> ImageGroups(int quantum) const;
-  // Computes those of a group's entries that the store has not: up to a quantum of them at once,
-  // the last one again where there are fewer.
+  // Computes the group's entries that are not in the store, up to a quantum of them at once. If
+  // there are fewer, repeats the last one to fill the quantum.
   absl::Status MakeImages(const Request& request, const std::vector<int32_t>& indices,
                           nn::Inference* passes, const std::shared_ptr<Device>& device);
   absl::Status MakeCaptions(const Request& request, const std::vector<std::vector<int32_t>>& texts,
                             nn::Inference* passes, const std::shared_ptr<Device>& device);
-  // Whether the store has a sound entry of `count` tensors.
+  // True if the store has a valid entry of `count` tensors.
   bool InStore(const std::string& key, size_t count);
   absl::Status Keep(const std::string& key, const std::vector<Tensor>& tensors);
-  // DataLoss for an entry that was damaged after Build.
+  // Returns DataLoss if the entry was damaged after Build.
   absl::StatusOr<std::vector<Tensor>> Entry(const std::string& key,
                                             const std::shared_ptr<Device>& device) const;
   std::vector<ValueId> KeptValues() const;
-  // The VAE encoder for pictures of a size that some entry has.
+  // Returns the VAE encoder for a picture size that some entry has.
   const nn::Program& Encoder(ImageSize size) const;
 
   const StableDiffusion* model_ = nullptr;
   DType compute_dtype_ = DType::kF32;
-  int first_noisy_layer_ = 0;  // of the VAE encoder: the first that reads the noise
-  absl::Mutex mutex_;          // while building
-  // Where a sample is in the loader, and its entry's key.
+  int first_noisy_layer_ = 0;  // first layer of the VAE encoder that reads the noise
+  absl::Mutex mutex_;          // used while building
+  // Position of a sample in the loader, and its entry's key.
   struct ImagePlace {
     int64_t step;
     int sample;

@@ -1,5 +1,4 @@
-// What a step reads: drawn inputs, and what frozen components would have computed from the offline
-// cache.
+// Tests the inputs of a step: random draws, and frozen components' outputs from the offline cache.
 #include <cstring>
 #include <filesystem>
 
@@ -67,8 +66,8 @@ TEST(TrainingInputsTest, DependOnSampleAndStepAlone) {
   EXPECT_FALSE(inputs.Load("unet", "pixies", 0, {0, 1}, device).ok());
 }
 
-// tiny_sd with a VAE of random weights, 256 channels wide at last: kernels are chosen by how many
-// samples there are.
+// Makes tiny_sd with a VAE of random weights. Its last level has 256 channels, so that the choice
+// of kernels depends on the number of samples.
 std::string WithWideVae() {
   const std::string folder = ::testing::TempDir() + "/wide_vae";
   std::filesystem::remove_all(folder);
@@ -93,7 +92,7 @@ std::string WithWideVae() {
   return folder;
 }
 
-// The cache gives what the frozen components would compute, bit for bit.
+// Expects the cache to return the frozen components' outputs bit for bit.
 void ExpectWhatIsComputedOnline(TrainingSetupOptions options) {
   const auto setup = TrainingSetup::Create(options);
   ASSERT_TRUE(setup.ok()) << setup.status();
@@ -168,14 +167,14 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
   EXPECT_EQ(first, in_memory);
   expect_same(inputs_of(folder, &second));
   EXPECT_EQ(second, 0);
-  // Another dtype has other entries; the first ones are still there.
+  // Another dtype uses other entries; the first ones are kept.
   options.compute_dtype = DType::kBf16;
   inputs_of(folder, &changed);
   EXPECT_EQ(changed, in_memory);
   options.compute_dtype = DType::kF32;
   expect_same(inputs_of(folder, &second));
   EXPECT_EQ(second, 0);
-  // A picture that was written anew, if only with the same bytes, is one entry.
+  // A picture that is written again has one new entry, even with the same bytes.
   const std::string picture =
       (*TrainingSetup::Create(options))
           ->loader()
@@ -194,8 +193,8 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
   EXPECT_EQ(num_damaged, 1);
 }
 
-// Entries are of a picture's width and height: a cache folder serves other sizes with other
-// entries.
+// Entries depend on a picture's width and height, so a cache folder has separate entries for each
+// size.
 TEST(FrozenCacheTest, AFolderKeepsEachSize) {
   TrainingSetupOptions options = Options(4);
   options.cache_folder = ::testing::TempDir() + "/frozen_cache_of_sizes";

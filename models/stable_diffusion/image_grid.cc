@@ -54,7 +54,7 @@ absl::Status CheckGrid(int64_t num_images, ImageSize size, const GridLayout& lay
                                                    " a side: use fewer images, more columns or a "
                                                    "smaller zoom"));
   }
-  constexpr double kChannels = 3, kCopies = 2;  // the picture, and the file
+  constexpr double kChannels = 3, kCopies = 2;  // the picture and its file
   return CheckMemoryFor(what, kCopies * kChannels * static_cast<double>(sides.width) *
                                   static_cast<double>(sides.height));
 }

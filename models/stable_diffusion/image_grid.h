@@ -1,4 +1,4 @@
-// Images side by side in one.
+// Combines images into one grid.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_IMAGE_GRID_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_IMAGE_GRID_H_
 
@@ -11,17 +11,17 @@
 namespace dpipe::models {
 
 struct GridLayout {
-  int columns = 1;  // no more are drawn than there are images
+  int columns = 1;  // at most as many as there are images
   int margin = 0;   // white pixels around each image
-  int zoom = 1;     // factor by which each is enlarged
+  int zoom = 1;     // enlargement factor of each image
 };
 
-// Returns the grid of images of one size.
+// Returns the grid of images, which must all have one size.
 Image MakeGrid(const std::vector<Image>& images, const GridLayout& layout);
 
-// Before the images are made: InvalidArgument if the grid of `num_images` of this size would have
-// more than kMaxGridSide pixels a side, ResourceExhausted if there is no memory for it and for the
-// file made of it.
+// Checks a grid before its images are made. Returns InvalidArgument if the grid of `num_images` of
+// this size would have more than kMaxGridSide pixels per side. Returns ResourceExhausted if there
+// is too little memory for it and for its file.
 constexpr int64_t kMaxGridSide = int64_t{1} << 20;
 absl::Status CheckGrid(int64_t num_images, ImageSize size, const GridLayout& layout);
 

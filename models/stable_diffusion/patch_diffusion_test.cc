@@ -1,4 +1,4 @@
-// Stable Diffusion trained on patches: the U-Net with coordinates, and what its steps read.
+// Tests Stable Diffusion trained on patches: the U-Net with coordinates, and its steps' inputs.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -30,7 +30,7 @@ absl::StatusOr<Image> DrawOne(const StableDiffusion& model, const NamedTensors& 
   return images[0];
 }
 
-// The same weights with zeros for the coordinates, whether the folder's or random ones.
+// Has the same weights, from the folder or random, with zeros for the coordinates.
 TEST(PatchDiffusionTest, StartsAsThePlainModel) {
   const auto plain = StableDiffusion::Load(kTinySd, {});
   StableDiffusionOptions options;
@@ -46,7 +46,7 @@ TEST(PatchDiffusionTest, StartsAsThePlainModel) {
     for (size_t i = 0; i < expected->pixels.size(); ++i) {
       ASSERT_NEAR(expected->pixels[i], actual->pixels[i], 1) << "byte " << i;
     }
-    // Which is because of the zeros.
+    // The zeros are the reason.
     Tensor& conv_in = wide.at("conv_in.weight");
     conv_in.data<float>()[conv_in.num_elements() - 1] = 10;
     EXPECT_NE(DrawOne(**placed, wide)->pixels, actual->pixels);

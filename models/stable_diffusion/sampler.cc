@@ -17,7 +17,8 @@
 namespace dpipe::models {
 namespace {
 
-// One forward pass of a whole program on `device`; its only output. All tensors are the host's.
+// Runs one forward pass of a whole program on `device` and returns its only output. All tensors are
+// on the host.
 absl::StatusOr<Tensor> RunProgram(const nn::Program& program, nn::Inference* passes,
                                   DType compute_dtype, const std::shared_ptr<Device>& device,
                                   const std::map<std::string, Tensor>& inputs) {
@@ -36,7 +37,7 @@ absl::StatusOr<std::unique_ptr<nn::Inference>> LoadedInference(
   return std::make_unique<nn::Inference>(std::move(own));
 }
 
-// [H, W, 3] floats in [-1, 1] to bytes.
+// Converts [H, W, 3] floats in [-1, 1] to bytes.
 Image ToImage(const float* pixels, int height, int width) {
   Image image(width, height);
   for (size_t i = 0; i < image.pixels.size(); ++i) {
@@ -46,7 +47,7 @@ Image ToImage(const float* pixels, int height, int width) {
   return image;
 }
 
-// Images of one size as fp32 [n, height, width, 3] in [0, 1].
+// Returns images of one size as fp32 [n, height, width, 3] in [0, 1].
 Tensor ConditionTensor(const std::vector<Image>& images, const std::shared_ptr<Device>& device) {
   const int64_t count = static_cast<int64_t>(images.size());
   Tensor tensor = Tensor::Empty(device, {count, images[0].height, images[0].width, 3}, DType::kF32);
@@ -95,7 +96,7 @@ absl::StatusOr<Tensor> ImageSampler::Contexts(const std::vector<std::string>& pr
   for (const std::string& prompt : prompts) {
     Tensor& context = encoded[prompt];
     if (!context.defined()) {
-      // Alone, because kernels may depend on how many there are.
+      // Encodes one at a time, because the choice of kernels may depend on the number of samples.
       const std::vector<int32_t> ids = model_->tokenizer().Encode(prompt);
       const Tensor tokens = Tensor::FromHost<int32_t>(
           HostDeviceFor(device), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
@@ -139,7 +140,7 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
   const int count = static_cast<int>(batch.prompts.size());
   const std::shared_ptr<Device> host = HostDeviceFor(device);
   const bool guided = diffusion::IsGuided(options.guidance);
-  // Unconditional half first, as WithGuidance wants it. The condition picture guides both.
+  // WithGuidance needs the unconditional half first. The condition picture guides both halves.
   std::vector<std::string> texts(guided ? count : 0);
   texts.insert(texts.end(), batch.prompts.begin(), batch.prompts.end());
   std::map<std::string, Tensor> inputs;
@@ -166,7 +167,7 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
     }
     DPIPE_ASSIGN_OR_RETURN(const Tensor prediction,
                            RunProgram(*unet_program_, unet_.get(), compute_dtype_, device, inputs));
-    // What the next step is told of this one.
+    // The next step reads this prediction.
     if (unet.self_conditioning()) {
       inputs["estimate"] =
           compute_dtype_ == DType::kF32 ? prediction : prediction.To(compute_dtype_);

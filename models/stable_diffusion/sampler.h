@@ -1,4 +1,4 @@
-// From prompts to images.
+// Draws images from prompts.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
 
@@ -20,44 +20,44 @@ namespace dpipe::models {
 
 class ImageSampler {
  public:
-  // `unet`: parameters by name (fp32), copied.
+  // Copies `unet`, the parameters by name (fp32).
   static absl::StatusOr<std::unique_ptr<ImageSampler>> Create(
       const StableDiffusion* model, const std::map<std::string, Tensor>& unet, DType compute_dtype);
-  // With another network in the U-Net's place: the same inputs and output as
-  // BuildUNetForInference's, and perhaps a "condition" picture fp32 [size, size, 3] in [0, 1].
+  // Uses another network instead of the U-Net. Its inputs and output are those of
+  // BuildUNetForInference; it may also take a "condition" picture fp32 [size, size, 3] in [0, 1].
   static absl::StatusOr<std::unique_ptr<ImageSampler>> Create(
       const StableDiffusion* model, nn::Program denoiser,
       const std::map<std::string, Tensor>& parameters, DType compute_dtype);
 
-  // One image a prompt; image i depends on (seed, i, prompt) alone. The work is spread over the
-  // workers, or over the CPU's cores where GPUs have no room left. `on_progress` gets the share
-  // done, on some worker's thread.
+  // Returns one image per prompt; image i depends on (seed, i, prompt) alone. The work is spread
+  // over the workers, or over the CPU's cores if GPUs have too little memory left. Calls
+  // `on_progress` with the share done, on any worker's thread.
   absl::StatusOr<std::vector<Image>> Draw(
       const std::vector<std::string>& prompts, const DrawOptions& options,
       const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr) const;
-  // With a condition picture each, of image_size() pixels square; InvalidArgument where their
-  // number or size is another, or the network has no use for any.
+  // The same with one condition picture per prompt, a square of image_size() pixels. Returns
+  // InvalidArgument if their number or size is wrong, or if the network takes none.
   absl::StatusOr<std::vector<Image>> DrawWithConditions(
       const std::vector<std::string>& prompts, const std::vector<Image>& conditions,
       const DrawOptions& options, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr) const;
 
-  // Images through the VAE and back: the best that drawn ones can look. They are image_size()
-  // pixels square, else InvalidArgument.
+  // Returns images encoded and decoded by the VAE, the upper bound of the quality of drawn ones.
+  // Returns InvalidArgument unless they are squares of image_size() pixels.
   absl::StatusOr<std::vector<Image>> Reconstruct(const std::vector<Image>& images,
                                                  const std::vector<DeviceWorker*>& workers) const;
 
  private:
   ImageSampler() = default;
-  // Of a device that runs passes of so many samples.
+  // Returns the memory that a device needs for passes of `batch` samples.
   int64_t DeviceBytes(int batch) const;
-  // Of each prompt in turn; equal ones are encoded once.
+  // Returns the context of each prompt, in order. Equal prompts are encoded once.
   absl::StatusOr<Tensor> Contexts(const std::vector<std::string>& prompts,
                                   const std::shared_ptr<Device>& device) const;
   struct Batch {
     std::vector<std::string> prompts;
-    std::vector<Image> conditions;  // empty or as many
+    std::vector<Image> conditions;  // empty, or one per prompt
     int first = 0;
   };
   bool wants_conditions() const;

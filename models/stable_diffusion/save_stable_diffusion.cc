@@ -1,4 +1,4 @@
-// What a model is written as: StableDiffusion::Save.
+// StableDiffusion::Save and its parts.
 #include <filesystem>
 #include <set>
 #include <string>

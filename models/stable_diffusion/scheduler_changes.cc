@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// diffusers 0.42.1's schedulers with the key rescale_betas_zero_snr, for pictures.
+// Schedulers for pictures in diffusers 0.42.1 with the key rescale_betas_zero_snr.
 constexpr const char* kKnowZeroTerminalSnr[] = {
     "DDIMScheduler",
     "DDIMParallelScheduler",
@@ -25,7 +25,7 @@ constexpr const char* kKnowZeroTerminalSnr[] = {
     "UniPCMultistepScheduler",
 };
 
-// Null if the text is no JSON object.
+// Returns null if the text is not a JSON object.
 Json Parse(const std::string& text) {
   auto json = ParseJsonObject<Json>(text, "");
   return json.ok() ? *std::move(json) : Json();
@@ -58,7 +58,7 @@ std::string ChangedSchedulerConfig(const std::string& scheduler_config,
     if (*changes.zero_terminal_snr && !KnowsZeroTerminalSnr(ClassOf(json))) {
       json["_class_name"] = "DDIMScheduler";
       json["timestep_spacing"] = "trailing";
-      json["clip_sample"] = false;  // missing, it would mean true to some pipelines
+      json["clip_sample"] = false;  // some pipelines would treat a missing key as true
     }
   }
   return JsonText(json, /*indent=*/2) + "\n";

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Version 1.5's, shortened.
+// Shortened from version 1.5's.
 constexpr char kPndm[] =
     R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "steps_offset": 1})";
 

@@ -25,13 +25,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMaxImageSize = 4096;  // as of --image_size
+constexpr int64_t kMaxImageSize = 4096;  // as for --image_size
 
-// Of frozen components without a checkpoint.
+// For frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
 
-// A program's parameters by their init rules. Made on demand, without gradients and copies: a
-// full-size U-Net's have 3.5 GB each.
+// Returns a program's parameters by their init rules. Allocates on demand, without gradients and
+// copies, because those of a full-size U-Net take 3.5 GB each.
 NamedTensors RandomParameters(const nn::Program& program, uint64_t seed) {
   const auto parameters = nn::ParameterSet::OnDemand(program, program.all_layers(), Device::Cpu());
   parameters->AllocateMasters(program.all_layers());
@@ -43,7 +43,7 @@ NamedTensors RandomParameters(const nn::Program& program, uint64_t seed) {
   return tensors;
 }
 
-// The adapters alone by their init rules, a layer at a time.
+// Returns only the adapters, by their init rules. Goes layer by layer.
 NamedTensors RandomAdapters(const nn::Program& program, uint64_t seed) {
   NamedTensors adapters;
   for (int layer = 0; layer < program.num_layers(); ++layer) {
@@ -59,8 +59,8 @@ NamedTensors RandomAdapters(const nn::Program& program, uint64_t seed) {
   return adapters;
 }
 
-// That model_index.json describes a model that is supported, before its parts are read: those of
-// other models are similar enough to be read as something that they are not.
+// Checks that model_index.json describes a supported model, before its parts are read. Other models
+// are similar enough that their parts could be misinterpreted.
 absl::Status CheckIndex(const std::string& folder) {
   DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
   const std::vector<std::string>& classes = StableDiffusionClasses();
@@ -146,8 +146,8 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
   return absl::OkStatus();
 }
 
-// Folders that were saved before their configurations said what the further channels are for have
-// the class that they had before. Other models with as many channels have classes of their own.
+// A folder without kFurtherInputKey that was saved here has the class StableDiffusionPipeline.
+// Other models with as many channels have classes of their own.
 absl::Status StableDiffusion::ReadUNet() {
   DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
   if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
@@ -218,7 +218,7 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   if (!fits.ok()) {
     return absl::Status(fits.code(), absl::StrCat(scheduler_path, ": ", fits.message()));
   }
-  // diffusers' other pipelines do not.
+  // diffusers' other pipelines do not do this.
   if (index.class_name == kStableDiffusionClass) CorrectScheduler(&*scheduler);
   DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
                          diffusion::NoiseSchedule::Create(*scheduler));

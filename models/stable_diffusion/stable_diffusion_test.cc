@@ -1,4 +1,4 @@
-// Stable Diffusion put together: loading, saving, drawing.
+// Tests Stable Diffusion as a whole: loading, saving, drawing.
 #include "models/stable_diffusion/stable_diffusion.h"
 
 #include <array>
@@ -34,7 +34,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
-// A copy of the model folder with one file replaced.
+// Copies the model folder and replaces one file.
 std::string Broken(const std::string& file, const std::string& content) {
   const std::string folder = ::testing::TempDir() + "/broken";
   std::filesystem::remove_all(folder);
@@ -44,7 +44,7 @@ std::string Broken(const std::string& file, const std::string& content) {
   return folder;
 }
 
-// The folder with a scheduler of this class in its index.
+// Sets the class of the scheduler in the folder's index.
 void SetSchedulerClass(const std::string& folder, const std::string& class_name) {
   auto index = nlohmann::ordered_json::parse(*ReadFile(folder + "/model_index.json"));
   index["scheduler"] = {"diffusers", class_name};
@@ -115,7 +115,7 @@ TEST(StableDiffusionTest, ConfigsAreCorrectedAsDiffusersCorrectsThem) {
   EXPECT_EQ((*old)->image_size(), 256) << "64 latent pixels instead of 16, 4 pixels each";
 }
 
-// Of a folder whose scheduler does not know the schedule that was trained with.
+// The folder's scheduler does not support the schedule used in training.
 TEST(StableDiffusionTest, ZeroTerminalSnrIsSavedForDiffusers) {
   const std::string pndm = R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear",
       "beta_start": 0.00085, "beta_end": 0.012, "prediction_type": "v_prediction"})";
@@ -157,8 +157,8 @@ TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
   EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
 }
 
-// As public checkpoints are: with components that are not used here, one of which is missing, and
-// with the same weights in several formats and precisions.
+// The folder resembles public checkpoints: it has components that are not used here, a missing
+// component, and the same weights in several formats and precisions.
 TEST(StableDiffusionTest, SavesACompletePipeline) {
   const std::string folder = Broken("model_index.json", R"({"_class_name":"StableDiffusionPipeline",
       "feature_extractor":["transformers","CLIPImageProcessor"],
@@ -200,7 +200,7 @@ TEST(StableDiffusionTest, SavesACompletePipeline) {
   EXPECT_TRUE(StableDiffusion::Load(saved, {}).ok());
 }
 
-// A copy of the model folder without weights in these components.
+// Copies the model folder without the weights of these components.
 std::string WithoutWeights(const std::vector<std::string>& components) {
   const std::string folder = ::testing::TempDir() + "/without_weights";
   std::filesystem::remove_all(folder);
@@ -233,7 +233,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
   EXPECT_TRUE(model.frozen_is_random());
   EXPECT_FALSE(model.has_unet_weights());
 
-  // Saved, it is complete: what loads is what was trained with.
+  // A saved folder is complete and loads the weights used in training.
   const std::string saved = ::testing::TempDir() + "/random_saved";
   ASSERT_TRUE(model.Save(saved, model.RandomUNet(3)).ok());
   const auto again = StableDiffusion::Load(saved, {});
@@ -250,7 +250,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
   EXPECT_TRUE(ImageSampler::Create(again->get(), model.RandomUNet(3), DType::kF32).ok());
 }
 
-// What each part starts from is said, and a folder's weights are never left out in silence.
+// The origin of each part is reported, and a folder's weights are never ignored silently.
 TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
   using Weights = TrainingSetupOptions::Weights;
   const std::string data = ::testing::TempDir() + "/scenes";
@@ -289,10 +289,10 @@ TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
   const char kName[] = "conv_in.weight";
   EXPECT_TRUE(
       SameBits((*setup)->job().backbone_parameters.at(kName), (*stored)->LoadUNet()->at(kName)));
-  // Weights that are there, but damaged, are not replaced by random ones.
+  // Damaged weights are not replaced by random ones.
   options.model_folder = Broken("unet/diffusion_pytorch_model.safetensors", "x");
   EXPECT_FALSE(TrainingSetup::Create(options).ok());
-  // Adapters are of trained weights.
+  // Adapters need trained weights.
   options.model_folder = WithoutWeights({"unet"});
   options.model.lora.rank = 2;
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
@@ -302,7 +302,7 @@ TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
             "data/tiny_sd");
 }
 
-// Some weights without others are an incomplete copy, not a model to train from scratch.
+// A folder with only some of its weights is an incomplete copy, not a model to train from scratch.
 TEST(StableDiffusionTest, HalfAFolderIsRefused) {
   EXPECT_TRUE(StableDiffusion::Load(WithoutWeights({"unet"}), {}).ok());
   const auto model = StableDiffusion::Load(WithoutWeights({"vae"}), {});
@@ -310,7 +310,7 @@ TEST(StableDiffusionTest, HalfAFolderIsRefused) {
   EXPECT_THAT(std::string(model.status().message()), HasSubstr("/vae"));
 }
 
-// An image depends on its number, the seed and the prompt: not on the batch or the workers.
+// An image depends on its number, the seed and the prompt, but not on the batch or the workers.
 TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
   const auto model = StableDiffusion::Load(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
@@ -333,8 +333,8 @@ TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
   EXPECT_EQ(grid.height, 2 * (128 + 3) + 3);
 }
 
-// Guidance of 1 is the conditional prediction alone; the limit of others. Bytes may differ by one,
-// because the U-Net's kernels may depend on how many samples there are.
+// A guidance of 1 is the conditional prediction alone, and the limit of guidance near 1. Bytes may
+// differ by one, because the U-Net's kernels may depend on the number of samples.
 TEST(ImageSamplerTest, GuidanceOfOneIsTheLimitOfGuidance) {
   const auto model = StableDiffusion::Load(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
@@ -363,7 +363,7 @@ TEST(ImageSamplerTest, GuidanceOfOneIsTheLimitOfGuidance) {
   }
 }
 
-// With zeros for the channels that the U-Net's own estimate comes by, pictures stay what they were.
+// With zero weights for the channels of the U-Net's own estimate, pictures do not change.
 TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   const auto plain = StableDiffusion::Load(kTinySd, {});
   StableDiffusionOptions options;
@@ -394,7 +394,7 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
             "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
 }
 
-// tiny_sd saved with self-conditioning, as before folders said so, and with this class.
+// Saves tiny_sd with self-conditioning but without kFurtherInputKey, and with this class.
 std::string WidenedWithoutKey(const std::string& class_name) {
   StableDiffusionOptions options;
   options.self_conditioning = true;
@@ -421,13 +421,13 @@ TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
   const auto ours = StableDiffusion::Load(WidenedWithoutKey(kStableDiffusionClass), {});
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_TRUE((*ours)->unet_config().self_conditioning());
-  // Saved again, it says so itself.
+  // When saved again, it has the key.
   const std::string saved = ::testing::TempDir() + "/widened_again";
   ASSERT_TRUE((*ours)->Save(saved, *(*ours)->LoadUNet()).ok());
   EXPECT_THAT(*ReadFile(saved + "/unet/config.json"),
               HasSubstr("\"_further_input\": \"estimate\""));
 
-  // That it was guessed is noted; where the folder says it, there is nothing to note.
+  // A guess is noted; with the key in the folder there is nothing to note.
   ASSERT_EQ((*ours)->notes().size(), 1);
   EXPECT_THAT((*ours)->notes()[0],
               HasSubstr("has 8 input channels for 4 output channels and no '_further_input'; it is "
@@ -436,7 +436,7 @@ TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE((*again)->notes().empty());
 
-  // As part of another pipeline it is something else.
+  // In another pipeline the channels have another meaning.
   const std::string foreign = WidenedWithoutKey("StableDiffusionInstructPix2PixPipeline");
   StableDiffusionOptions options;
   for (bool asked : {false, true}) {
@@ -498,7 +498,7 @@ TEST(StableDiffusionTest, TheIndexDecidesOfWhichClassTheSchedulerIs) {
   EXPECT_TRUE((*alike)->notes().empty());
 }
 
-// As diffusers writes it. The index says of which class the scheduler is.
+// As diffusers writes it; the index names the scheduler's class.
 TEST(StableDiffusionTest, TheFoldersSchedulerIsRead) {
   const std::string folder = Broken("scheduler/scheduler_config.json",
                                     R"({"beta_schedule": "scaled_linear", "beta_start": 0.00085,
@@ -525,7 +525,7 @@ TEST(StableDiffusionTest, InpaintingModelsAreRefusedByName) {
   EXPECT_THAT(message, HasSubstr("inpainting (9 and 4)"));
 }
 
-// tiny_sd with adapters of rank 2 that change something.
+// Saves tiny_sd with adapters of rank 2 that change its output.
 std::string WithAdapters() {
   StableDiffusionOptions options;
   options.lora.rank = 2;

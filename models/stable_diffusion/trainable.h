@@ -1,4 +1,4 @@
-// Stable Diffusion as a trainer sees it.
+// Stable Diffusion as a TrainableModel.
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
 

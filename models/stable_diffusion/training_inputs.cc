@@ -22,7 +22,7 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
     if (input == "noise") {
       return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
     }
-    if (input == "estimate") {  // for who runs the U-Net once
+    if (input == "estimate") {  // for callers that run the U-Net once
       return Tensor::Zeros(device, LatentShape(program, input, step, samples),
                            options_.compute_dtype);
     }

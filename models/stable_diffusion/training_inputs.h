@@ -1,5 +1,5 @@
-// What a training step of Stable Diffusion, or of a ControlNet for it, reads: pixels, tokens and
-// condition pictures from a data set, noise and timesteps drawn by (seed, step, sample).
+// Inputs of a training step of Stable Diffusion, or of a ControlNet for it: pixels, tokens and
+// condition pictures from a data set; noise and timesteps drawn by (seed, step, sample).
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
 
@@ -17,7 +17,7 @@
 
 namespace dpipe::models {
 
-// Thread-safe. Everything pointed to outlives it.
+// Thread-safe. All pointers must outlive this object.
 class TrainingInputs : public InputProvider {
  public:
   TrainingInputs(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options)
@@ -26,8 +26,7 @@ class TrainingInputs : public InputProvider {
         options_(options),
         timesteps_(options.timesteps, model->schedule()) {}
 
-  // From now on cached frozen outputs can be asked for; before, they are Unimplemented. Not
-  // thread-safe.
+  // Provides cached frozen outputs, which are Unimplemented without a cache. Not thread-safe.
   void UseCache(const FrozenCache* cache) { cache_ = cache; }
 
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
@@ -44,7 +43,7 @@ class TrainingInputs : public InputProvider {
   Tensor Timesteps(int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
   Tensor Coordinates(int64_t step, SampleRange samples,
                      const std::shared_ptr<Device>& device) const;
-  // Of an input that is shaped as latents.
+  // Returns the shape of an input that is shaped as latents.
   Shape LatentShape(const nn::Program& program, const std::string& input, int64_t step,
                     SampleRange samples) const;
   Tensor Noise(const nn::Program& program, const std::string& input, RandomPurpose purpose,

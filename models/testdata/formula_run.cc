@@ -12,7 +12,7 @@
 namespace dpipe::models {
 namespace {
 
-// Consecutive ranges of layers with about equal weights.
+// Returns consecutive ranges of layers with about equal weights.
 std::vector<LayerRange> Parts(const nn::Program& program, int count) {
   const double share = static_cast<double>(program.ParameterBytes(program.all_layers())) / count;
   std::vector<LayerRange> parts;
@@ -26,7 +26,7 @@ std::vector<LayerRange> Parts(const nn::Program& program, int count) {
   return parts;
 }
 
-// On a device of its own, so that its memory goes back to the system with it.
+// Uses a separate device, so that its memory is returned to the system with it.
 std::unique_ptr<nn::ParameterSet> MakeWeights(const nn::Program& program, LayerRange part,
                                               DeviceKind kind) {
   auto weights = nn::ParameterSet::OnDemand(program, part, MakeDevice(kind));
@@ -40,7 +40,7 @@ Tensor Converted(const nn::Program& program, ValueId id, const Tensor& tensor, D
   return tensor.dtype() == wanted ? tensor : tensor.To(wanted);
 }
 
-// The larger one; infinity for a NaN.
+// Returns the larger one; infinity for a NaN.
 double Worse(double a, double b) { return std::isnan(b) ? INFINITY : std::max(a, b); }
 
 }  // namespace
@@ -75,7 +75,7 @@ FormulaRun RunWithFormulaWeights(const nn::Program& program,
   if (!trains) return run;
   grads[output] = Converted(program, output, output_gradient, options.dtype);
   for (size_t p = parts.size(); p-- > 0;) {
-    if (p + 1 < parts.size()) {  // else they are still there
+    if (p + 1 < parts.size()) {  // otherwise they are still there
       weights.reset();
       weights = MakeWeights(program, parts[p], options.device);
     }
@@ -92,7 +92,7 @@ FormulaRun RunWithFormulaWeights(const nn::Program& program,
 
 GradientErrors CompareGradients(const std::map<std::string, Sketch>& gradients,
                                 const Goldens& goldens) {
-  // Rows [parameters, 1 + signs] in the order of sorted names, as the map's.
+  // Rows [parameters, 1 + signs], sorted by name like the map.
   const Tensor rows = goldens.Get("gradient_sketches");
   DPIPE_CHECK_EQ(rows.dim(0), static_cast<int64_t>(gradients.size()));
   DPIPE_CHECK_EQ(rows.dim(1), 1 + kSketchSigns);

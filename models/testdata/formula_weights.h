@@ -1,4 +1,4 @@
-// Weights and inputs from a formula, the same as make_formula_goldens.py's, for tests.
+// For tests: weights and inputs from a formula, the same as in make_formula_goldens.py.
 #ifndef DPIPE_MODELS_TESTDATA_FORMULA_WEIGHTS_H_
 #define DPIPE_MODELS_TESTDATA_FORMULA_WEIGHTS_H_
 
@@ -22,7 +22,7 @@ class FormulaBits {
     const uint32_t mixed = (index + key_) * 2654435761u;
     return (mixed ^ (mixed >> 15)) * 2246822519u;
   }
-  // In [-1, 1).
+  // Returns a number in [-1, 1).
   double Uniform(uint32_t index) const { return ((*this)[index] >> 8) / 8388608.0 - 1; }
 
  private:
@@ -54,7 +54,7 @@ inline void SetFormulaWeights(nn::ParameterSet* parameters) {
   }
 }
 
-// fp32 with mean 0 and variance 1; see formula_input() in the script.
+// Returns fp32 numbers with mean 0 and variance 1; see formula_input() in the script.
 inline Tensor FormulaInput(const std::shared_ptr<Device>& device, const std::string& name,
                            const Shape& shape) {
   const FormulaBits bits("input/" + name);
@@ -66,7 +66,7 @@ inline Tensor FormulaInput(const std::shared_ptr<Device>& device, const std::str
   return t;
 }
 
-// int32 in [0, bound); see formula_ids() in the script.
+// Returns int32 numbers in [0, bound); see formula_ids() in the script.
 inline Tensor FormulaIds(const std::shared_ptr<Device>& device, const std::string& name,
                          uint32_t bound, const Shape& shape) {
   const FormulaBits bits("input/" + name);

@@ -1,4 +1,4 @@
-// Comparing with tensors that PyTorch computed, for tests.
+// For tests: compares with tensors from PyTorch.
 #ifndef DPIPE_MODELS_TESTDATA_GOLDEN_CHECK_H_
 #define DPIPE_MODELS_TESTDATA_GOLDEN_CHECK_H_
 
@@ -15,7 +15,7 @@
 
 namespace dpipe::models {
 
-// A file of goldens; fp32 and int32 tensors.
+// A file of goldens: fp32 and int32 tensors.
 class Goldens {
  public:
   Goldens(const std::string& path, std::shared_ptr<Device> device)
@@ -30,7 +30,7 @@ class Goldens {
     std::memcpy(t.raw_data(), view->bytes.data(), view->bytes.size());
     return t;
   }
-  // An int32 tensor as fp32, as samplers give timesteps.
+  // Returns an int32 tensor as fp32, the type of samplers' timesteps.
   Tensor GetAsFloats(const std::string& name) const { return ToFloats(Get(name)); }
   static Tensor ToFloats(const Tensor& integers) {
     Tensor floats = Tensor::Empty(integers.device(), integers.shape(), DType::kF32);
@@ -57,7 +57,8 @@ inline double Norm(const Tensor& t) {
   return std::sqrt(sum);
 }
 
-// |actual - expected| / |expected| in the L2 norm, bf16 taken as fp32. NaN stays NaN.
+// Returns |actual - expected| / |expected| in the L2 norm; bf16 is converted to fp32. NaN stays
+// NaN.
 inline double RelativeError(const Tensor& actual, const Tensor& expected) {
   DPIPE_CHECK_EQ(actual.shape(), expected.shape());
   const Tensor a = actual.To(DType::kF32);

@@ -1,4 +1,4 @@
-// Comparing a Program's parameters with the lists of this folder, for tests.
+// For tests: compares a Program's parameters with the lists in this folder.
 #ifndef DPIPE_MODELS_TESTDATA_PARAMETER_LIST_H_
 #define DPIPE_MODELS_TESTDATA_PARAMETER_LIST_H_
 
@@ -20,7 +20,7 @@ inline std::string ReadTestdata(const std::string& name) {
   return *text;
 }
 
-// "name dim dim ...", sorted.
+// Returns sorted lines "name dim dim ...".
 inline std::vector<std::string> ExpectedParameters(const std::string& name) {
   return absl::StrSplit(ReadTestdata(name), '\n', absl::SkipEmpty());
 }

@@ -1,5 +1,6 @@
-// Sketches of tensors: a few numbers each that tell how far two tensors are apart, for goldens of
-// gradients that have gigabytes. The formula's other half is sketch() in make_formula_goldens.py.
+// Sketches of tensors: a few numbers from which the distance of two tensors can be estimated, for
+// goldens of gradients of several gigabytes. make_formula_goldens.py has the same formula in
+// sketch().
 #ifndef DPIPE_MODELS_TESTDATA_SKETCH_H_
 #define DPIPE_MODELS_TESTDATA_SKETCH_H_
 
@@ -14,7 +15,7 @@ namespace dpipe::models {
 
 inline constexpr int kSketchSigns = 8;
 
-// Of a tensor g: |g|, and s.g for eight vectors s of signs that the tensor's name gives.
+// Sketch of a tensor g: |g|, and s.g for eight vectors s of signs derived from the tensor's name.
 struct Sketch {
   double norm = 0;
   std::array<double, kSketchSigns> dots = {};
@@ -22,7 +23,7 @@ struct Sketch {
 
 using SketchSigns = std::array<double, kSketchSigns>;
 
-// The signs that eight bits stand for: -1 for a one.
+// Returns the signs of every byte: a 1 bit means -1.
 inline const std::array<SketchSigns, 1 << kSketchSigns>& SignsOfBits() {
   static const auto* const table = [] {
     auto* made = new std::array<SketchSigns, 1 << kSketchSigns>;
@@ -51,8 +52,8 @@ inline Sketch SketchOf(const std::string& name, const Tensor& tensor) {
   return sketch;
 }
 
-// An estimate of |a - b| by its root mean square over the signs, which is right on average: over
-// random signs (s.d)^2 has the mean |d|^2. Eight signs make it good to about a quarter.
+// Estimates |a - b| by the root mean square over the signs. This is unbiased: over random signs,
+// (s.d)^2 has the mean |d|^2. With eight signs the error is about a quarter.
 inline double SketchDistance(const Sketch& a, const Sketch& b) {
   double sum = 0;
   for (int j = 0; j < kSketchSigns; ++j) sum += std::pow(a.dots[j] - b.dots[j], 2);

@@ -39,7 +39,7 @@ std::vector<Word> CountWords(const std::vector<std::string>& texts) {
   return words;
 }
 
-// The most frequent pair and its count; of equals the first in byte order.
+// Returns the most frequent pair and its count; ties go to the first pair in byte order.
 std::pair<Pair, int64_t> MostFrequentPair(const std::vector<Word>& words) {
   std::map<Pair, int64_t> counts;
   for (const Word& word : words) {

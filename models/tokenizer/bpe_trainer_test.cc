@@ -11,8 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// By hand: "ab" 3 times and "abc" twice. (a, b</w>) counts 3, (a, b) and (b, c</w>) 2 each; then
-// (a, b) comes first in byte order, then (ab, c</w>).
+// Computed by hand: "ab" 3 times and "abc" twice. (a, b</w>) counts 3, (a, b) and (b, c</w>) 2
+// each; then (a, b) comes first in byte order, then (ab, c</w>).
 TEST(BpeTrainerTest, MergesTheMostFrequentPairFirst) {
   const TrainedBpe bpe = TrainBpe({"ab ab ab", "abc abc"}, {});
   EXPECT_THAT(bpe.merges, ElementsAre(Pair("a", "b</w>"), Pair("a", "b"), Pair("ab", "c</w>")));

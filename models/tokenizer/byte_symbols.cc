@@ -10,7 +10,7 @@ bool StandsForItself(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// The code point of each byte's symbol.
+// Returns the code point of each byte's symbol.
 const std::array<char32_t, 256>& ByteCodes() {
   static const auto& codes = *[] {
     auto* table = new std::array<char32_t, 256>;

@@ -1,8 +1,8 @@
-// Bytes as printable characters: how vocab.json and merges.txt write them.
+// Bytes as printable characters, as in vocab.json and merges.txt.
 //
-// GPT-2's table: the printable bytes ! to ~, 0xA1 to 0xAC and 0xAE to 0xFF stand for themselves (as
-// the code point of that number); the other 68, in order, are U+0100, U+0101, ... A vocabulary
-// lists them in that order: printable ones first.
+// This is GPT-2's table: the printable bytes ! to ~, 0xA1 to 0xAC and 0xAE to 0xFF map to
+// themselves (the code point of that number). The other 68 map in order to U+0100, U+0101, ... A
+// vocabulary lists the printable ones first.
 #ifndef DPIPE_MODELS_TOKENIZER_BYTE_SYMBOLS_H_
 #define DPIPE_MODELS_TOKENIZER_BYTE_SYMBOLS_H_
 
@@ -14,16 +14,16 @@
 
 namespace dpipe {
 
-// What a symbol that ends a piece has at its end.
+// Suffix of a symbol that ends a piece.
 inline constexpr char kEndOfWord[] = "</w>";
 
-// The symbol (UTF-8) of each byte.
+// Returns the symbol (UTF-8) of each byte.
 const std::array<std::string, 256>& ByteSymbols();
 
-// The bytes in the order in which a vocabulary lists their symbols.
+// Returns the bytes in the order in which a vocabulary lists their symbols.
 const std::array<uint8_t, 256>& ByteSymbolOrder();
 
-// Symbols back to the bytes they stand for; characters that stand for none are left out.
+// Converts symbols back to bytes; characters that are not in the table are dropped.
 std::string BytesOfSymbols(absl::string_view symbols);
 
 }  // namespace dpipe

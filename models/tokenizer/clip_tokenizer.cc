@@ -18,14 +18,15 @@
 namespace dpipe {
 namespace {
 
-// CLIP has 49,408; multilingual ones some 250,000. A hostile id must not make the table huge.
+// CLIP has 49,408 tokens, multilingual models some 250,000. Keeps a malicious id from making the
+// table huge.
 constexpr int64_t kMaxVocabSize = 4 << 20;
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
-// A piece's symbols as a linked list, so that joining two takes constant time.
+// A piece's symbols form a linked list, so that joining two takes constant time.
 struct Symbol {
   int32_t id;
   int previous;
@@ -33,19 +34,19 @@ struct Symbol {
   bool alive = true;
 };
 
-// A pair that may be joined; it is out of date once either symbol has changed.
+// A pair that may be joined. It is stale once either symbol has changed.
 struct Candidate {
   int32_t rank;
   int left;
   int32_t left_id;
   int32_t right_id;
-  // The best rank first, then the leftmost: std::priority_queue serves the largest.
+  // std::priority_queue returns the maximum: the best rank, then the leftmost pair.
   bool operator<(const Candidate& other) const {
     return rank != other.rank ? rank > other.rank : left > other.left;
   }
 };
 
-// The longest one wins where several begin at one place.
+// If several tokens begin at one position, the longest wins.
 template <typename Text>
 void SortByLength(std::vector<std::pair<Text, int32_t>>& tokens) {
   std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) {
@@ -53,8 +54,8 @@ void SortByLength(std::vector<std::pair<Text, int32_t>>& tokens) {
   });
 }
 
-// Adds the ids of `tokens` where `text` holds them, from left to right, and has `encode_plain` add
-// those of what is between.
+// Adds the ids of the `tokens` found in `text`, from left to right. Calls `encode_plain` for the
+// text between them.
 template <typename Text, typename Token, typename EncodePlain>
 void CutAtTokens(Text text, const std::vector<std::pair<Token, int32_t>>& tokens,
                  EncodePlain encode_plain, std::vector<int32_t>& ids) {
@@ -98,7 +99,7 @@ absl::Status ClipTokenizer::ReadVocabulary(absl::string_view vocab_json) {
   DPIPE_ASSIGN_OR_RETURN(const auto json, ParseJsonObject(vocab_json, "vocab.json"));
   if (json.empty()) return absl::InvalidArgumentError("vocab.json: there is no token in it");
   for (const auto& [token, id] : json.items()) {
-    // Values beyond int64 are floats to the parser, and fall to the first test.
+    // The parser makes floats of values beyond int64, so they fail the first test.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= kMaxVocabSize) {
       return absl::InvalidArgumentError(
           absl::StrCat("vocab.json: id ", ShowJson(id), " of \"", ShowText(token),

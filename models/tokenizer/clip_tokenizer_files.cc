@@ -1,4 +1,4 @@
-// ClipTokenizer::Load: the folder's files and what transformers makes of them.
+// ClipTokenizer::Load: reads a folder's files as transformers does.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = 64 * kMiB;  // CLIP's vocab.json has 1 MB
 
-// The file as a JSON object; an empty one if the file is not there.
+// Returns the file as a JSON object, or an empty object if there is no such file.
 absl::StatusOr<Json> ReadJsonObject(const std::string& path) {
   const auto content = ReadFile(path, kMaxFileBytes);
   if (absl::IsNotFound(content.status())) return Json::object();
@@ -29,14 +29,14 @@ absl::StatusOr<Json> ReadJsonObject(const std::string& path) {
   return ParseJsonObject(*content, path);
 }
 
-// What vocab.json and merges.txt hold, and where it was found.
+// Contents of vocab.json and merges.txt, and their origin.
 struct Vocabulary {
   std::string vocab_json;
   std::string merges_txt;
   std::string source;
 };
 
-// A merge is "a b", or ["a", "b"], in tokenizer.json, and "a b" in merges.txt.
+// A merge is "a b" or ["a", "b"] in tokenizer.json, and "a b" in merges.txt.
 absl::StatusOr<std::string> MergeLine(const Json& merge) {
   if (merge.is_string()) return merge.get<std::string>();
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
@@ -65,7 +65,7 @@ absl::Status In(const std::string& source, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
 }
 
-// `tokenizer_json`: the folder's tokenizer.json; empty: there is none.
+// `tokenizer_json` is the folder's tokenizer.json, empty if there is none.
 absl::StatusOr<Vocabulary> ReadVocabularyFiles(const std::string& folder,
                                                const Json& tokenizer_json) {
   const auto vocab = ReadFile(absl::StrCat(folder, "/vocab.json"), kMaxFileBytes);
@@ -106,7 +106,7 @@ bool Flag(const Json& token, const char* key, bool missing) {
   return token.contains(key) && token[key].is_boolean() ? token[key].get<bool>() : missing;
 }
 
-// From an entry of `added_tokens_decoder`, or of tokenizer.json's `added_tokens`.
+// Reads an entry of `added_tokens_decoder` or of tokenizer.json's `added_tokens`.
 absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, int32_t id) {
   if (!json.is_object() || !json.contains("content") || !json["content"].is_string()) {
     return absl::InvalidArgumentError(
@@ -142,7 +142,7 @@ absl::StatusOr<int32_t> ReadId(const Json& id) {
   return absl::InvalidArgumentError(absl::StrCat("an added token's id is ", ShowJson(id)));
 }
 
-// added_tokens.json: ids by token.
+// Reads added_tokens.json, which maps tokens to ids.
 absl::Status ReadIdsByToken(const Json& json, const ClipTokenizerConfig& config,
                             TokensById& tokens) {
   for (const auto& [content, value] : json.items()) {
@@ -163,7 +163,7 @@ absl::Status ReadList(const Json& list, TokensById& tokens) {
   return absl::OkStatus();
 }
 
-// Those of the file that transformers takes them from.
+// Reads the added tokens from the same file as transformers.
 absl::Status ReadAddedTokens(const std::string& folder, const Json& config_json,
                              const Json& tokenizer_json, ClipTokenizerConfig& config) {
   TokensById tokens;

@@ -56,7 +56,7 @@ void CheckGoldens(const std::string& folder, const char* column) {
   for (const auto line : absl::StrSplit(*goldens, '\n', absl::SkipEmpty())) {
     const auto golden = nlohmann::json::parse(line.begin(), line.end());
     std::vector<int32_t> expected = golden[column];
-    // Of trailing padding the golden keeps one.
+    // The golden has only one of the trailing padding tokens.
     if (expected.back() == tokenizer->pad_id()) {
       expected.resize(tokenizer->max_length(), tokenizer->pad_id());
     }
@@ -98,7 +98,7 @@ TEST(ClipTokenizerTest, PadsAndTruncatesWithTheEndKept) {
   EXPECT_THAT(tokenizer->Encode("ab ab abc"), ElementsAre(515, 512, 512, 516));
 }
 
-// Joining one pair at a time, best rank and leftmost first, over the whole piece.
+// Joins one pair at a time over the whole piece, the best rank first, then the leftmost.
 std::vector<std::string> EncodeByScanning(
     std::vector<std::string> symbols,
     const std::vector<std::pair<std::string, std::string>>& merges) {
@@ -183,7 +183,7 @@ TEST(ClipTokenizerTest, BadMergesAreNamedWithTheirLine) {
   EXPECT_THAT(ErrorOf(vocabulary, "a z"), HasSubstr("\"az\" is not in vocab.json"));
 }
 
-// Whatever a file holds, creating gives a tokenizer or an error, and a tokenizer works.
+// For any content of a file, Create returns an error or a tokenizer that works.
 TEST(ClipTokenizerTest, FlippedBytesDoNoHarm) {
   const std::string vocabulary = SmallVocabulary().dump(), merges = kSmallMerges;
   int num_errors = 0;
@@ -231,7 +231,7 @@ TEST_F(ClipTokenizerFolderTest, SpecialTokensMapOverridesUnlessTheConfigIsComple
   EXPECT_EQ(ClipTokenizer::Load(folder_)->max_length(), 9);
 }
 
-// What transformers 5 writes: tokenizer.json has the vocabulary, the merges and the added tokens.
+// As written by transformers 5: tokenizer.json has the vocabulary, the merges and the added tokens.
 nlohmann::ordered_json TokenizerJson(const std::string& vocab_json, const std::string& merges_txt,
                                      bool merges_are_pairs) {
   nlohmann::ordered_json merges = nlohmann::ordered_json::array();
@@ -280,8 +280,8 @@ TEST_F(ClipTokenizerFolderTest, BadTokenizerJsonIsNamed) {
               HasSubstr("/tokenizer.json, as vocab.json and merges.txt: merges.txt line 2"));
 }
 
-// Added tokens of every kind, and the ids that transformers 5.23.0 with tokenizers 0.23.3 gives
-// texts with them, after
+// Added tokens of every kind, and the ids of texts with them in transformers 5.23.0 with tokenizers
+// 0.23.3, after
 //   tokenizer = CLIPTokenizer.from_pretrained("data/tiny_sd/tokenizer")
 //   tokenizer.add_tokens(["<cat-toy>", "<Cat>", "<cat-toy>s", "ab cd"])
 //   tokenizer.add_tokens([AddedToken("<Dog>", normalized=False),
@@ -352,7 +352,7 @@ TEST_F(AddedTokensTest, OfTheConfigsDecoderAgreeWithTransformers) {
   ExpectTextsOfTransformers();
 }
 
-// transformers looks for tokens of added_tokens.json in the normalized text.
+// transformers matches tokens of added_tokens.json in the normalized text.
 TEST_F(AddedTokensTest, OfTheirOwnFileAgreeWithTransformers) {
   Write("added_tokens.json", R"({"<cat-toy>": 604, "<Dog>": 605})");
   const auto tokenizer = ClipTokenizer::Load(folder_);
@@ -363,7 +363,7 @@ TEST_F(AddedTokensTest, OfTheirOwnFileAgreeWithTransformers) {
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a <cat-toy>, red")), "a <cat-toy> , red");
 }
 
-// As old configs have it: then the mark is found in capitals, too.
+// As in old configurations; the mark is then found in capitals, too.
 TEST_F(AddedTokensTest, MarksMayBeNormalized) {
   Write("tokenizer_config.json",
         R"({"added_tokens_decoder": {"603": {"content": "<|endoftext|>", "normalized": true,
@@ -394,7 +394,7 @@ TEST_F(AddedTokensTest, BadOnesAreNamed) {
   }
 }
 
-// Parsers and destructors that recurse for each level run out of stack.
+// Parsers and destructors that recurse once per level run out of stack.
 TEST_F(ClipTokenizerFolderTest, DeepFilesAreRefused) {
   const std::string deep =
       R"({"a": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";

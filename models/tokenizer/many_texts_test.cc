@@ -1,6 +1,6 @@
-// 12,000 texts against transformers' CLIPTokenizer: words, accents, scripts, emoji, marks,
-// controls, white space and more, short and beyond 77 tokens. See testdata/make_many_goldens.py,
-// whose draw() this file repeats.
+// Compares 12,000 texts with transformers' CLIPTokenizer: words, accents, scripts, emoji, marks,
+// controls, white space and more, from short ones to more than 77 tokens. This file repeats draw()
+// of testdata/make_many_goldens.py.
 #include <cstdint>
 #include <cstdlib>
 #include <set>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// SplitMix64, one stream a text.
+// SplitMix64, with one stream per text.
 class Random {
  public:
   explicit Random(uint64_t index) : state_(index * 0xD1342543DE82EF95u) {}
@@ -43,7 +43,7 @@ std::string Utf8(uint32_t c) {
   return text;
 }
 
-// An item of a list of strings; of a list of ranges of code points, each character as likely.
+// Picks an item from a list of strings, or a character uniformly from a list of code point ranges.
 std::string Pick(const Json& pool, Random* random) {
   if (pool[0].is_string()) return pool[random->Below(pool.size())].get<std::string>();
   uint64_t total = 0;

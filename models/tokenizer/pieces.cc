@@ -11,7 +11,7 @@ using unicode::IsWhitespace;
 
 bool IsOther(char32_t c) { return !IsLetter(c) && !IsNumber(c) && !IsWhitespace(c); }
 
-// Length of the first of `words` that `text` holds at `begin`, or 0.
+// Returns the length of the first of `words` that `text` has at `begin`, or 0.
 template <size_t N>
 size_t MatchAny(std::u32string_view text, size_t begin, const char32_t* const (&words)[N]) {
   for (const char32_t* word : words) {
@@ -21,8 +21,9 @@ size_t MatchAny(std::u32string_view text, size_t begin, const char32_t* const (&
   return 0;
 }
 
-// CLIP's own marks, where they come as text and not as special tokens (in capitals, say), end a run
-// of other characters as its pattern has it, and then fall apart like any text: <|  startoftext |>.
+// CLIP's own marks can occur as text instead of special tokens, for example in capitals. As in
+// CLIP's pattern they end a run of other characters, and are then split like any text, into "<|",
+// "startoftext" and "|>".
 size_t MatchMark(std::u32string_view text, size_t begin) {
   static const char32_t* const kMarks[] = {U"<|startoftext|>", U"<|endoftext|>"};
   return MatchAny(text, begin, kMarks);

@@ -1,4 +1,4 @@
-// Text to pieces: what happens before byte-pair encoding, which never looks beyond a piece.
+// Splits text into pieces. Byte-pair encoding, the next step, never looks beyond a piece.
 //
 // As in CLIP: normal form C, lower case, then the matches, from left to right, of
 //   's | 't | 're | 've | 'm | 'll | 'd | letters | one number | a run of anything else but white
@@ -15,13 +15,13 @@
 
 namespace dpipe {
 
-// UTF-8 `text` in normal form C and lower case, with each run of white space one space.
+// Returns UTF-8 `text` in normal form C and lower case, with each run of white space as one space.
 std::u32string NormalizeText(absl::string_view text);
 
-// The pieces of a normalized text, in UTF-8, none empty.
+// Returns the pieces of a normalized text, in UTF-8 and non-empty.
 std::vector<std::string> SplitNormalized(std::u32string_view text);
 
-// Both in one: "It's 42!" gives it, 's, 4, 2, !
+// Normalizes and splits: "It's 42!" gives it, 's, 4, 2, !
 std::vector<std::string> SplitIntoPieces(absl::string_view text);
 
 }  // namespace dpipe

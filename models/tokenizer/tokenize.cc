@@ -1,5 +1,5 @@
-// Prints captions' token ids: a line of JSON, {"text": "a red circle"}, in; the padded ids as a
-// JSON array, a line, out.
+// Prints token ids of captions. Input: one JSON object per line, {"text": "a red circle"}. Output:
+// the padded ids as one JSON array per line.
 //   bazel run //models/tokenizer:tokenize -- --tokenizer=FOLDER < captions.jsonl
 #include <iostream>
 #include <string>

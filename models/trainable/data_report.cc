@@ -16,7 +16,7 @@
 namespace dpipe::models {
 namespace {
 
-// So that a line has at most 300 characters.
+// Limits lines to 300 characters.
 constexpr size_t kMaxNameBytes = 60;
 
 std::string NameOf(const DataLoader& loader, int32_t index) {
@@ -47,13 +47,13 @@ SizeSurvey Survey(const DataLoader& loader) {
   if (has_all) return SurveySizes(loader.order(), indices, loader.image_sizes());
   std::vector<ImageSize> images(indices.size());
   ReadInParallel(static_cast<int64_t>(indices.size()), [&](int64_t i) {
-    // What cannot be read is said where it is skipped.
+    // Unreadable samples are reported when they are skipped.
     images[i] = data.LoadImageSize(indices[i]).value_or(ImageSize());
   });
   return SurveySizes(loader.order(), indices, images);
 }
 
-// "Sizes of 20 images: 12 cropped (by 8 % on average; most a.png: 50 %), 1 enlarged (...)".
+// "sizes of 20 images: 12 cropped (a.png most, by 50 % of its area), 1 enlarged (...)".
 std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
   const SizeUse& all = survey.all;
   std::string text =

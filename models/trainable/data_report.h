@@ -1,4 +1,4 @@
-// What a person should know of the data before training begins, in a short paragraph.
+// Summarises the data for the user before training begins.
 #ifndef DPIPE_MODELS_TRAINABLE_DATA_REPORT_H_
 #define DPIPE_MODELS_TRAINABLE_DATA_REPORT_H_
 
@@ -10,18 +10,18 @@
 
 namespace dpipe::models {
 
-// So many samples at most are looked at where that takes reading: their headers, unless the loader
-// has read all of them, and their captions. They are spread evenly over the data set.
+// Maximum numbers of samples whose headers and captions are read, spread evenly over the data set.
+// If the loader has already read all headers, all of them are used.
 inline constexpr int kMaxHeadersRead = 1000;
 inline constexpr int kMaxCaptionsRead = 10000;
 
-// Lines, without their last end of line:
-//   - how many of the images looked at are cropped and enlarged, and which one most;
-//   - how many of the captions looked at the tokenizer cuts, and the longest; without a tokenizer
-//     (null) nothing of that;
-//   - with several sizes a table of them: the samples, the share of steps, the cropped, the share
-//     of their area that is cut off on average, the enlarged;
-//   - how many samples are skipped so far, with the first, and SampleSource::findings.
+// Returns lines without a trailing newline:
+// - how many of the inspected images are cropped and enlarged, and the most extreme ones;
+// - how many of the inspected captions the tokenizer cuts, and the longest; left out if `tokenizer`
+//   is null;
+// - with several sizes, a table of them: samples, share of steps, cropped samples, mean share of
+//   the area that is cut off, enlarged samples;
+// - how many samples have been skipped so far, with the first, and SampleSource::findings.
 std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTokenizer* tokenizer);
 
 }  // namespace dpipe::models

@@ -40,7 +40,7 @@ class DataReportTest : public testing::Test {
   const ClipTokenizer tokenizer_ = ClipTokenizer::Load("data/tiny_sd/tokenizer").value();
 };
 
-// As many words, each of which is a token, to see that words are counted and not bytes.
+// Returns `count` words of one token each, to check that words are counted and not bytes.
 std::string Words(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) absl::StrAppend(&text, i == 0 ? "" : " ", "red");
@@ -104,7 +104,7 @@ TEST_F(DataReportTest, WhatIsSkippedIsCounted) {
               Contains(HasSubstr("1 image skipped so far, the first: " + scratch_.path())));
 }
 
-// A large data set: what is looked at is said.
+// For a large data set the number of inspected samples is reported.
 TEST_F(DataReportTest, HeadersOfSomeAreEnough) {
   std::string metadata;
   const int count = kMaxHeadersRead + 200;

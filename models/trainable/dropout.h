@@ -7,8 +7,8 @@
 
 namespace dpipe::models {
 
-// InvalidArgument with the config.json and its value where a model that is to be trained has
-// dropout, which only drawing may leave out.
+// Returns InvalidArgument with the path of the config.json and the value if `dropout` is not 0.
+// Only sampling may ignore dropout; training may not.
 absl::Status CheckNoDropout(const std::string& config_path, double dropout);
 
 }  // namespace dpipe::models

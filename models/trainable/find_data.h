@@ -1,4 +1,4 @@
-// Where a command finds the data for a model.
+// Finds a command's data for a model.
 #ifndef DPIPE_MODELS_TRAINABLE_FIND_DATA_H_
 #define DPIPE_MODELS_TRAINABLE_FIND_DATA_H_
 
@@ -9,10 +9,10 @@
 
 namespace dpipe::models {
 
-// `data` as the user gave it, or, where it is empty, the built-in data set, made if it is not there
-// yet, with condition pictures where the model's kind takes them. The kind is FindModelKind's by
-// `model_folder` and `kind`; its errors come up where the built-in data set is asked for. `say` is
-// told before a while of work.
+// Returns `data` as the user gave it. If it is empty, returns the built-in data set, which is
+// created if necessary, with condition pictures if the kind of the model takes them. The kind is
+// that of FindModelKind(model_folder, kind), whose errors are returned only in this case. Calls
+// `say` before long work.
 absl::StatusOr<std::string> FindDataFor(const std::string& model_folder, const std::string& kind,
                                         const std::string& data,
                                         const std::function<void(const std::string&)>& say);

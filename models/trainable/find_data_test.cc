@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 
 class FindDataTest : public ::testing::Test {
  protected:
-  // The built-in data sets' folders hold something else, which is not written over: an error says
-  // which of them was wanted.
+  // The folders of the built-in data sets hold other files, which are not overwritten. The error
+  // names the data set that was requested.
   FindDataTest() {
     for (const char* name : {"scenes", "scenes_with_outlines"}) {
       const std::string folder = absl::StrCat(workspace_.path(), "/out/data/", name);

@@ -39,7 +39,7 @@ absl::StatusOr<const ModelKind*> KindOfClass(const std::string& class_name,
                    " is not supported; supported are folders of ", absl::StrJoin(supported, ", ")));
 }
 
-// That a folder of the class can be loaded as this kind, which the user asked for.
+// Checks that a folder of the class can be loaded as this kind.
 absl::Status CheckClass(const ModelKind& kind, const std::string& class_name,
                         const std::string& folder) {
   if (std::count(kind.classes.begin(), kind.classes.end(), class_name) > 0) {

@@ -12,17 +12,17 @@
 
 namespace dpipe::models {
 
-// Every kind, in the order in which a folder is offered to them.
+// Returns every kind of model, in the order in which a folder is matched.
 const std::vector<ModelKind>& ModelKinds();
 
-// Returns the kind of the model in `folder`: the one named `kind`, or, if that is empty, the one
-// whose own class the folder's model_index.json names. NotFound if there is no such folder or
-// index; InvalidArgument if there is no such kind, or if it is not loaded from folders of that
-// class, listing what is supported.
+// Returns the kind of the model in `folder`: the one named `kind` or, if that is empty, the one of
+// the class in the folder's model_index.json. Returns NotFound if there is no such folder or index.
+// Returns InvalidArgument, with the supported kinds or classes, if there is no such kind or it does
+// not load folders of that class.
 absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind);
 
-// The model in `folder`, of the kind that FindModelKind finds by the options'. Errors are that
-// function's and the kind's own.
+// Loads the model in `folder`, of the kind that FindModelKind returns for options.kind. Errors are
+// those of FindModelKind and of the kind.
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(const std::string& folder,
                                                                    const LoadModelOptions& options);
 

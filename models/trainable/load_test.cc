@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 constexpr char kTinySd[] = "data/tiny_sd";
 
-// A folder with only a model_index.json.
+// Makes a folder with only a model_index.json.
 std::string FolderWithIndex(const std::string& index) {
   const std::string folder = ::testing::TempDir() + "/indexed";
   EXPECT_TRUE(MakeFolder(folder).ok());
@@ -43,7 +43,7 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
   EXPECT_THAT(ErrorOf(kTinySd, options), HasSubstr("unknown kind of model 'pixart'; there are"));
 }
 
-// Whether the user names a kind or not.
+// Holds with and without a kind named by the user.
 TEST(LoadTrainableModelTest, ClassesThatAreNotSupportedAreRefusedByName) {
   for (const std::string name :
        {"StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "FluxPipeline",
@@ -91,7 +91,7 @@ TEST(LoadTrainableModelTest, WhatIsNotAModelFolderIsNamed) {
   EXPECT_THAT(ErrorOf(file), HasSubstr(file + " is a single file of weights"));
 }
 
-// Before it is loaded, so that fitting data can be found.
+// Works before the model is loaded, so that fitting data can be found.
 TEST(FindModelKindTest, TheFolderSaysItUnlessTheUserDoes) {
   const std::string folder =
       FolderWithIndex("{\"_class_name\": \"StableDiffusionControlNetPipeline\"}");

@@ -17,17 +17,17 @@ absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<Sample
                                                           const TrainingDataOptions& options,
                                                           DataLoaderOptions loading) {
   loading.random_crop = loading.random_flip = false;
-  loading.buckets.clear();  // its one step has one size
+  loading.buckets.clear();  // the only step has one size
   loading.patches.clear();
   loading.seed = options.held_out_seed;
   loading.first_step = 0;
   loading.global_batch = std::min<int32_t>(source->size(), options.held_out_samples);
-  // Everything is read in one step; nothing comes after it.
+  // Everything is read in one step, so nothing is prefetched.
   loading.prefetch_steps = loading.prefetch_threads = 0;
   return DataLoader::Create(std::move(source), loading);
 }
 
-// A data set with what is too small left out, and what there is to say about it.
+// Opens a data set without images that are too small, and adds notes about it.
 absl::StatusOr<std::unique_ptr<SampleSource>> OpenLargeEnough(const std::string& where,
                                                               const TrainingDataOptions& options,
                                                               ImageSizes* sizes,

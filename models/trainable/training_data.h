@@ -1,4 +1,4 @@
-// The data sets of a training run, as loaders: what is trained on, and what is held out.
+// The data sets of a training run, as loaders: training and held-out data.
 #ifndef DPIPE_MODELS_TRAINABLE_TRAINING_DATA_H_
 #define DPIPE_MODELS_TRAINABLE_TRAINING_DATA_H_
 
@@ -20,40 +20,41 @@ struct TrainingDataOptions {
   std::string file_column;
   std::string caption_column;
   std::optional<std::string> default_caption;  // see OpenSamplesOptions
-  // Images whose shorter side has fewer pixels are left out; 0: none.
+  // Leaves out images whose shorter side has fewer pixels; 0 keeps all.
   int min_side = 0;
   bool random_flip = false;
   bool random_crop = false;
-  // See DataLoaderOptions; of what is trained on.
+  // For the training data; see DataLoaderOptions.
   int max_corrupt = 100;
   double max_corrupt_share = 1.0;
   std::string quarantine_path;
   bool keeps_quarantine = true;
-  // Where sizes of images are remembered (ImageSizes); empty: nowhere.
+  // File that stores sizes of images (ImageSizes); empty for none.
   std::string sizes_path;
-  bool keeps_sizes = true;  // false: the file is read, and nothing is written into it
-  // Is asked once, with what is trained on, at which step its order begins (see StepOrder). Null:
-  // 0.
+  bool keeps_sizes = true;  // false: the file is read but not written
+  // Called once, with the training data; returns the step at which its order begins (see
+  // StepOrder). Null means step 0.
   std::function<absl::StatusOr<int64_t>(const SampleSource& training)> first_step_of;
-  // Held out of training for evaluation: all of another data set, or, where there is none, this
-  // share of the data set's files (see HoldOut). 0: nothing.
+  // Data held out for evaluation: all of another data set or, if there is none, this share of the
+  // data set's files (see HoldOut). 0 holds out nothing.
   std::string held_out_folder;
   double held_out_share = 0;
-  int held_out_samples = 64;   // as many of them, or all where there are fewer
-  uint64_t held_out_seed = 0;  // which of them
+  int held_out_samples = 64;   // number of them that are evaluated, or all if there are fewer
+  uint64_t held_out_seed = 0;  // selects them
 };
 
 struct TrainingData {
   std::unique_ptr<DataLoader> training;
-  // Null where nothing is held out. Its step 0 has every sample that is evaluated, each once, at
-  // the centre, whole and not mirrored.
+  // Null if nothing is held out. Its step 0 has every evaluated sample once, cropped at the centre
+  // and not mirrored.
   std::unique_ptr<DataLoader> held_out;
-  // What a person should know before training begins: see SampleSource::notes.
+  // Sentences for the user before training begins: see SampleSource::notes.
   std::vector<std::string> notes;
 };
 
-// `loading` is for training: its crop and flip are overwritten by the options'. Errors are those of
-// OpenSamples, LeaveOutSmall, HoldOut, CheckNothingShared, options.first_step_of and DataLoader.
+// `loading` is for training; its crop and flip are overwritten by those of `options`. Errors are
+// those of OpenSamples, LeaveOutSmall, HoldOut, CheckNothingShared, options.first_step_of and
+// DataLoader.
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading);
 

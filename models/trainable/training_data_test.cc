@@ -129,7 +129,7 @@ TEST_F(TrainingDataTest, WhatIsTrainedOnIsNotHeldOut) {
   options_.held_out_folder = scratch_.path() + "/copy";
   std::filesystem::copy(options_.folder, options_.held_out_folder);
   EXPECT_THAT(Error(), HasSubstr("both have the same 4 samples"));
-  // A sub-folder of what is trained on.
+  // A sub-folder of the training data.
   options_.held_out_folder = options_.folder + "/sub";
   WriteImages(options_.held_out_folder, 2);
   EXPECT_THAT(Error(), HasSubstr("2 of its 2 samples are trained on, the first " +

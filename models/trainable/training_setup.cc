@@ -19,7 +19,7 @@
 namespace dpipe::models {
 namespace {
 
-// Under the first line's text.
+// Indents a line to the text of the first one.
 constexpr char kNextLine[] = "\n          ";
 
 }  // namespace
@@ -106,8 +106,8 @@ absl::Status TrainingSetup::StartDevices() {
   return absl::OkStatus();
 }
 
-// The largest size in use, of several the squarest, is what is profiled and planned for: that no
-// step needs more memory than the plan says.
+// The largest size in use (the squarest one if several are equal) is profiled and planned for, so
+// that no step needs more memory than the plan states.
 absl::Status TrainingSetup::ChooseModels() {
   std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
   std::sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
@@ -142,7 +142,7 @@ absl::Status TrainingSetup::ChooseModels() {
   return absl::OkStatus();
 }
 
-// Adapters are of trained weights: without any, reading them says what is missing.
+// Adapters need trained weights: if there are none, reading them returns an error.
 TrainableModel::Start TrainingSetup::start() const {
   using Weights = TrainingSetupOptions::Weights;
   const bool takes_folder = options_.weights == Weights::kFolder ||
@@ -247,7 +247,7 @@ std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
   std::vector<std::string> lines;
   for (const auto& worker : workers_) {
     for (const std::string& note : worker->device()->notes()) {
-      // The same on every device.
+      // Notes are the same on every device.
       if (!told_notes_.insert(note).second) continue;
       lines.push_back(absl::StrCat("Note:     on ", worker->device()->name(), " ", note));
     }

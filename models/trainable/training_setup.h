@@ -1,5 +1,5 @@
-// Everything that training a model on this machine needs, from a few options: what benchmarks and
-// the trainer have in common.
+// Builds everything that training a model on this machine needs, from a few options; shared by
+// benchmarks and the trainer.
 #ifndef DPIPE_MODELS_TRAINABLE_TRAINING_SETUP_H_
 #define DPIPE_MODELS_TRAINABLE_TRAINING_SETUP_H_
 
@@ -27,91 +27,92 @@ struct TrainingSetupOptions {
   std::string model_folder;  // diffusers layout
   LoadModelOptions model;
   TrainingDataOptions data;
-  // Above 1: steps differ in size. Each picture is trained on at the nearest of sizes of about the
-  // model's area, whose longer side is at most so many times the shorter; all pictures of a step
+  // Maximum aspect ratio (longer side to shorter side). Above 1, steps differ in size: each picture
+  // is trained on at the nearest of several sizes of about the model's area. All pictures of a step
   // have one size.
   double max_aspect = 1;
-  // Above 0: Patch Diffusion. This share of the steps trains on random patches of pictures instead
-  // of whole ones (data/patches.h), and the backbone takes coordinates. Not with max_aspect.
+  // Above 0, this share of the steps trains on random patches of pictures instead of whole ones
+  // (Patch Diffusion; data/patches.h), and the backbone takes coordinates. Not with max_aspect.
   double patch_share = 0;
   std::string backend = "cpu";  // see DeviceRequest
-  int num_devices = 0;          // 0: one a core, or every GPU
+  int num_devices = 0;          // 0 means one per core, or every GPU
   int virtual_devices = 0;      // of one GPU
-  std::string engines;          // of GPUs, these three
+  std::string engines;          // this and the next two fields are for GPUs
   bool time_engines = false;
   bool deterministic = true;
-  PassGraphsOptions graphs;  // of GPUs; on others no more than a note says that there are none
-  // That train together, all on CPUs or all on GPUs; outlives the setup. Each has num_devices, 0
-  // being one then, and none has virtual ones. Null: this one alone.
+  PassGraphsOptions graphs;  // for GPUs; on other devices a note says that there are none
+  // Processes that train together, all on CPUs or all on GPUs; must outlive the setup. Each has
+  // num_devices (0 then means one) and no virtual devices. Null means this process alone.
   ProcessGroup* processes = nullptr;
-  absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
+  absl::Duration deadline = absl::Seconds(120);  // of every single wait between ranks
   int global_batch = 32;
   DType compute_dtype = DType::kF32;
-  // Frozen components run on this many samples at a time; 0: DefaultFrozenQuantum. A part of the
-  // numerics: results depend on it (to rounding), never on where the work runs.
+  // Number of samples that frozen components process at a time; 0 selects DefaultFrozenQuantum. It
+  // affects results (to rounding), but the placement of the work does not.
   int frozen_quantum = 0;
   uint64_t seed = 0;
   double caption_drop = 0.1;
   bool mean_latents = false;  // see InputsOptions
   double offset_noise = 0;
   diffusion::TimestepSampling timesteps = diffusion::TimestepSampling::kUniform;
-  int prefetch_threads = 1;  // that decode pictures of the next steps
+  int prefetch_threads = 1;  // decode pictures of the next steps
   std::string cache_folder;  // see CacheRequest
-  // Of a model whose backbones take their own estimate: how often a step computes one first.
+  // For backbones that take their own estimate: probability that a step computes one first.
   double self_conditioning_probability = 0.5;
-  // The backbones' weights to begin with.
+  // Initial weights of the backbones.
   enum class Weights { kRandom, kFolder, kFolderIfAny };
   Weights weights = Weights::kRandom;
-  // Where they come from instead, for DescribeWeights: of a run that goes on, a checkpoint, which
-  // whoever uses the setup reads. Empty: `weights` are what is trained.
+  // Origin of the weights for DescribeWeights if it differs from `weights`, such as the checkpoint
+  // of a resumed run, which the caller reads. Empty if training starts from `weights`.
   std::string weights_from;
-  // False, to try a setup out: nothing is added to the quarantine, to the file of engines, or to
-  // the cache's folder, which is not read either.
+  // If false, for a dry run, nothing is added to the quarantine, to the file of engines, or to the
+  // cache's folder, which is not read either.
   bool writes_files = true;
   AdamWOptions optimizer;
 };
 
 class TrainingSetup {
  public:
-  // InvalidArgument and NotFound name the folder, file or option, and both values.
+  // Returns InvalidArgument or NotFound with the folder, file or option, and both values.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(const TrainingSetupOptions& options);
 
   const TrainableModel& model() const { return *model_; }
   const TrainingJob& job() const { return job_; }
   DataLoader& loader() { return *data_.training; }
-  DataLoader* held_out() { return data_.held_out.get(); }  // null where nothing is
+  DataLoader* held_out() { return data_.held_out.get(); }  // null if nothing is held out
   const std::vector<DeviceWorker*>& workers() const { return job_.workers; }
-  // What training draws. Evaluation differs in its timesteps, and drops no captions.
+  // Returns the draws of training. Evaluation uses other timesteps and drops no captions.
   InputsOptions inputs_options() const;
-  // A few lines: the model, its weights, the data set (see DescribeSamples), the machine.
+  // Returns a few lines: the model, its weights, the data set (see DescribeSamples), the machine.
   std::string Describe() const;
-  // One line: where each component's weights come from.
+  // Returns one line with the origin of each component's weights.
   std::string DescribeWeights() const;
 
-  // A line for each thing that the devices have computed in another way than they were made for,
-  // since the last call.
+  // Returns one line per fallback that the devices have used since the last call, without
+  // duplicates.
   std::vector<std::string> TakeDeviceNotes();
 
-  // The backbones' parameters to start from are no longer needed by any session: frees those of
-  // trainable layers, which sessions have copied.
+  // Frees the initial parameters of the backbones' trainable layers, which sessions have copied.
+  // Call it when no session needs them any more.
   void ReleaseInitialParameters();
 
-  // Computes the frozen outputs for the samples of `num_steps` steps, the first of which is that at
-  // which the order of the data begins. From then on job()
-  // has inputs for plans with cached frozen outputs, too, where the model is cached as a whole.
+  // Computes the frozen outputs for the samples of `num_steps` steps, from the step at which the
+  // order of the data begins. Afterwards job() also has inputs for plans with cached frozen
+  // outputs, if the model is cached as a whole.
   absl::StatusOr<const CachedInputs*> BuildCache(
       int64_t num_steps, const std::function<void(double)>& on_progress = nullptr);
-  // Whether some frozen components are not cached: then only CachedJob() reads the cache.
+  // True if some frozen components are not cached. Only CachedJob() reads the cache then.
   bool cache_is_partial() const { return cached_inputs_.make_rest != nullptr; }
-  // job(), or, of a cache that is partial, that of the rest of the model (CachedInputs::make_rest),
-  // whose plans are made and run as without a cache. After BuildCache.
+  // Returns job() or, if the cache is partial, the job of the rest of the model
+  // (CachedInputs::make_rest), whose plans are made and run as without a cache. Call it after
+  // BuildCache.
   TrainingJob CachedJob() const;
 
  private:
   TrainingSetup() = default;
-  // The sizes that steps may have; none where all have the model's.
+  // Returns the sizes of steps; empty if all steps have the model's size.
   absl::StatusOr<std::vector<ImageSize>> Buckets() const;
-  // What steps may have of each picture; none where all have all of it.
+  // Returns the sizes of patches; empty if all steps have whole pictures.
   absl::StatusOr<std::vector<PatchSize>> Patches() const;
   absl::Status StartDevices();
   int num_processes() const;
@@ -123,13 +124,13 @@ class TrainingSetup {
   std::unique_ptr<TrainableModel> model_;
   TrainingData data_;
   std::unique_ptr<InputProvider> inputs_;
-  std::string device_note_;  // why not a GPU
+  std::string device_note_;  // why there is no GPU
   std::set<std::string> told_notes_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
-  std::vector<ImageSize> sizes_;  // that steps have, as job_'s models: the first is planned for
-  std::vector<std::unique_ptr<nn::Model>> sized_models_;  // at other sizes than the model's own
-  std::vector<std::unique_ptr<nn::Model>> rest_models_;   // by size, of a cache that is partial
+  std::vector<ImageSize> sizes_;  // of steps, as job_'s models; the plan is for the first
+  std::vector<std::unique_ptr<nn::Model>> sized_models_;  // at sizes other than the model's own
+  std::vector<std::unique_ptr<nn::Model>> rest_models_;   // by size, if the cache is partial
   TrainingJob job_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using nn::LayerKind;
 
-// Everything between the noisy latents and the prediction.
+// Adds the layers from the noisy latents to the prediction.
 ValueId AddUNet(const UNetConfig& config, LayerKind kind, const nn::LoraSpec& lora, ValueId noisy,
                 ValueId timesteps, ValueId context, nn::ProgramBuilder* builder) {
   UNetParts parts(config, kind, /*prefix=*/"", builder, lora);
@@ -18,7 +18,7 @@ ValueId AddUNet(const UNetConfig& config, LayerKind kind, const nn::LoraSpec& lo
   return parts.AddDecoder(parts.AddEncoder(noisy, time, context), time, context);
 }
 
-// What is noisy, joined with whatever else the U-Net takes of each pixel.
+// Joins the noisy latents with the U-Net's further input, if any.
 ValueId AddFurtherChannels(const UNetConfig& config, const UNetShape& shape, ValueId noisy,
                            nn::ProgramBuilder* builder) {
   if (config.self_conditioning()) {

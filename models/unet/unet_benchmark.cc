@@ -1,4 +1,4 @@
-// Time of a training step's forward and backward passes of data/tiny_sd's U-Net on one core.
+// Times the forward and backward passes of one training step of data/tiny_sd's U-Net on one core.
 #include <string>
 
 #include "benchmark/benchmark.h"
@@ -22,7 +22,7 @@ UNetConfig TinyConfig() {
   return config;
 }
 
-// Arguments: batch, whether bf16, whether the backward pass runs too.
+// Arguments: batch size, 1 for bf16, 1 to run the backward pass too.
 void BM_TinyUNet(benchmark::State& state) {
   const auto device = Device::Cpu();
   const DType dtype = state.range(1) != 0 ? DType::kBf16 : DType::kF32;

@@ -10,7 +10,7 @@
 namespace dpipe::models {
 namespace {
 
-// Whether each block has cross-attention; other types are problems.
+// Returns for each block if it has cross-attention. Other block types are problems.
 std::vector<bool> BlockTypes(ComponentConfig* config, const std::string& key,
                              const std::string& plain, const std::string& attention,
                              std::vector<std::string> default_types) {
@@ -25,7 +25,7 @@ std::vector<bool> BlockTypes(ComponentConfig* config, const std::string& key,
   return has_attention;
 }
 
-// Keys that change the model in ways that are not built.
+// Checks keys whose other values change the model in unsupported ways.
 void CheckFixedKeys(ComponentConfig* config) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> supported = {
       {"act_fn", {"\"silu\"", "\"swish\""}},
@@ -54,7 +54,7 @@ void CheckFixedKeys(ComponentConfig* config) {
       {"timestep_post_act", {"null"}},
   };
   for (const auto& [key, values] : supported) config->Expect(key, values);
-  config->ExpectEach("only_cross_attention", {"false"});  // or one entry a block
+  config->ExpectEach("only_cross_attention", {"false"});  // or one entry per block
 }
 
 void CheckDivisibility(const UNetConfig& unet, ComponentConfig* config) {
@@ -78,7 +78,7 @@ void CheckNumBlocks(const std::string& key, size_t num_blocks, size_t levels,
       key, absl::StrCat("expected ", levels, ", one for each entry of 'block_out_channels'"));
 }
 
-// In channels, of a U-Net that gives so many.
+// Returns the input channels of a U-Net with these output channels.
 int64_t WithFurtherInput(int64_t out_channels, FurtherInput input) {
   switch (input) {
     case FurtherInput::kNone:
@@ -152,9 +152,9 @@ UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
       {"CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"});
   CheckNumBlocks("down_block_types", unet.down_has_attention.size(), levels, config);
   unet.layers_per_block = config->EqualPositiveInts("layers_per_block", 2);
-  // "attention_head_dim" has always been the number of heads, whatever its name says; diffusers
-  // keeps it so for the checkpoints' sake. Its ControlNet prefers the newer key where that is
-  // given, its U-Net refuses it.
+  // "attention_head_dim" is the number of heads, despite its name; diffusers keeps it so for
+  // existing checkpoints. diffusers' ControlNet prefers the newer key if it is present, its U-Net
+  // rejects it.
   const bool newer = !config->Absent("num_attention_heads");
   unet.num_heads =
       config->PerBlock(newer ? "num_attention_heads" : "attention_head_dim", 8, levels);

@@ -1,5 +1,5 @@
-// The U-Net against diffusers: see models/testdata/make_formula_goldens.py. UNetParityTest has
-// small models; UNetFullSizeTest those of Stable Diffusion v1.5 and v2.1, a part at a time.
+// Compares the U-Net with diffusers: see models/testdata/make_formula_goldens.py. UNetParityTest
+// uses small models, UNetFullSizeTest those of Stable Diffusion v1.5 and v2.1, one part at a time.
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/noising.h"
@@ -20,7 +20,7 @@ struct Case {
 
 const Case kSmall[] = {{"unet_mixed", diffusion::PredictionType::kEpsilon, {8, 12, 5}, 1},
                        {"unet_conv", diffusion::PredictionType::kV, {8, 12, 5}, 1}};
-// Latents whose lowest level still has 2 x 3 places.
+// Latents whose lowest level still has 2 x 3 positions.
 const Case kV15 = {"unet_v15", diffusion::PredictionType::kEpsilon, {16, 24, 77}, 12};
 const Case kV21 = {"unet_v21", diffusion::PredictionType::kV, {16, 24, 77}, 12};
 
@@ -83,7 +83,7 @@ TEST(UNetParityTest, Bf16) {
   for (const Case& c : kSmall) Check(c, DType::kBf16, DeviceKind::kCpu);
 }
 
-// A part at a time is the same as all at once, so full-size models can be compared so.
+// Running one part at a time gives the same result, so full-size models can be compared that way.
 TEST(UNetParityTest, PartsChangeNothing) {
   Case c = kSmall[1];
   const Errors whole = Measure(c, DType::kF32, DeviceKind::kCpu);
@@ -96,7 +96,7 @@ TEST(UNetParityTest, PartsChangeNothing) {
 
 TEST(UNetFullSizeTest, V15Fp32) { Check(kV15, DType::kF32, DeviceKind::kCpu); }
 TEST(UNetFullSizeTest, V21Fp32) { Check(kV21, DType::kF32, DeviceKind::kCpu); }
-// One of the two: its roundings are those of v1.5 and of the projections by linear layers.
+// One model is enough: it has the roundings of v1.5 and those of linear projections.
 TEST(UNetFullSizeTest, V21Bf16) { Check(kV21, DType::kBf16, DeviceKind::kCpu); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The parts of a U-Net's Program, from which the U-Net itself, its frozen halves and ControlNet's
-// trainable copy are put together.
+// trainable copy are built.
 #ifndef DPIPE_MODELS_UNET_UNET_PARTS_H_
 #define DPIPE_MODELS_UNET_UNET_PARTS_H_
 
@@ -15,37 +15,37 @@
 
 namespace dpipe::models {
 
-// Sizes that the configuration leaves open.
+// Sizes that the configuration does not set.
 struct UNetShape {
   int64_t height = 64;  // of the latents; divisible by 2^(levels - 1)
   int64_t width = 64;
   int64_t context_length = 77;  // tokens
 };
 
-// InvalidArgument names both sizes and the number of levels where they do not go together.
+// Returns InvalidArgument with the sizes and the number of levels if they are incompatible.
 absl::Status CheckUNetShape(const UNetConfig& config, const UNetShape& shape);
 
-// Adds layers of one kind to a program, with parameters named `prefix` + diffusers' name, layers
-// likewise; with low-rank adaptation, the layers of attention are trainable and only the adapters
-// in them trained. The configuration and the builder outlive it.
+// Adds layers of one kind to a program. Layers and parameters are named `prefix` + diffusers' name.
+// With low-rank adaptation, the attention layers are trainable, but only their adapters are
+// trained. The configuration and the builder must outlive this object.
 class UNetParts {
  public:
   UNetParts(const UNetConfig& config, nn::LayerKind kind, std::string prefix,
             nn::ProgramBuilder* builder, const nn::LoraSpec& lora = {})
       : config_(config), kind_(kind), prefix_(std::move(prefix)), builder_(builder), lora_(lora) {}
 
-  // What the encoder hands to the decoder.
+  // Outputs of the encoder that the decoder reads.
   struct Encoded {
-    // In the order in which they are made: conv_in, then of each level each block's and the
-    // downsampler's; the decoder reads them from the back.
+    // In the order of creation: conv_in, then for each level its blocks and its downsampler. The
+    // decoder reads them from the back.
     std::vector<ValueId> skips;
-    ValueId middle;  // the mid block's
+    ValueId middle;  // output of the mid block
   };
 
-  // "time_embedding": timesteps int32 [] -> [4 x channels], through the SiLU that every resnet
-  // would begin with: once, the same values.
+  // "time_embedding": timesteps int32 [] -> [4 x channels]. Includes the SiLU with which every
+  // resnet would begin: computed once, with the same values.
   ValueId AddTime(ValueId timesteps);
-  // "conv_in", down blocks, mid block. `hint`, of conv_in's output's shape, is added to that.
+  // "conv_in", down blocks, mid block. `hint` has the shape of conv_in's output and is added to it.
   Encoded AddEncoder(ValueId noisy, ValueId time, ValueId context,
                      std::optional<ValueId> hint = std::nullopt);
   // Up blocks and "conv_out" -> the prediction, in the compute dtype.
@@ -65,8 +65,8 @@ class UNetParts {
   const nn::LoraSpec lora_;
 };
 
-// External inputs that all of these programs have: "context" and, of fp32 images of the latents'
-// size, any.
+// Adds external inputs that all of these programs use: "context", and fp32 images of the latents'
+// size.
 ValueId AddContextInput(const UNetConfig& config, const UNetShape& shape,
                         nn::ProgramBuilder* builder);
 ValueId AddLatentsInput(const UNetConfig& config, const UNetShape& shape, const std::string& name,

@@ -66,8 +66,8 @@ TEST(UNetTest, StableDiffusion21IsFine) {
   const auto small = BuildUNetForTraining(config, {32, 32, 77}, Training());
   EXPECT_NEAR(small->MultiplyAdds(small->all_layers()) * 1e-9, 90.5, 1);
   EXPECT_EQ(program->value(program->OutputNamed("loss")).type.shape, Shape());
-  // Between the down and the up path cross: x, the time embedding, and the twelve skips, of which
-  // the last one is x itself there.
+  // The cut between the down and the up path is crossed by x, the time embedding and the twelve
+  // skips. The last skip is x itself.
   const int mid = program->FindLayer("mid_block.resnets.0.conv1");
   EXPECT_EQ(program->LiveAt(mid).size(), 13);
   // The context is an external input: it crosses no cut.
@@ -110,13 +110,13 @@ TEST(UNetTest, SelfConditioning) {
   config.further_input = FurtherInput::kEstimate;
   const auto program = BuildUNetForTraining(config, {4, 6, 3}, Training());
   ASSERT_TRUE(program.ok()) << program.status();
-  // What it says is a value without gradient, of the type of what it is told.
+  // "prediction" has the type of "estimate" and no gradient.
   const nn::ValueInfo& estimate = program->value(program->InputNamed("estimate"));
   const nn::ValueInfo& prediction = program->value(program->OutputNamed("prediction"));
   EXPECT_EQ(estimate.type.shape, (Shape{4, 6, 4}));
   EXPECT_EQ(estimate.type.shape, prediction.type.shape);
   EXPECT_FALSE(prediction.has_gradient);
-  // Only the first layer reads it, so that it need reach the first stage only.
+  // Only the first layer reads it, so it only needs to reach the first stage.
   EXPECT_EQ(estimate.last_layer, 0);
   nn::ParameterSet parameters(*program, program->all_layers(), device);
   parameters.InitRandom(1);
@@ -134,12 +134,12 @@ TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
   const nn::ValueInfo& coordinates = program->value(program->InputNamed("coordinates"));
   EXPECT_EQ(coordinates.type.shape, (Shape{4, 6, 2}));
   EXPECT_EQ(program->value(program->InputNamed("noise")).type.shape, (Shape{4, 6, 4}));
-  // Only the first layer reads them, so that they need reach the first stage only.
+  // Only the first layer reads them, so they only need to reach the first stage.
   EXPECT_EQ(coordinates.last_layer, 0);
   CheckGradientsAndSplits(*program);
 }
 
-// Whose further channels are for something else, as those of instruct-pix2pix.
+// The further channels may have another purpose, as in instruct-pix2pix.
 TEST(UNetTest, ForeignChannelsAreNotTakenForOurs) {
   UNetConfig config = SmallConfig();
   for (const int channels : {6, 7, 8}) {
@@ -175,7 +175,7 @@ TEST(UNetConfigTest, FurtherInput) {
               ::testing::HasSubstr("expected 'estimate' or 'coordinates'"));
 }
 
-// A sample's loss does not depend on the batch that it is in.
+// A sample's loss does not depend on the rest of its batch.
 TEST(UNetTest, SamplesAreIndependent) {
   const auto device = Device::Cpu();
   const auto program = BuildUNetForTraining(SmallConfig(), {4, 4, 3}, Training());
@@ -203,7 +203,7 @@ TEST(UNetTest, BadShapesAreNamed) {
             "unet: 4 input channels and 8 output channels; training needs as many");
 }
 
-// As diffusers' UNet2DConditionModel, which cannot be made with the newer key.
+// As in diffusers' UNet2DConditionModel, which cannot be built with the newer key.
 TEST(UNetConfigTest, NumAttentionHeadsIsRefused) {
   const auto config = ParseUNetConfig(R"({"num_attention_heads": 8})", "unet/config.json");
   EXPECT_EQ(config.status().message(),
@@ -245,7 +245,7 @@ TEST(UNetConfigTest, NamesWhatIsWrong) {
        "'class_embed_type' is \"timestep\", supported: null"},
   };
   for (const auto& c : cases) {
-    // Later keys count.
+    // If a key is repeated, the last one counts.
     const std::string json = absl::StrCat(
         R"({"block_out_channels": [32, 64], "norm_num_groups": 16,
             "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],

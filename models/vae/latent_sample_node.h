@@ -1,4 +1,4 @@
-// Drawing latents from the encoder's moments as a node.
+// The node that samples latents from the encoder's moments.
 #ifndef DPIPE_MODELS_VAE_LATENT_SAMPLE_NODE_H_
 #define DPIPE_MODELS_VAE_LATENT_SAMPLE_NODE_H_
 
@@ -7,7 +7,7 @@
 namespace dpipe::models {
 
 // moments [H, W, 2C], noise fp32 [H, W, C] -> factor * (mean + deviation * noise), fp32 [H, W, C].
-// The gradient goes to the moments. Saves both.
+// Only the moments get a gradient. Saves both inputs.
 ValueId AddLatentSample(nn::ProgramBuilder* builder, ValueId moments, ValueId noise, float factor);
 
 }  // namespace dpipe::models

@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kNormEps = 1e-6f;  // diffusers' Encoder and Decoder
 
-// The parts that encoder and decoder share.
+// Builds the parts shared by encoder and decoder.
 class VaeBuilder {
  public:
   VaeBuilder(const VaeConfig& config, nn::LayerKind kind, nn::ProgramBuilder* builder)
@@ -49,7 +49,7 @@ class VaeBuilder {
     return nn::AddResnetBlock(builder_, name, x, spec);
   }
 
-  // Every pixel attends to every other, with a single head.
+  // Single-head attention among all pixels.
   ValueId Attention(const std::string& name, ValueId x) {
     const Shape shape = builder_->shape(x);
     BeginLayer(name);

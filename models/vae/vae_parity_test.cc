@@ -1,5 +1,5 @@
-// The VAE's encoder and decoder, trainable, against diffusers: outputs and every gradient. See
-// models/testdata/make_formula_goldens.py. VaeParityTest has a small model, VaeFullSizeTest Stable
+// Compares the trainable VAE encoder and decoder with diffusers: outputs and every gradient. See
+// models/testdata/make_formula_goldens.py. VaeParityTest uses a small model, VaeFullSizeTest Stable
 // Diffusion's.
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -12,8 +12,8 @@ namespace dpipe::models {
 namespace {
 
 struct Case {
-  std::string config, half;  // encoder or decoder
-  int64_t height, width;     // pixels
+  std::string config, half;  // half is "encoder" or "decoder"
+  int64_t height, width;     // in pixels
 };
 
 void Check(const Case& c, DType dtype, DeviceKind kind) {

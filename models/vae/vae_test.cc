@@ -25,11 +25,11 @@ TEST(VaeTest, StableDiffusionsParameters) {
   EXPECT_EQ(ParametersOf({&*encoder, &*decoder}), ExpectedParameters("vae_sd.parameters"));
   EXPECT_EQ(encoder->value(encoder->OutputNamed("latents")).type.shape, Shape({64, 64, 4}));
   EXPECT_EQ(decoder->value(decoder->OutputNamed("pixels")).type.shape, Shape({512, 512, 3}));
-  // 558 G multiply-adds for an image of 512 x 512 [models.md].
+  // 558 G multiply-adds per image of 512 x 512 [models.md].
   EXPECT_NEAR(encoder->MultiplyAdds(encoder->all_layers()) * 1e-9, 558, 6);
 }
 
-// Trainable, so that there are gradients to check: they go through every node of both programs.
+// Built trainable, so that gradients are checked through every node of both programs.
 TEST(VaeTest, GradientsAndSplits) {
   const auto device = Device::Cpu();
   device->allocator().set_poison(true);
@@ -73,7 +73,7 @@ TEST(VaeConfigTest, NamesWhatIsWrong) {
             "multiple of the 32 norm groups");
 }
 
-// Of whose other keys each would be another problem.
+// Reports the class only, although every other key would also be a problem.
 TEST(VaeConfigTest, AnotherClassIsNamedAlone) {
   EXPECT_EQ(ParseVaeConfig(R"({"_class_name": "AutoencoderTiny", "scaling_factor": "x",
                                "encoder_block_out_channels": [64, 64, 64, 64]})",

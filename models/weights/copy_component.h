@@ -1,4 +1,4 @@
-// A component's folder as another one takes it over.
+// Copies a component's folder for use by another model.
 #ifndef DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
 #define DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
 
@@ -9,15 +9,18 @@
 
 namespace dpipe::models {
 
-// Copies what loading needs of the component in the folder `from` into the folder `to`, which is
-// made: its files without weights (configurations, vocabularies) and, if asked for, of the weights
-// that lie there in several formats and precisions those that OpenWeights reads, byte for byte,
-// under the name that they have without a variant, so that whoever loads the folder finds them.
-// Where OpenWeights reads none of them, all are copied as they are. Subfolders and hidden files are
-// not. Links are followed. Nothing goes through this process's memory (CopyFileAtomically).
+// Copies the component in the folder `from` into the folder `to`, which is created.
+//
+// - Files other than weights (configurations, vocabularies) are always copied.
+// - With `with_weights`, the weights that OpenWeights reads are copied, byte for byte, and named
+//   without a variant, so that every loader finds them. Weights in other formats and precisions are
+//   not copied. If OpenWeights can read none, all are copied unchanged.
+// - Subfolders and hidden files are not copied. Links are followed.
+//
+// File contents do not pass through this process's memory (CopyFileAtomically).
 absl::Status CopyComponent(const std::string& from, const std::string& to, bool with_weights);
 
-// What CopyComponent would write.
+// Number and total size of the files that CopyComponent would write.
 struct ComponentSize {
   int64_t num_files = 0;
   int64_t bytes = 0;

@@ -72,7 +72,7 @@ TEST_F(CopyComponentTest, ShardsComeWithTheirIndex) {
                           "model.fp16-00002-of-00002.safetensors", "model.safetensors.index.json"));
 }
 
-// A safety checker, for example, which is not loaded here, but elsewhere.
+// An example is a safety checker, which is not loaded here, but by other programs.
 TEST_F(CopyComponentTest, WhatIsOfPyTorchAloneStaysSo) {
   Write({"config.json", "pytorch_model.bin"});
   EXPECT_THAT(Copied(true), ElementsAre("config.json", "pytorch_model.bin"));

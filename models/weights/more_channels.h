@@ -1,4 +1,4 @@
-// Weights of a convolution that gets more input than it had.
+// Widens a convolution's weights for additional input channels.
 #ifndef DPIPE_MODELS_WEIGHTS_MORE_CHANNELS_H_
 #define DPIPE_MODELS_WEIGHTS_MORE_CHANNELS_H_
 
@@ -8,8 +8,8 @@
 
 namespace dpipe::models {
 
-// fp32 [out, in, kh, kw] with input channels added behind, at zero, so that there are `in_channels`
-// of them: given what it was given before, and anything else, it computes the same.
+// Returns `weight`, fp32 [out, in, kh, kw], with zero weights appended for input channels, so that
+// there are `in_channels` of them. The convolution's output does not depend on the added channels.
 Tensor WithMoreInputChannels(const Tensor& weight, int64_t in_channels);
 
 }  // namespace dpipe::models

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStems[] = {"diffusion_pytorch_model", "model"};
 constexpr const char* kVariants[] = {"", ".fp16", ".bf16"};
-// What each library's files of weights end in, in the order in which one is named. The first is
-// what has weights under a name that is not looked for.
+// Endings of each library's weight files, in order of preference for the message. A file with the
+// first ending has a name that is not searched for.
 constexpr struct {
   const char *ending, *format;
 } kFormats[] = {
@@ -34,7 +34,7 @@ constexpr struct {
 };
 constexpr const char* kIndexMarks[] = {".safetensors.index.", ".bin.index.", ".msgpack.index."};
 constexpr const char* kWrappers[] = {"_orig_mod.", "module."};
-// An index has some 100 bytes a tensor; the largest public ones have a few thousand tensors.
+// An index has some 100 bytes per tensor; the largest public ones have a few thousand tensors.
 constexpr int64_t kMaxIndexBytes = 16 * kMiB;
 
 bool IsFolder(const std::string& path) {
@@ -47,7 +47,7 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-// Names a file of weights that is not read, if the folder has one.
+// Returns an error with the name of a weight file that cannot be read, if the folder has one.
 absl::Status ForeignWeights(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -88,10 +88,10 @@ absl::StatusOr<std::string> FindFile(const std::string& folder) {
                                           kTransformersWeights, " is there"));
 }
 
-// By shard, the names of its tensors.
+// The names of the tensors of each shard.
 using Shards = std::map<std::string, std::set<std::string>>;
 
-// A plain name: no folders, so that an index cannot point out of its own.
+// True for a plain name without folders, so that an index cannot point out of its own folder.
 bool IsShardName(const std::string& name) {
   return absl::EndsWith(name, ".safetensors") && name[0] != '.' &&
          name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
@@ -115,7 +115,7 @@ absl::StatusOr<Shards> ParseIndex(const std::string& text, const std::string& na
   return shards;
 }
 
-// The shard has what the index lists for it, and nothing else.
+// Checks that the shard has exactly the tensors listed for it in the index.
 absl::Status CheckShard(const SafetensorsFile& shard, const std::set<std::string>& listed,
                         const std::string& index) {
   for (const std::string& tensor : listed) {
@@ -148,8 +148,8 @@ bool AllBeginWith(const std::vector<SafetensorsFile>& files, const std::string& 
 
 std::string WrapperOf(const std::vector<SafetensorsFile>& files) {
   std::string wrapper;
-  if (AllBeginWith(files, "\xff")) return wrapper;  // there is no tensor
-  for (int round = 0; round < 2; ++round) {         // both of them, in either order
+  if (AllBeginWith(files, "\xff")) return wrapper;  // there are no tensors
+  for (int round = 0; round < 2; ++round) {         // there may be both, in either order
     for (const char* known : kWrappers) {
       if (AllBeginWith(files, wrapper + known)) wrapper += known;
     }

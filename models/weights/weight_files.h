@@ -1,12 +1,12 @@
-// The safetensors files that hold a component's weights, by the naming rules of diffusers and
+// Finds the safetensors files with a component's weights, by the naming rules of diffusers and
 // transformers.
 //
-// In a component's folder are looked for, in this order, for the stems "diffusion_pytorch_model"
-// (U-Net, VAE) and "model" (text encoder) and the variants "", "fp16", "bf16":
+// The stems "diffusion_pytorch_model" (U-Net, VAE) and "model" (text encoder) and the variants "",
+// "fp16" and "bf16" give these candidates in a component's folder, searched in this order:
 //   <stem>[.<variant>].safetensors
-//   <stem>.safetensors.index[.<variant>].json, which says which shard has which tensor:
+//   <stem>.safetensors.index[.<variant>].json, which maps each tensor to its shard:
 //     {"metadata": {...}, "weight_map": {"conv_in.weight": "<stem>-00001-of-00002.safetensors"}}
-// so that full precision comes first. Files of other formats (PyTorch's .bin and .ckpt, Flax's,
+// Full precision comes first. Files of other formats (PyTorch's .bin and .ckpt, Flax's,
 // TensorFlow's, ONNX's) are not read.
 #ifndef DPIPE_MODELS_WEIGHTS_WEIGHT_FILES_H_
 #define DPIPE_MODELS_WEIGHTS_WEIGHT_FILES_H_
@@ -19,41 +19,45 @@
 
 namespace dpipe::models {
 
-// File names in a component's folder: diffusers' (U-Net, VAE) and transformers' (text encoder).
+// File names in a component's folder: of diffusers (U-Net, VAE) and of transformers (text encoder).
 inline constexpr char kDiffusersWeights[] = "diffusion_pytorch_model.safetensors";
 inline constexpr char kTransformersWeights[] = "model.safetensors";
 
 struct WeightFiles {
   std::string name;  // the file or the index, for messages
   std::vector<SafetensorsFile> files;
-  // What torch.compile ("_orig_mod.") and DataParallel ("module.") put before every name in a state
-  // dict; empty if a name is without it. Readers leave it away.
+  // Prefix of every name in the state dict, added by torch.compile ("_orig_mod.") or DataParallel
+  // ("module."). Readers remove it. Empty if a name lacks the prefix.
   std::string wrapper;
 };
 
-// True if a file of that name holds weights, or says which files do: whatever OpenWeights, PyTorch,
-// or another framework that checkpoints are published for would look for.
+// True if a file of that name holds weights, or lists the files that do. Covers OpenWeights,
+// PyTorch, and other frameworks for which checkpoints are published.
 bool IsWeightFile(const std::string& name);
 
-// Whether a component's folder has weights, even ones that OpenWeights would refuse.
+// True if a component's folder has weights, even if OpenWeights would reject them.
 bool HasWeights(const std::string& folder);
 
-// `path` is a file, an index, or a component's folder. An index may come from anyone: every shard
-// is a plain file name within the folder, every tensor is listed once and lies in the shard that it
-// is listed for, and the shards hold no other tensors, else InvalidArgument names the index and
-// what is wrong. NotFound if the folder has no weights; InvalidArgument, which names one and the
-// way out, if it has only such as are not read. Errors of the format are SafetensorsFile's.
+// Opens a file, an index, or the weights in a component's folder.
+//
+// An index may come from an untrusted source. Every shard must be a plain file name in the folder,
+// every tensor must be listed once and be in its listed shard, and shards must hold no other
+// tensors. Otherwise returns InvalidArgument with the index and the problem.
+//
+// Returns NotFound if the folder has no weights. Returns InvalidArgument, with one of its files and
+// a way to convert it, if it only has weights in other formats. Errors of the format are those of
+// SafetensorsFile.
 absl::StatusOr<WeightFiles> OpenWeights(const std::string& path);
 
-// For each folder or file of `paths` whose names have a wrapper before them, a sentence that says
-// so. Those that cannot be opened have none.
+// Returns one sentence for each of `paths` (files or folders) whose names have a wrapper prefix.
+// Ignores paths that cannot be opened.
 std::vector<std::string> WrapperNotes(const std::vector<std::string>& paths);
 
-// The plain names of the files that OpenWeights reads in a component's folder: the file, or the
-// index and then its shards. Errors are OpenWeights', as far as they do not need the files opened.
+// Returns the names of the files that OpenWeights reads in a component's folder: the file, or the
+// index followed by its shards. Errors are those of OpenWeights that occur before files are opened.
 absl::StatusOr<std::vector<std::string>> WeightFileNames(const std::string& folder);
 
-// What a file or an index is called without a variant, which is what is looked for first:
+// Returns the name of a file or an index without its variant, which is searched for first:
 // "model.fp16.safetensors" -> "model.safetensors".
 std::string WithoutVariant(const std::string& name);
 

@@ -19,7 +19,7 @@ std::string EmptyFolder() {
   return folder;
 }
 
-// Tensors of one number each, the number of their place.
+// Writes tensors of one number each, their position.
 void WriteFile(const std::string& path, const std::vector<std::string>& names) {
   std::vector<float> numbers(names.size());
   std::vector<SafetensorsView> views;
@@ -44,7 +44,7 @@ TEST(WeightFilesTest, FullPrecisionComesFirst) {
   EXPECT_FALSE(HasWeights(folder));
   EXPECT_FALSE(HasWeights(folder + "/missing"));
   EXPECT_EQ(OpenWeights(folder).status().code(), absl::StatusCode::kNotFound);
-  // Each is preferred to those before it.
+  // Each name takes precedence over the ones above it.
   for (const std::string name :
        {"model.bf16.safetensors", "diffusion_pytorch_model.bf16.safetensors",
         "diffusion_pytorch_model.fp16.safetensors", "model.safetensors",

@@ -21,7 +21,7 @@ namespace {
 
 using Expected = std::map<std::string, const nn::ParameterInfo*>;
 
-// The parameter that a tensor of the file is: its own name, or what older files call it.
+// Returns the parameter of a tensor of the file, by its own name or an older one.
 std::string ParameterName(const std::string& name, const Expected& expected) {
   const std::string candidates[] = {name, "text_model." + name,
                                     absl::StrReplaceAll(name, {{".query.", ".to_q."},
@@ -56,7 +56,7 @@ bool IsReadable(const std::string& dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16";
 }
 
-// The values of a tensor of the file, of as many elements.
+// Copies the tensor's values; `to` must have room for as many elements.
 void CopyTo(const SafetensorsView& view, float* to) {
   if (view.dtype == "F32") {
     std::memcpy(to, view.bytes.data(), view.bytes.size());
@@ -67,8 +67,8 @@ void CopyTo(const SafetensorsView& view, float* to) {
   }
 }
 
-// Gives back the mapped pages that only this tensor has: they are in the system's file cache, or
-// can be read again. Without it a process would count the file's size twice while it loads.
+// Releases the mapped pages that belong to this tensor only. They are in the system's file cache or
+// can be read again. Otherwise a process would count the file's size twice while it loads.
 void GiveBackPages(const SafetensorsView& view) {
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(view.bytes.data());
@@ -77,7 +77,7 @@ void GiveBackPages(const SafetensorsView& view) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-// Starts of names in the layout of the first implementations (CompVis, Stability AI).
+// Beginnings of names in the layout of the original implementations (CompVis, Stability AI).
 constexpr const char* kOriginalLayout[] = {
     "model.diffusion_model.", "first_stage_model.", "cond_stage_model.",      "conditioner.",
     "control_model.",         "input_blocks.",      "encoder.down.",          "decoder.up.",
@@ -88,7 +88,7 @@ bool IsOriginalName(const std::string& name) {
                      [&name](const char* start) { return absl::StartsWith(name, start); });
 }
 
-// What does not fit between a file and the programs.
+// Differences between a file and the programs.
 struct Mismatches {
   std::vector<std::string> missing, surplus, wrong;
 
@@ -116,13 +116,13 @@ struct Mismatches {
   }
 };
 
-// Without the two ones that make a matrix the weight of a 1 x 1 convolution.
+// Drops the trailing two ones of a 1 x 1 convolution's weight.
 Shape AsMatrix(const Shape& shape) {
   const bool is_convolution = shape.rank() == 4 && shape[2] == 1 && shape[3] == 1;
   return is_convolution ? Shape({shape[0], shape[1]}) : shape;
 }
 
-// Why a tensor cannot be the parameter, or nothing.
+// Returns the reason why a tensor cannot be the parameter, or "".
 std::string Mismatch(const SafetensorsView& view, const nn::ParameterInfo& parameter) {
   const bool has_shape = AsMatrix(Shape(view.shape)) == AsMatrix(parameter.shape);
   if (has_shape && IsReadable(view.dtype)) return "";
@@ -142,7 +142,7 @@ Expected ExpectedOf(const std::vector<const nn::Program*>& programs) {
   return expected;
 }
 
-// The files' tensor for each parameter, or all that does not fit.
+// Returns the files' tensor of each parameter, or an error with all mismatches.
 absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
     const WeightFiles& weights, const Expected& expected, const LoadWeightsOptions& options) {
   std::map<std::string, const SafetensorsView*> found;
@@ -169,8 +169,8 @@ absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
   return found;
 }
 
-// Copies each parameter's values to where `place` says; places are asked for once all is checked
-// but the values themselves.
+// Copies each parameter's values to the address that `place` returns. Calls `place` only after all
+// checks except those of the values.
 absl::Status Read(const std::string& path, const Expected& expected,
                   const LoadWeightsOptions& options,
                   const std::function<float*(const nn::ParameterInfo&)>& place) {
@@ -188,7 +188,7 @@ absl::Status Read(const std::string& path, const Expected& expected,
   return absl::OkStatus();
 }
 
-// What is written of an fp32 tensor, as 16-bit numbers.
+// Returns the 16-bit numbers that are stored for an fp32 tensor.
 std::vector<uint16_t> Rounded(const Tensor& tensor, StoredFormat format) {
   std::vector<uint16_t> numbers;
   numbers.reserve(tensor.num_elements());
@@ -224,7 +224,7 @@ float HalfToFloat(uint16_t bits) {
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     std::memcpy(&u, &magnitude, sizeof(u));
   } else {
-    // 13 bits more of fraction, and the exponent's bias from 15 to 127.
+    // Adds 13 bits of fraction and changes the exponent's bias from 15 to 127.
     u = (exponent == 0x1f ? 0xffu : exponent + 112) << 23 | fraction << 13;
   }
   u |= sign;
@@ -295,7 +295,7 @@ uint16_t FloatToHalf(float value) {
   std::memcpy(&u, &value, sizeof(u));
   const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
   u &= 0x7fffffffu;
-  if (u > 0x7f800000u) {  // a NaN; one whose payload does not reach so far up is made quiet
+  if (u > 0x7f800000u) {  // a NaN; it becomes quiet if its payload does not fit
     const uint16_t payload = static_cast<uint16_t>((u >> 13) & 0x3ffu);
     return static_cast<uint16_t>(sign | 0x7c00u | (payload != 0 ? payload : 0x200u));
   }
@@ -303,7 +303,8 @@ uint16_t FloatToHalf(float value) {
   if (u < 0x38800000u) {                        // below 2^-14: a multiple of 2^-24
     return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(std::fabs(value), 24)));
   }
-  // 13 bits fewer of fraction, and the exponent's bias from 127 to 15: 112 << 23 is 0x38000000.
+  // Drops 13 bits of fraction and changes the exponent's bias from 127 to 15: 112 << 23 is
+  // 0x38000000.
   return sign | static_cast<uint16_t>((u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13);
 }
 

@@ -21,7 +21,7 @@ const char kTinySd[] = "data/tiny_sd";
 
 std::string TestPath(const std::string& name) { return testing::TempDir() + "/" + name; }
 
-// A program with the parameters <name>.weight [2, 3] and <name>.bias [2].
+// Returns a program with the parameters <name>.weight [2, 3] and <name>.bias [2].
 nn::Program Small(const std::string& name = "a.to_q") {
   nn::ProgramBuilder builder("small");
   const ValueId x = builder.AddInput("x", {Shape({3}), nn::Element::kCompute});
@@ -97,7 +97,7 @@ TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
             absl::string_view::npos);
 }
 
-// Of torch.compile and DataParallel, which put their own name before every other.
+// torch.compile and DataParallel put a prefix before every name.
 TEST(WeightsTest, NamesOfWrappersAreLeftAway) {
   const nn::Program program = Small();
   const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two = {7, 8};
@@ -112,7 +112,7 @@ TEST(WeightsTest, NamesOfWrappersAreLeftAway) {
     ASSERT_TRUE(tensors.ok()) << tensors.status();
     EXPECT_EQ(Values(tensors->at("a.to_q.weight")), six);
   }
-  // Of some names only, it is part of them.
+  // A prefix of only some names belongs to these names.
   ASSERT_TRUE(WriteSafetensors(path, {View("module.a.to_q.weight", "F32", {2, 3}, six),
                                       View("a.to_q.bias", "F32", {2}, two)})
                   .ok());
@@ -211,7 +211,7 @@ TEST(WeightsTest, TextEncoderNamesWithAndWithoutPrefix) {
   EXPECT_TRUE(LoadWeights(path, {&*program}, Device::Cpu()).ok());
 }
 
-// A file in 16 bits comes back byte for byte when it is stored in its own format.
+// A 16-bit file that is stored in its own format is written back byte for byte.
 TEST(WeightsTest, SixteenBitFilesRoundTripByteForByte) {
   const std::string folder = std::string(kTinySd) + "/text_encoder";
   const auto config = ReadClipTextConfig(folder + "/config.json");
@@ -226,7 +226,7 @@ TEST(WeightsTest, SixteenBitFilesRoundTripByteForByte) {
     ASSERT_TRUE(rounded.ok()) << rounded.status();
     ASSERT_TRUE(SaveWeights(second, *rounded, format).ok());
     EXPECT_TRUE(*ReadFile(first) == *ReadFile(second));
-    // Half the bytes, rounded: by at most 2^-11 or 2^-8 of a number (of a normal one).
+    // Half the bytes; normal numbers are rounded by at most 2^-11 or 2^-8 of their size.
     const double precision = format == StoredFormat::kFp16 ? 1.0 / 2048 : 1.0 / 256;
     EXPECT_EQ(SafetensorsFile::Open(first)->tensors()[0].dtype,
               format == StoredFormat::kFp16 ? "F16" : "BF16");
@@ -261,7 +261,7 @@ TEST(WeightsTest, BothTransformerProjections) {
   EXPECT_EQ(tensors->at("linear.weight").shape(), Shape({3, 2}));
   EXPECT_EQ(Values(tensors->at("conv.weight")), six);
   EXPECT_EQ(Values(tensors->at("linear.weight")), six);
-  // A larger kernel, or other channels, are another model.
+  // A larger kernel or other channels mean another model.
   const std::vector<float> many(54);
   ASSERT_TRUE(WriteSafetensors(path, {View("conv.weight", "F32", {2, 3, 3, 3}, many),
                                       View("conv.bias", "F32", {2}, two),
@@ -293,7 +293,7 @@ TEST(WeightsTest, LoadsShardsStraightIntoParameters) {
   ASSERT_TRUE(LoadWeightsInto(folder, &parameters).ok());
   EXPECT_EQ(Values(parameters.weight(nn::ParameterId(0)).master()), six);
   EXPECT_EQ(Values(parameters.weight(nn::ParameterId(1)).master()), two);
-  // Nothing is written where anything does not fit.
+  // If anything does not fit, nothing is written.
   const nn::Program other = Small("b");
   nn::ParameterSet untouched(other, other.all_layers(), Device::Cpu());
   const absl::Status status = LoadWeightsInto(folder, &untouched);
@@ -303,7 +303,7 @@ TEST(WeightsTest, LoadsShardsStraightIntoParameters) {
       << status;
 }
 
-// Against the definition of the format, for all 65,536 halves.
+// Compares with the definition of the format for all 65,536 halves.
 TEST(HalfToFloatTest, EveryHalf) {
   for (int bits = 0; bits < 0x10000; ++bits) {
     const float value = HalfToFloat(static_cast<uint16_t>(bits));
@@ -321,13 +321,14 @@ TEST(HalfToFloatTest, EveryHalf) {
   }
 }
 
-// A half there and back is the same; between two halves the nearer one is taken, or the even one.
+// A half converts to fp32 and back unchanged. Numbers between two halves go to the nearer one, or
+// to the even one in the middle.
 TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
   for (int bits = 0; bits < 0x7c00; ++bits) {
     const float value = HalfToFloat(static_cast<uint16_t>(bits));
     ASSERT_EQ(FloatToHalf(value), bits);
     ASSERT_EQ(FloatToHalf(-value), bits | 0x8000);
-    // As if exponents went on, for the largest half: beyond it comes 2^16.
+    // The largest half is followed by 2^16, as if exponents continued.
     const float above = bits == 0x7bff ? 65536.0f : HalfToFloat(static_cast<uint16_t>(bits + 1));
     const float middle = (value + above) / 2;
     ASSERT_EQ(FloatToHalf(middle), bits + (bits & 1));
@@ -337,7 +338,7 @@ TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
   EXPECT_EQ(FloatToHalf(INFINITY), 0x7c00);
   EXPECT_EQ(FloatToHalf(-3e38f), 0xfc00);
   EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(NAN))));
-  // Infinities and NaNs, each with its payload.
+  // Infinities and NaNs, with every payload.
   for (int bits = 0x7c00; bits < 0x8000; ++bits) {
     ASSERT_EQ(FloatToHalf(HalfToFloat(static_cast<uint16_t>(bits))), bits);
   }

@@ -1,4 +1,4 @@
-// DDIM (Song et al., arXiv 2010.02502), as diffusers' DDIMScheduler.
+// DDIM (Song et al., arXiv 2010.02502), as in diffusers' DDIMScheduler.
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +30,7 @@ class Ddim : public Solver {
   }
 
  private:
-  // A step's length is num_timesteps / num_steps, rounded down, whatever the spacing.
+  // A step covers num_timesteps / num_steps timesteps, rounded down, for every spacing.
   double AlphaAfter(int t) const {
     const int next = t - schedule_.num_timesteps() / static_cast<int>(timesteps_.size());
     return next < 0 ? schedule_.final_alpha_cumprod() : schedule_.alpha_cumprod(next);

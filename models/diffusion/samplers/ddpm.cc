@@ -1,4 +1,4 @@
-// Ancestral sampling (DDPM; Ho et al., arXiv 2006.11239), as diffusers' DDPMScheduler.
+// Ancestral sampling (DDPM; Ho et al., arXiv 2006.11239), as in diffusers' DDPMScheduler.
 #include <cmath>
 
 #include "models/diffusion/noise_levels.h"
@@ -14,7 +14,7 @@ class Ddpm : public Solver {
         schedule_(schedule),
         has_large_variance_(has_large_variance) {}
 
-  // Equation 7, from level to level; the last one has no noise.
+  // Equation 7, from level to level; the last step adds no noise.
   absl::StatusOr<Tensor> Advance(const Prediction& prediction) override {
     const double alpha = AlphaAt(prediction.call), next = AlphaAt(prediction.call + 1);
     DPIPE_ASSIGN_OR_RETURN(const Tensor x0, ClippedX0(schedule_, prediction, alpha));
@@ -53,7 +53,7 @@ SamplerInfo DdpmSampler() {
   info.kind = SamplerKind::kDdpm;
   info.name = "ddpm";
   info.classes = {"DDPMScheduler", "DDPMParallelScheduler"};
-  // The first two are the same variance, in other words.
+  // The first two values name the same variance.
   info.followed = {
       {"variance_type", {"\"fixed_small\"", "\"fixed_small_log\"", "\"fixed_large\""}}};
   info.make = Make;

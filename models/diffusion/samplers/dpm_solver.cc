@@ -1,5 +1,5 @@
 // DPM-Solver++ (Lu et al., arXiv 2211.01095), the multistep solver of order 1 to 3 of the ODE or
-// the SDE, as diffusers' DPMSolverMultistepScheduler. Never clamps x0.
+// the SDE, as in diffusers' DPMSolverMultistepScheduler. Never clamps x0.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -14,17 +14,17 @@ namespace {
 struct Options {
   int64_t order = 2;
   bool is_sde = false;
-  bool is_heun = false;  // else midpoint
+  bool is_heun = false;  // false: midpoint
   bool lower_order_final = true;
   bool euler_at_final = false;
 };
 
-// Half the logarithm of the signal-to-noise ratio, the time that the solver steps in.
+// Returns half the logarithm of the signal-to-noise ratio, the solver's time variable.
 double HalfLogSnr(double alpha) { return 0.5 * std::log(alpha / (1 - alpha)); }
 
 class DpmSolver : public Solver {
  public:
-  // `alphas`: abar at each timestep, and where the last step ends.
+  // `alphas`: abar at each timestep and at the end of the last step.
   DpmSolver(const NoiseSchedule& schedule, std::vector<double> timesteps,
             std::vector<double> alphas, const Options& options)
       : Solver(std::move(timesteps)),
@@ -60,7 +60,7 @@ class DpmSolver : public Solver {
     double log_snr;
   };
 
-  // Lower at the first steps, for want of estimates, and at the last ones.
+  // Lower in the first steps, which have too few estimates, and in the last ones.
   int OrderOf(size_t call) const {
     const size_t num_calls = timesteps_.size();
     const bool few = options_.lower_order_final && num_calls < 15;
@@ -91,7 +91,7 @@ class DpmSolver : public Solver {
     const Tensor& m1 = history_[1].x0;
     if (order == 2) return Combine(1 + c1 / r0, m0, -c1 / r0, m1);
     const double r1 = (history_[1].log_snr - history_[2].log_snr) / h;
-    // D1 = d0 + r0 / (r0 + r1) (d0 - d1) and D2 = (d0 - d1) / (r0 + r1), of the differences
+    // D1 = d0 + r0 / (r0 + r1) (d0 - d1) and D2 = (d0 - d1) / (r0 + r1), with the differences
     // d0 = (m0 - m1) / r0 and d1 = (m1 - m2) / r1.
     const double of_difference = (c1 * r0 + c2) / (r0 + r1);
     const double d0 = (c1 + of_difference) / r0, d1 = -of_difference / r1;
@@ -101,7 +101,7 @@ class DpmSolver : public Solver {
   const NoiseSchedule& schedule_;
   const std::vector<double> alphas_;
   const Options options_;
-  std::deque<Estimate> history_;  // the newest first
+  std::deque<Estimate> history_;  // newest first
 };
 
 absl::StatusOr<Options> ReadOptions(models::ComponentConfig* keys) {
@@ -118,7 +118,7 @@ absl::StatusOr<Options> ReadOptions(models::ComponentConfig* keys) {
 
 struct Visited {
   std::vector<double> timesteps;
-  std::vector<double> alphas;  // abar at each, and where the last step ends
+  std::vector<double> alphas;  // abar at each and at the end of the last step
 };
 
 absl::StatusOr<Visited> SpreadOver(const NoiseSchedule& schedule, int num_steps) {
@@ -133,8 +133,8 @@ absl::StatusOr<Visited> SpreadOver(const NoiseSchedule& schedule, int num_steps)
   return visited;
 }
 
-// diffusers rounds the timesteps of Karras' levels, but truncates them under squaredcos_cap_v2, as
-// it does those of exponential ones.
+// diffusers truncates the timesteps of exponential levels. It rounds those of Karras levels, except
+// with squaredcos_cap_v2, for which it truncates them too.
 absl::StatusOr<Visited> Levels(const NoiseSchedule& schedule, int num_steps, bool is_exponential) {
   DPIPE_RETURN_IF_ERROR(CheckNumSteps(schedule, num_steps));
   const bool truncates =

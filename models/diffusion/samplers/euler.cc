@@ -1,5 +1,5 @@
-// Euler's method on the probability-flow ODE (Karras et al., arXiv 2206.00364, algorithm 2 without
-// churn) and its ancestral form, as diffusers' EulerDiscreteScheduler and
+// Euler's method for the probability-flow ODE (Karras et al., arXiv 2206.00364, algorithm 2 without
+// churn) and its ancestral form, as in diffusers' EulerDiscreteScheduler and
 // EulerAncestralDiscreteScheduler. x is x0 + sigma noise.
 #include <cmath>
 
@@ -17,7 +17,7 @@ std::vector<double> TimestepsOf(const std::vector<NoiseLevel>& levels) {
 
 struct Options {
   TimestepSpacing spacing;
-  double last_sigma = 0;  // where the last step ends
+  double last_sigma = 0;  // at the end of the last step
   bool is_ancestral = false;
 };
 
@@ -39,7 +39,7 @@ class Euler : public Solver {
 
   absl::StatusOr<Tensor> Advance(const Prediction& prediction) override {
     const double sigma = sigmas_[prediction.call], next = sigmas_[prediction.call + 1];
-    // Of the ancestral step to `next`, the part that is drawn afresh.
+    // The share of fresh noise in an ancestral step to `next`.
     const double up =
         options_.is_ancestral ? next * std::sqrt(1 - (next / sigma) * (next / sigma)) : 0;
     const double down = options_.is_ancestral ? next * (next / sigma) : next;
@@ -53,7 +53,7 @@ class Euler : public Solver {
   struct Weights {
     double x, output;
   };
-  // Of x + length (x - x0) / sigma, with x0 as the output implies it.
+  // Returns the weights of x + length (x - x0) / sigma, with the x0 that the output implies.
   Weights StepWeights(double sigma, double length) const {
     switch (schedule_.options().prediction_type) {
       case PredictionType::kEpsilon:
@@ -69,7 +69,7 @@ class Euler : public Solver {
 
   const NoiseSchedule& schedule_;
   const Options options_;
-  std::vector<double> sigmas_;  // of every call, and where the last step ends
+  std::vector<double> sigmas_;  // at every call and at the end of the last step
 };
 
 absl::StatusOr<std::vector<NoiseLevel>> SpreadLevels(const SolverSetup& setup,

@@ -1,4 +1,5 @@
-// Sampling of latent consistency models (Luo et al., arXiv 2310.04378), as diffusers' LCMScheduler.
+// Sampling of latent consistency models (Luo et al., arXiv 2310.04378), as in diffusers'
+// LCMScheduler.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,7 @@ class Lcm : public Solver {
   Lcm(const NoiseSchedule& schedule, std::vector<double> timesteps, double timestep_scaling)
       : Solver(std::move(timesteps)), schedule_(schedule), timestep_scaling_(timestep_scaling) {}
 
-  // Estimates x0, and adds the noise of the next timestep to it; none after the last.
+  // Estimates x0 and adds the noise of the next timestep to it, except after the last timestep.
   absl::StatusOr<Tensor> Advance(const Prediction& prediction) override {
     const double t = timesteps_[prediction.call];
     const double alpha = schedule_.alpha_cumprod(static_cast<int>(t));
@@ -33,7 +34,7 @@ class Lcm : public Solver {
   const double timestep_scaling_;
 };
 
-// Every so many of the timesteps that the model was distilled at.
+// Returns an evenly spread subset of the timesteps at which the model was distilled.
 absl::StatusOr<std::vector<double>> Timesteps(const SolverSetup& setup, int64_t distilled_steps) {
   const int64_t total = setup.schedule->num_timesteps();
   if (distilled_steps > total) {
@@ -48,7 +49,7 @@ absl::StatusOr<std::vector<double>> Timesteps(const SolverSetup& setup, int64_t 
                      ", original_inference_steps of the scheduler's config"));
   }
   const int64_t stride = total / distilled_steps;
-  // Divided first, as numpy's linspace does.
+  // Divides first, as numpy's linspace does.
   const double spacing = static_cast<double>(distilled_steps) / setup.num_steps;
   std::vector<double> timesteps;
   for (int i = 0; i < setup.num_steps; ++i) {

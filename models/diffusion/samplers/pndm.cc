@@ -1,7 +1,7 @@
-// Pseudo numerical methods (PNDM; Liu et al., arXiv 2202.09778), as diffusers' PNDMScheduler: four
-// calls of a Runge-Kutta step for each of the first three steps, then a linear multistep method.
-// With skip_prk_steps (Stable Diffusion's) multistep from the beginning: of lower order at first,
-// and with a second call at the second timestep that corrects the first step.
+// Pseudo numerical methods (PNDM; Liu et al., arXiv 2202.09778), as in diffusers' PNDMScheduler.
+// The first three steps are Runge-Kutta steps of four calls each; a linear multistep method
+// follows. With skip_prk_steps (Stable Diffusion's setting) all steps are multistep. The first ones
+// are of lower order, and a second call at the second timestep corrects the first step.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -17,7 +17,7 @@ constexpr size_t kRungeKuttaCalls = 12;
 
 class Pndm : public Solver {
  public:
-  // `stride`: of timesteps from step to step.
+  // `stride`: timesteps per step.
   Pndm(const NoiseSchedule& schedule, std::vector<double> timesteps, bool has_runge_kutta,
        int stride)
       : Solver(std::move(timesteps)),
@@ -31,8 +31,9 @@ class Pndm : public Solver {
   }
 
  private:
-  // Call c of a step's four is at its beginning, twice at its middle, and at its end. Each steps
-  // from the beginning: by its own output, but the last one by the mean of all, weighted 1:2:2:1.
+  // The four calls of a step are at its beginning, twice at its middle, and at its end. Each steps
+  // from the beginning. The first three use their own outputs, the last one the mean of all,
+  // weighted 1:2:2:1.
   absl::StatusOr<Tensor> RungeKutta(const Prediction& prediction) {
     const int c = static_cast<int>(prediction.call % 4);
     const int from = Timestep(prediction.call - c);
@@ -52,7 +53,7 @@ class Pndm : public Solver {
   absl::StatusOr<Tensor> Multistep(const Prediction& prediction) {
     const int t = Timestep(prediction.call);
     if (!has_runge_kutta_ && prediction.call == 1) {
-      // The first step again, by the mean of what is predicted at both of its ends.
+      // Repeats the first step with the mean of the predictions at both of its ends.
       DPIPE_ASSIGN_OR_RETURN(const Tensor mean, Combine(0.5, prediction.output, 0.5, outputs_[0]));
       return Step(start_, t + stride_, t, mean);
     }
@@ -70,7 +71,7 @@ class Pndm : public Solver {
     return Step(prediction.x, t, t - stride_, output);
   }
 
-  // Equation 11, from one timestep to another, below 0 to where the schedule ends.
+  // Equation 11, from one timestep to another; below 0 is the end of the schedule.
   absl::StatusOr<Tensor> Step(const Tensor& x, int from, int to, const Tensor& output) const {
     const double alpha = AlphaAt(from);
     const double next = to < 0 ? schedule_.final_alpha_cumprod() : AlphaAt(to);
@@ -98,12 +99,12 @@ class Pndm : public Solver {
   const NoiseSchedule& schedule_;
   const bool has_runge_kutta_;
   const int stride_;
-  Tensor start_;                                // x before the step that several calls are for
+  Tensor start_;                                // x before a step that takes several calls
   std::vector<std::pair<double, Tensor>> sum_;  // of a Runge-Kutta step
-  std::deque<Tensor> outputs_;                  // the newest first
+  std::deque<Tensor> outputs_;                  // newest first
 };
 
-// The timesteps of the calls from those of the steps, which decrease.
+// Returns the timesteps of the calls, given those of the steps, which decrease.
 std::vector<double> CallsOf(const std::vector<double>& steps, bool has_runge_kutta, int stride) {
   if (!has_runge_kutta) {
     std::vector<double> calls = steps;

@@ -1,4 +1,4 @@
-// The table of samplers, and which one draws as a folder's scheduler does.
+// The table of samplers, and the choice of the one that draws as a folder's scheduler does.
 #ifndef DPIPE_MODELS_DIFFUSION_SAMPLERS_SAMPLERS_H_
 #define DPIPE_MODELS_DIFFUSION_SAMPLERS_SAMPLERS_H_
 
@@ -15,28 +15,28 @@
 
 namespace dpipe::diffusion {
 
-// All samplers, in the order in which messages list them.
+// Returns all samplers, in the order in which messages list them.
 const std::vector<SamplerInfo>& Samplers();
 const SamplerInfo& SamplerOf(SamplerKind kind);
 
-// "ddim", "dpm++", ...; nothing for "folder": the one of the model's own scheduler. InvalidArgument
-// lists the names.
+// Parses "ddim", "dpm++", ...; returns an empty optional for "folder", the sampler of the model's
+// own scheduler. Returns InvalidArgument with the list of names if the name is unknown.
 absl::StatusOr<std::optional<SamplerKind>> ParseSampler(absl::string_view name);
 
 struct SamplerChoice {
   SamplerKind kind = SamplerKind::kDdim;
-  std::string note;  // a sentence, if pictures will differ from what diffusers draws; else empty
+  std::string note;  // a sentence if pictures differ from those of diffusers, else empty
 };
 
-// The sampler that draws as diffusers' scheduler of these options does, or `wanted`, as which
-// diffusers would make a scheduler from the same file. Where the class has no sampler here, or its
-// sampler does not draw from the options' prediction type, it is DDIM. The note says that, or which
-// keys of scheduler_config.json are not followed.
+// Returns the sampler of diffusers' scheduler of these options, or `wanted`, for which diffusers
+// would make a scheduler from the same file. Chooses DDIM if the class has no sampler here, or if
+// its sampler does not support the options' prediction type. The note says so, or lists the keys of
+// scheduler_config.json that are not followed.
 SamplerChoice ChooseSampler(const NoiseScheduleOptions& options,
                             std::optional<SamplerKind> wanted = std::nullopt);
 
-// The keys that ask diffusers' scheduler of this kind for another way of drawing than the
-// sampler's, each with its value: "use_lu_lambdas is true". Sorted.
+// Returns the keys for which diffusers' scheduler of this kind would draw differently than this
+// sampler, each with its value ("use_lu_lambdas is true"), in the order of SamplerInfo::followed.
 std::vector<std::string> KeysNotFollowed(const NoiseScheduleOptions& options, SamplerKind kind);
 
 absl::StatusOr<std::unique_ptr<Solver>> MakeSolver(SamplerKind kind, const SolverSetup& setup);

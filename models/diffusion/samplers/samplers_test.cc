@@ -58,7 +58,7 @@ TEST(ChooseSamplerTest, AClassWithoutASamplerIsSaid) {
       "");
 }
 
-// diffusers' PNDMScheduler refuses it, too.
+// diffusers' PNDMScheduler rejects it, too.
 TEST(ChooseSamplerTest, APredictionTypeThatASamplerDoesNotKnowIsSaid) {
   const SamplerChoice choice =
       ChooseSampler(Options(R"({"_class_name": "PNDMScheduler", "prediction_type": "sample"})"));
@@ -83,7 +83,7 @@ TEST(KeysNotFollowedTest, EachWithItsValue) {
             "is \"dpmsolver\", lambda_min_clipped is -5.1, use_lu_lambdas is true and 1 more");
 }
 
-// As diffusers writes every DPMSolver and SASolver folder.
+// As in every DPMSolver and SASolver folder that diffusers writes.
 TEST(KeysNotFollowedTest, MinusInfinityIsADefault) {
   const NoiseScheduleOptions options =
       Options(R"({"_class_name": "DPMSolverMultistepScheduler", "lambda_min_clipped": -Infinity})");

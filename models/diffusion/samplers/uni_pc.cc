@@ -1,5 +1,5 @@
-// UniPC (Zhao et al., arXiv 2302.04867), the predictor and corrector of order 1 to 3 that predict
-// x0, as diffusers' UniPCMultistepScheduler. Never clamps x0.
+// UniPC (Zhao et al., arXiv 2302.04867): the predictor and corrector of order 1 to 3 that predict
+// x0, as in diffusers' UniPCMultistepScheduler. Never clamps x0.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -13,11 +13,12 @@ namespace {
 
 struct Options {
   int64_t order = 2;
-  bool is_bh1 = false;  // B(h) = h, else e^h - 1
+  bool is_bh1 = false;  // B(h) = h; false: e^h - 1
   bool lower_order_final = true;
 };
 
-// A step from a level to another, in the logarithm of alpha / sigma.
+// A noise level: x = alpha x0 + deviation noise. The solver's time variable is log_snr =
+// log(alpha / deviation).
 struct Level {
   double sigma;
   double alpha() const { return 1 / std::sqrt(sigma * sigma + 1); }
@@ -50,7 +51,7 @@ std::vector<double> Solve(std::vector<std::vector<double>> a, std::vector<double
 
 class UniPc : public Solver {
  public:
-  // `sigmas`: of each timestep, and where the last step ends.
+  // `sigmas`: at each timestep and at the end of the last step.
   UniPc(const NoiseSchedule& schedule, std::vector<double> timesteps, std::vector<double> sigmas,
         const Options& options)
       : Solver(std::move(timesteps)),
@@ -58,7 +59,7 @@ class UniPc : public Solver {
         sigmas_(std::move(sigmas)),
         options_(options) {}
 
-  // Corrects the last step by what is predicted at its end, and takes the next one.
+  // Corrects the last step with the prediction at its end, then takes the next step.
   absl::StatusOr<Tensor> Advance(const Prediction& prediction) override {
     const size_t call = prediction.call;
     const double sigma = sigmas_[call];
@@ -73,14 +74,15 @@ class UniPc : public Solver {
     if (static_cast<int64_t>(estimates_.size()) > options_.order) estimates_.pop_back();
     start_ = x;
     order_ = OrderOf(call);
-    if (sigmas_[call + 1] == 0) return x0;  // in the limit, whatever the order
+    if (sigmas_[call + 1] == 0) return x0;  // the limit for every order
     if (sigmas_[call + 1] == sigma) return x;
     const Step step = {call, order_};
     return Take(step, x, PredictorWeights(step), nullptr);
   }
 
  private:
-  // From sigmas_[from] to the next one, by the estimates at sigmas_[from], sigmas_[from - 1], ...
+  // A step from sigmas_[from] to the next one, with the estimates at
+  // sigmas_[from], sigmas_[from - 1], ...
   struct Step {
     size_t from;
     int order;
@@ -96,17 +98,18 @@ class UniPc : public Solver {
   double LengthOf(const Step& step) const {
     return Level{sigmas_[step.from + 1]}.log_snr() - Level{sigmas_[step.from]}.log_snr();
   }
-  // B(h) of a step whose hh is -h.
+  // Returns B(h) of a step with hh = -h.
   double B(double hh) const { return options_.is_bh1 ? hh : std::expm1(hh); }
 
-  // Where the k-th estimate before the step's start is, in step lengths from it: negative.
+  // Returns the position of the k-th estimate before the step's start, in step lengths from the
+  // start: negative.
   double PlaceOf(const Step& step, int k) const {
     return (Level{sigmas_[step.from - k]}.log_snr() - Level{sigmas_[step.from]}.log_snr()) /
            LengthOf(step);
   }
 
-  // Row i of the equations (theorem 3.1): the places to the power of i, and
-  // b_i = (i + 1)! phi_(i + 2)(hh) hh / B(h), of `count` rows.
+  // Row i of the equations (theorem 3.1) has the positions to the power of i, and
+  // b_i = (i + 1)! phi_(i + 2)(hh) hh / B(h).
   struct Equations {
     std::vector<std::vector<double>> a;
     std::vector<double> b;
@@ -133,14 +136,14 @@ class UniPc : public Solver {
     return places;
   }
 
-  // Of the differences to the estimates before; order - 1 of them.
+  // Returns the weights of the order - 1 differences to earlier estimates.
   std::vector<double> PredictorWeights(const Step& step) const {
     if (step.order == 1) return {};
     if (step.order == 2) return {0.5};  // diffusers' simplification
     const Equations equations = EquationsOf(step, Places(step));
     return Solve(equations.a, equations.b);
   }
-  // The same, and at the end that of the difference to the estimate where the step ends.
+  // Returns the same, followed by the weight of the difference to the estimate at the step's end.
   std::vector<double> CorrectorWeights(const Step& step) const {
     if (step.order == 1) return {0.5};
     std::vector<double> places = Places(step);
@@ -149,7 +152,7 @@ class UniPc : public Solver {
     return Solve(equations.a, equations.b);
   }
 
-  // x at the step's end, from `x` at its start. estimates_[0] is the one at the start.
+  // Returns x at the step's end, from `x` at its start. estimates_[0] is the estimate at the start.
   absl::StatusOr<Tensor> Take(const Step& step, const Tensor& x, const std::vector<double>& weights,
                               const Tensor* at_end) const {
     const Level from = {sigmas_[step.from]}, to = {sigmas_[step.from + 1]};
@@ -175,7 +178,7 @@ class UniPc : public Solver {
   const Options options_;
   Tensor start_;                  // x at the last step's start, corrected
   int order_ = 0;                 // of the last step
-  std::deque<Tensor> estimates_;  // of x0, the newest first
+  std::deque<Tensor> estimates_;  // of x0, newest first
 };
 
 absl::StatusOr<std::unique_ptr<Solver>> Make(const SolverSetup& setup) {
