@@ -48,7 +48,7 @@ std::string HeaderText(const std::string& header) { return header.c_str(); }
 struct Arrival {
   std::string header;
   std::vector<Tensor> tensors;
-  // into the two above; destroyed before them
+  // Into the two above; destroyed before them.
   std::vector<std::unique_ptr<GlooTransfer>> transfers;
 };
 

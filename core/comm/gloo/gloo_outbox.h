@@ -22,7 +22,7 @@ class GlooOutbox {
     std::string what;
     std::vector<Tensor> tensors;
     std::string header;
-    // of the two above; destroyed before them
+    // Of the two above; destroyed before them.
     std::vector<std::unique_ptr<GlooTransfer>> transfers;
   };
 

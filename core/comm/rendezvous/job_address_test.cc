@@ -111,7 +111,7 @@ TEST(JobAddressTest, SlurmNodesNeedNotHaveEquallyManyTasks) {
   EXPECT_THAT(std::string(From(set).status().message()),
               HasSubstr("SLURM_TASKS_PER_NODE is '2(x3),1,3', which has no task 1 (from 0) on "
                         "node 3"));
-  // The step's own list takes precedence over the job's
+  // The step's own list takes precedence over the job's.
   set["SLURM_STEP_TASKS_PER_NODE"] = "4(x5)";
   EXPECT_EQ(local("3"), 4);
   set["SLURM_STEP_TASKS_PER_NODE"] = "many";

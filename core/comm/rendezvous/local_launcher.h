@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/rendezvous/end_hold.h"
-#include "core/comm/rendezvous/launched_process.h"  // what those that are started see of it
+#include "core/comm/rendezvous/launched_process.h"  // the launched processes' side
 
 namespace dpipe {
 
