@@ -99,8 +99,8 @@ struct StepResult {
   std::vector<std::vector<float>> sample_losses;  // by backbone and sample of the global batch
   double grad_norm = -1;  // over all stages; negative if the plan does not compute it
   bool applied = true;    // false if the step was skipped: see max_skipped_in_a_row
-  Nanos duration_ns =
-      0;  // from the end of the previous step (or the start of the run) to its own end
+  // From the end of the previous step (or the start of the run) to its own end.
+  Nanos duration_ns = 0;
 };
 
 struct RunResult {

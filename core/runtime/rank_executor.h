@@ -299,8 +299,8 @@ class RankExecutor {
   std::map<StageMicroBatch, nn::ValueMap> handed_activations_, handed_grads_;
   // Kept for later stages of this rank, by lap.
   std::map<StageMicroBatch, nn::ValueMap> kept_activations_, kept_grads_;
-  std::map<std::pair<int64_t, int>, std::vector<Incoming>>
-      incoming_frozen_;  // by (step, component)
+  // By (step, component).
+  std::map<std::pair<int64_t, int>, std::vector<Incoming>> incoming_frozen_;
   // Frozen chains in progress: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
   std::unique_ptr<GradientReducer> reducer_;  // null: sums are exact

@@ -110,7 +110,7 @@ TEST(StageRoutesTest, InAVTheSkipStaysAndItsGradientGoesRound) {
   EXPECT_THAT(Names(model, routes[2].activations_out), ElementsAre("c"));
   ASSERT_EQ(routes[3].kept_reads.size(), 1u);
   EXPECT_THAT(Names(model, {routes[3].kept_reads[0].id}), ElementsAre("a"));
-  // Stage 1 reads a too, so d's part of its gradient comes by.
+  // Stage 1 reads a too, so d's part of its gradient passes through here.
   EXPECT_THAT(Names(model, routes[3].gradients_out), ElementsAre("a", "c"));
   EXPECT_THAT(Names(model, routes[2].gradients_out), ElementsAre("a"));
   EXPECT_THAT(Names(model, routes[2].kept_gradients_out), ElementsAre("b"));

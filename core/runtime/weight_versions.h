@@ -1,6 +1,5 @@
 // Versions of a stage's weights that the micro-batches of a relaxed plan use: stashed ones, and
-// ones predicted for a later update.                                               [algorithms.md
-// §8]
+// ones predicted for a later update [algorithms.md §8].
 #ifndef DPIPE_CORE_RUNTIME_WEIGHT_VERSIONS_H_
 #define DPIPE_CORE_RUNTIME_WEIGHT_VERSIONS_H_
 
