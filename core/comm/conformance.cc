@@ -250,8 +250,8 @@ TEST_P(ConformanceTest, UnknownPeerIsRefused) {
   for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
-// An empty message, an empty tensor, two element types, and more than fits in any buffer on the
-// way, sent before its receive is posted and in both directions at once, in one run.
+// Sends an empty message, an empty tensor, two element types, and more than fits in any buffer on
+// the way. All of it is sent before its receive is posted, in both directions at once, in one run.
 TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
   constexpr int64_t kLarge = 3 << 20;
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {

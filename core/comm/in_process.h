@@ -18,9 +18,9 @@ struct InProcessOptions {
   absl::Duration deadline = absl::Seconds(120);
   // How long a waiting thread spins before it sleeps, if every rank's thread is pinned to cores
   // that no other rank's thread may use. It yields the core in between. Spinning avoids the wake-up
-  // time, which is longest when an idle core has to be started first
-  // (bench/results/runtime_overhead). The same as the default of OpenMP's threads (KMP_BLOCKTIME):
-  // after a longer wait the wake-up time matters little.
+  // time, which is longest if an idle core must be started first (bench/results/runtime_overhead).
+  // The same as the default of OpenMP's threads (KMP_BLOCKTIME): after a longer wait the wake-up
+  // time matters little.
   absl::Duration look = absl::Milliseconds(200);
   bool look_on_shared_cores = false;  // spin even on shared cores: for tests
   // Yields the core. If this takes long, another thread has used the core.

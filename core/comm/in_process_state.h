@@ -89,8 +89,9 @@ class InProcessWaiter {
   absl::Status EndFirst();
 
   // Blocks, with the state's mutex held on entry and exit, until `ready`, a failure or the
-  // deadline. Meanwhile works on the first of the rank's collectives if it can; otherwise spins,
-  // and finally sleeps. After the deadline, `what` is called for the name of what was waited for.
+  // deadline. In the meantime works on the first of the rank's collectives if it can; otherwise
+  // spins, and finally sleeps. After the deadline, `what` is called for the name of what was waited
+  // for.
   absl::Status Await(absl::FunctionRef<bool()> ready, absl::FunctionRef<std::string()> what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state().mutex);
   // Reports a wait that began at begin_ns, has just ended, and could have ended at ready_ns.

@@ -302,7 +302,7 @@ absl::Status PeerCommunicator::AllReduce(const Group& group, const Tensors& tens
   if (group.size() == 1) return absl::OkStatus();
   const Tensors sums = RoomForOwnShares(group, tensors);
   DPIPE_RETURN_IF_ERROR(AddUpOwnShares(group, tensors, sums, /*adds=*/false, what));
-  // A rank sends its sums after it has read everybody's tensors, so these may then be overwritten.
+  // A rank sends its sums after it has read all ranks' tensors, so these may then be overwritten.
   const auto shares = [&](int member) { return SharesOf(tensors, member, group.size()); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, sums, shares, what));
   PutAll(all, tensors);

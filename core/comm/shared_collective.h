@@ -43,9 +43,9 @@ class SharedCollective {
   bool WorkOnOne();
   bool done() const { return done_.load(std::memory_order_acquire); }
 
-  // When the last member joined. Valid once complete.
+  // Returns when the last member joined. Valid once complete.
   Nanos complete_ns() const { return complete_ns_; }
-  // When the last chunk was done. Valid once done.
+  // Returns when the last chunk was done. Valid once done.
   Nanos done_ns() const { return done_ns_; }
 
  private:

@@ -17,7 +17,7 @@ constexpr int kMembers = 3;
 // Several chunks, and shards that do not divide evenly.
 constexpr int64_t kSizes[] = {100003, 1, 5, 16384};
 
-// Element k of tensor i of member m. A sum of these depends on the order of addition.
+// Returns element k of tensor i of member m. A sum of these depends on the order of addition.
 float Value(int m, size_t i, int64_t k) { return 0.1f * (m + 1) + 1e3f * i + 1e-3f * (k % 977); }
 
 Tensor Whole(int m, size_t i) {

@@ -101,7 +101,8 @@ class ComponentBuilder {
                        [](const ValueProfile& value) { return value.is_output(); });
   }
 
-  // A layer has a parameter if it is trainable, or if the profile has gradients that begin in it.
+  // Begins a layer. It gets a parameter if it is trainable, or if the profile has gradients that
+  // begin in it.
   void BeginLayer(const LayerProfile& layer, bool reads_gradient, bool adds_loss,
                   const std::vector<int>& made) {
     const bool makes_gradient = adds_loss || std::any_of(made.begin(), made.end(), [this](int v) {

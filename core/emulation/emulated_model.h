@@ -33,12 +33,12 @@ class EmulatedInputs : public InputProvider {
   // `model` outlives this.
   EmulatedInputs(const nn::Model* model, uint64_t seed);
 
-  // External inputs are drawn by (seed, component, input, step, sample). An input that a frozen
+  // Draws external inputs by (seed, component, input, step, sample). An input that a frozen
   // component feeds is computed by that component from its own inputs.
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
                               SampleRange samples, const std::shared_ptr<Device>& device) override;
 
-  // By component; null for backbones.
+  // Returns the sets by component; null for backbones.
   const std::vector<const nn::ParameterSet*>& frozen_parameters() const { return frozen_; }
   // Parameters of the backbones, by name.
   const std::map<std::string, Tensor>& backbone_parameters() const { return backbone_; }
@@ -54,7 +54,7 @@ class EmulatedInputs : public InputProvider {
   std::map<std::string, Tensor> backbone_;
 };
 
-// Plain gradient descent.
+// Returns plain gradient descent.
 StepOptimizerFactory EmulatedOptimizer();
 
 }  // namespace dpipe

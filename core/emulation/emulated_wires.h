@@ -70,7 +70,7 @@ class EmulatedWires {
         interference_(cost.cluster(), num_ranks_) {}
 
   int num_ranks() const { return num_ranks_; }
-  // Used by the rank's own thread only.
+  // Returns the rank's current instruction. Used by the rank's own thread only.
   CurrentInstruction& current(int rank) { return current_[rank]; }
 
   absl::StatusOr<std::shared_ptr<EmulatedMessage>> Send(int from, int to, int64_t tag,

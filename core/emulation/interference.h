@@ -35,9 +35,9 @@ class Interference {
     bool holds_up = false;
   };
   void Add(int rank, TimeSpan span, bool holds_up);
-  // Returns the factor by which computing takes longer at that time, or 0 if it stops, and sets
-  // `until_ns` to the end of that condition. `ends`: nothing is left to compute, so a span that
-  // begins at `at_ns` does not matter.
+  // Returns the factor by which computing takes longer at that time, or 0 if it stops. Sets
+  // `until_ns` to the time until which this holds. `ends`: nothing is left to compute, so a span
+  // that begins at `at_ns` does not matter.
   double SlowDown(int rank, Nanos at_ns, bool ends, Nanos* until_ns) const;
 
   const double factor_;

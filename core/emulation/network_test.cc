@@ -9,8 +9,8 @@
 namespace dpipe {
 namespace {
 
-// Two nodes of two devices with one interface each. A byte takes 1 ns within a node and 2 ns
-// between nodes; a message takes 10 ns and 100 ns more.
+// Returns two nodes of two devices with one interface each. A byte takes 1 ns within a node and 2
+// ns between nodes; a message takes 10 ns and 100 ns more.
 CostModel TwoNodes() {
   ClusterSpec cluster;
   cluster.set_num_nodes(2);

@@ -40,7 +40,8 @@ class VirtualClock {
   VirtualClock(const VirtualClock&) = delete;
   VirtualClock& operator=(const VirtualClock&) = delete;
 
-  // Call before the ranks' threads start: all of them count from now on, until each has left.
+  // Starts a run. Call it before the ranks' threads start: all of them count from now on, until
+  // each has left.
   void StartRun();
   // Called by the rank's own thread, first and last.
   void Enter(int rank);
@@ -62,7 +63,7 @@ class VirtualClock {
   // Guards this clock and the state shared by its ranks.
   absl::Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
 
-  // How late paced waits ended in real time: the sum over all jumps, and the maximum.
+  // Return how late paced waits ended in real time: the sum over all jumps, and the maximum.
   Nanos total_lateness_ns() const { return total_lateness_ns_; }
   Nanos worst_lateness_ns() const { return worst_lateness_ns_; }
 
@@ -82,7 +83,7 @@ class VirtualClock {
   // Waits, in a phase other than kRunning, until it is kRunning.
   void Await(int rank, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Schedule(int rank, Nanos due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Called when no rank runs: advances to the next time at which one does.
+  // Advances to the next time at which a rank runs. Called when none does.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pace(Nanos due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Resume(int rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -143,8 +143,9 @@ absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers,
   return absl::OkStatus();
 }
 
-// Sharded parameters are in a new place whenever they are gathered, and so is each version of a
-// relaxed plan's parameters, so these passes cannot be recorded.
+// Runs a pass, recorded if possible. Sharded parameters are in a new place whenever they are
+// gathered, and so is each version of a relaxed plan's parameters, so passes on these are not
+// recorded.
 absl::Status RankExecutor::RunPass(int stage, const PassCall& call, PassGraphs::Hold* hold) {
   const bool moves = stage >= 0 && (routes(stage).sharded || plan().has_relaxation());
   if (graphs_ == nullptr || moves) return dpipe::RunPass(call);
@@ -240,8 +241,8 @@ absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t ste
   return status;
 }
 
-// The backward pass starts from the loss, whose mean over the global batch is minimised, or from
-// the gradients of later stages.
+// Sets the first gradients of a backward pass: that of the loss, whose mean over the global batch
+// is minimised, or those from later stages.
 absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_batch) {
   const StageRoutes& stage = routes(key.first);
   if (stage.ends_lap) {

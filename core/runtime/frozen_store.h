@@ -14,10 +14,10 @@
 
 namespace dpipe {
 
-// Stored in pieces that begin with a quantum: a fixed number of samples, the unit in which frozen
-// work is computed, so that a sample's result never depends on the samples that it was computed
-// with. Computed and received outputs arrive one quantum at a time; cached ones in larger pieces.
-// Belongs to one rank and one thread.
+// Stores outputs in pieces that begin with a quantum. A quantum is a fixed number of samples, the
+// unit in which frozen work is computed, so that a sample's result never depends on its neighbours.
+// Computed and received outputs arrive one quantum at a time; cached ones in larger pieces. Belongs
+// to one rank and one thread.
 class FrozenStore {
  public:
   // Every range put in begins at a multiple of `quantum` > 0.

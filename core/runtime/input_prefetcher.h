@@ -1,7 +1,7 @@
 // Creates a step's inputs on a separate thread before they are requested.
 //
 // The thread that enqueues a GPU's work waits for the GPU once per step, when the gradients' norm
-// tells whether the step counts. The GPU is then idle until the thread has enqueued the next step's
+// decides if the step counts. The GPU is then idle until the thread has enqueued the next step's
 // first kernel. Drawing the noise of 64 images of 512 pixels and of their latents alone takes tens
 // of milliseconds. So the inputs that a rank has requested for one step are also created for the
 // next step, while the GPU works. Inputs are functions of the step and the samples, so the numbers

@@ -26,7 +26,8 @@ class InputProvider {
                                       const std::shared_ptr<Device>& device) = 0;
 };
 
-// Load for any device. Data for a device that host code cannot write to is copied from the host.
+// Loads an input for any device. Data for a device that host code cannot write to is copied from
+// the host.
 inline absl::StatusOr<Tensor> LoadInput(InputProvider& inputs, const std::string& component,
                                         const std::string& input, int64_t step, SampleRange samples,
                                         const std::shared_ptr<Device>& device) {

@@ -145,7 +145,8 @@ class LocalSession {
   // True if the session, or its job, has ended with an error. Then it has no state.
   bool failed() const;
 
-  // Call these between runs. The state has trainable parameters only.
+  // Returns the state, which has trainable parameters only. Call this and the following methods
+  // between runs.
   absl::StatusOr<SessionState> State() const;
   // Continues from a state: overwrites the weights and the optimizers' state on every rank. The
   // step to continue from is LocalSessionOptions::first_step. The session cannot be used after an

@@ -10,8 +10,8 @@
 
 namespace dpipe {
 
-// There is one slot per parameter of all backbones. Of the ranks that hold a layer, which have the
-// same gradients, the lowest one contributes its squares and all others add zeros. So the sum's
+// Assigns one slot to each parameter of all backbones. Of the ranks that hold a layer, which have
+// the same gradients, the lowest one contributes its squares and all others add zeros. So the sum's
 // bits do not depend on the partition.
 void RankExecutor::PrepareNorm() {
   std::vector<int> first_slot(model().num_components(), 0);
@@ -128,7 +128,8 @@ absl::Status RankExecutor::Update(int64_t step, bool ends_step) {
   return absl::OkStatus();
 }
 
-// The step's updates have been made, so it can no longer be skipped.
+// Returns FailedPrecondition if losses are not finite. The step's updates have been made, so it
+// cannot be skipped.
 absl::Status RankExecutor::CheckLosses(int64_t step) {
   FetchLosses();
   const int64_t bad = NumBadLosses();

@@ -124,9 +124,10 @@ absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
   return absl::OkStatus();
 }
 
-// For a sharded stage, each rank gets its shard of the sum, added to that of earlier micro-batches.
-// The whole gradients are freed at the end of the collective. Earlier reductions end first, so that
-// the gradients of at most one bucket stay longer than the plan's memory estimate assumes.
+// Starts a reduction. For a sharded stage, each rank gets its shard of the sum, added to that of
+// earlier micro-batches. The whole gradients are freed at the end of the collective. Earlier
+// reductions end first, so that the gradients of at most one bucket stay longer than the plan's
+// memory estimate assumes.
 absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t step) {
   const Prepared& prepared = prepared_now();
   Communicator& communicator = *resources_.communicator;
@@ -158,7 +159,8 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
   return absl::OkStatus();
 }
 
-// No rank continues before all have arrived: a clock distance of 0, in HetPipe's terms.
+// Averages the changes of the weights. No rank continues before all have arrived: a clock distance
+// of 0, in HetPipe's terms.
 absl::Status RankExecutor::SyncParams(const Instruction& instruction) {
   if (!plan().has_relaxation()) return absl::FailedPreconditionError("the plan is not relaxed");
   const Prepared& prepared = prepared_now();

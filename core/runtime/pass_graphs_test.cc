@@ -68,7 +68,7 @@ class Trainer {
     parameters_->ZeroGrads();
   }
 
-  // All results so far.
+  // Returns all results so far.
   std::vector<std::vector<float>> Results() {
     std::vector<std::vector<float>> values;
     for (const Tensor& result : results_) values.push_back(HostValues(result));

@@ -14,7 +14,8 @@ namespace dpipe {
 
 namespace {
 
-// Cached outputs are loaded for the samples that a rank needs, so their quantum is one sample.
+// Returns the plan's quantum. Cached outputs are loaded for the samples that a rank needs, so their
+// quantum is one sample.
 int QuantumOf(const Plan& plan) {
   return plan.cached_frozen_outputs() ? 1 : std::max(1, plan.frozen_quantum());
 }

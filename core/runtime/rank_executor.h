@@ -116,7 +116,7 @@ class RankExecutor {
   // TakeLosses waits for the losses.
   std::vector<TraceEvent> TakeEvents();
   std::vector<StepLosses> TakeLosses();
-  // Outcome of the last step.
+  // Returns the outcome of the last step.
   const StepOutcome& outcome() const { return outcome_; }
 
   // One per distinct parameter set of this rank (for sharded stages, the shards), together with the
@@ -241,7 +241,7 @@ class RankExecutor {
   bool stashes() const {
     return plan().relaxation().weights() == Relaxation::STASHED;  // absent: unspecified
   }
-  // `stage` owns the parameters; -1 for a frozen component. `hold` as for PassGraphs.
+  // Runs a pass. `stage` owns the parameters; -1 for a frozen component. `hold` as for PassGraphs.
   absl::Status RunPass(int stage, const PassCall& call, PassGraphs::Hold* hold);
   absl::Status FinishForward(StageMicroBatch key, MicroBatch* micro_batch);
   void Started(const Instruction& instruction, int64_t step,

@@ -16,13 +16,13 @@ class RankClock {
 
   // Returns the time, on one scale for all ranks of a session.
   virtual Nanos Now() = 0;
-  // The rank has reached this instruction of its list in the plan, in step `step` (the prologue of
-  // step k is run as step k - 1).
+  // Called when the rank has reached this instruction of its list in the plan, in step `step` (the
+  // prologue of step k is run as step k - 1).
   virtual void Reach(const Plan& plan, int instruction, int64_t step) {}
-  // The instruction's computation, which began at `start_ns`, has been executed. Returns when the
-  // device is done with it: at once, unless the clock emulates the device's time.
+  // Called when the instruction's computation, which began at `start_ns`, has been executed.
+  // Returns when the device is done with it: at once, unless the clock emulates the device's time.
   virtual void FinishComputation(Nanos start_ns) {}
-  // A part of it has been computed since the last call of Now(), and a wait follows.
+  // Called when a part of it has been computed since the last call of Now(), and a wait follows.
   virtual void FinishPart() {}
 };
 

@@ -30,7 +30,7 @@ class SessionProcesses {
   bool is_leader() const { return group_->is_leader(); }
   int num_processes() const { return group_->num_processes(); }
   int num_ranks() const { return group_->num_ranks(); }
-  // Name of this process, for messages.
+  // Returns the name of this process, for messages.
   const std::string& name() const { return group_->store().NameOf(group_->process()); }
   std::vector<Rank> local_ranks() const { return group_->local_ranks(); }
   // Returns a process's first rank, whose communicator sends and receives its tensors.
@@ -44,17 +44,17 @@ class SessionProcesses {
   // Returns the leader's epoch, by this host's monotonic clock.
   absl::StatusOr<Nanos> AgreeOnEpoch(Nanos own);
 
-  // For the leader: sends a command to all followers.
+  // Sends a command to all followers. For the leader.
   absl::Status Tell(const SessionCommand& command);
   // Forwards steps of other processes' ranks to `sink`, until it is set to null.
   void OnSteps(StepSink* sink);
 
-  // For a follower: waits for the next command.
+  // Waits for the next command. For a follower.
   absl::StatusOr<SessionCommand> NextCommand();
   // Returns a sink that sends steps of this process's ranks to the leader.
   std::unique_ptr<StepSink> MakeStepSender();
 
-  // Between the leader and one follower.
+  // Exchange messages between the leader and one follower.
   absl::Status Send(int to, const std::string& what, const google::protobuf::Message& message);
   absl::Status Receive(int from, const std::string& what, google::protobuf::Message* message);
 

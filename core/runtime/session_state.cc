@@ -61,7 +61,8 @@ absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
   return kept;
 }
 
-// Of parts with the same begin, the longest comes first, then that of the lowest rank.
+// Sorts parts by kind, parameter and begin. Of parts with the same begin, the longest comes first,
+// then that of the lowest rank.
 void Sort(std::vector<Found>* parts) {
   std::stable_sort(parts->begin(), parts->end(), [](const Found& a, const Found& b) {
     return std::make_tuple(a.state.kind, a.state.parameter, a.state.begin, -a.end()) <

@@ -82,7 +82,8 @@ class LapRouter {
     }
   }
 
-  // From the last stage to the first, as in the backward pass.
+  // Finds the gradients that stay on a device, from the last stage to the first as in the backward
+  // pass.
   void FindKeptGradients() {
     std::map<int, std::set<ValueId>> kept;  // by device
     for (int s = first_ + count_ - 1; s >= first_; --s) {

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Four layers in a chain, a to d; the last one also reads the first one's output.
+// Returns four layers in a chain, a to d; the last one also reads the first one's output.
 nn::Model Skip(bool self_conditioning = false) {
   nn::ProgramBuilder builder("u");
   const nn::ValueType vector{Shape{4}, Element::kCompute};

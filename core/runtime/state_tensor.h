@@ -27,7 +27,7 @@ struct StateTensor {
   // Shares storage with the run, or is a copy in the host's memory of state that the run stores in
   // another form.
   Tensor part;
-  // The part is a copy that nobody else reads or writes.
+  // The part is a private copy: no other code reads or writes it.
   bool is_private = false;
 
   int64_t end() const { return begin + part.num_elements(); }

@@ -32,7 +32,7 @@ class StepClock : public StepSink {
                 Nanos now_ns) override;
   void Restart(Nanos now_ns) override;
 
-  // Call these after every rank is done.
+  // Return the results and start times of the steps. Call these after every rank is done.
   std::vector<StepResult> results() const;
   std::vector<Nanos> step_starts() const;
 

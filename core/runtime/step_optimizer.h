@@ -33,8 +33,8 @@ class StepOptimizer {
     return absl::UnimplementedError("this optimizer does not predict weights");
   }
 
-  // Returns the state other than the weights, of one kind or, if that is empty, of all kinds, so
-  // that a run can be saved and continued, also by another plan. Parts of one tensor from several
+  // Returns the state other than the weights, of one kind or, if `kind` is empty, of all kinds. A
+  // run can be saved with it and continued, also by another plan. Parts of one tensor from several
   // ranks must fit together for any division, so state in blocks that a shard's end may cut is
   // returned as elementwise fp32 copies instead. Called between steps.
   virtual std::vector<StateTensor> State(absl::string_view kind) = 0;

@@ -22,7 +22,7 @@ class WeightVersions {
   // `weights`, of one stage, outlives this. `shares`: Share will be called.
   WeightVersions(nn::ParameterSet* weights, bool shares) : weights_(weights), shares_(shares) {}
 
-  // Call before the first pass of a step. The weights may have been overwritten since the last
+  // Starts a step, before its first pass. The weights may have been overwritten since the last
   // step, and are equal on all ranks that share them.
   void BeginStep();
 
@@ -42,7 +42,7 @@ class WeightVersions {
                             const std::function<absl::Status(nn::ParameterSet*)>& predict,
                             const std::function<absl::Status()>& pass);
 
-  // Call before and after the weights change. BeginUpdate copies the current version if it is
+  // Called before and after the weights change. BeginUpdate copies the current version if it is
   // pinned.
   void BeginUpdate();
   void EndUpdate() { ++current_; }

@@ -30,7 +30,7 @@ class AdamWMoments {
     Tensor m, v;
   };
   Pair Load() const;
-  // For kInt8, for ops::AdamWInt8Steps.
+  // The quantized moments of kInt8, for ops::AdamWInt8Steps.
   ops::BlockQuantized* int8_m() { return m_.get(); }
   ops::BlockQuantized* int8_root_v() { return root_v_.get(); }
 

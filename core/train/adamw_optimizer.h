@@ -33,7 +33,8 @@ double EmaDecayAt(const AdamWOptions& options, int64_t step);
 // Returns the optimizer state's bytes per parameter, for the memory estimates of plans.
 double OptimizerBytesPerParameter(const AdamWOptions& options);
 
-// The optimizer's state has the kinds "m", "v" (or "root_v", for 8-bit moments) and kAverageKind.
+// Returns AdamW optimizers. Their state has the kinds "m", "v" (or "root_v", for 8-bit moments) and
+// kAverageKind.
 StepOptimizerFactory AdamWFactory(const AdamWOptions& options);
 
 }  // namespace dpipe

@@ -42,7 +42,7 @@ class AdamWOptimizerTest : public ::testing::Test {
       for (float& g : parameters_.grad(id)->span<float>()) g = grad;
     }
   }
-  // The first element of the weight (with decay) and of the bias (without).
+  // Return the first element of the weight (with decay) and of the bias (without).
   float Weight() const {
     return *parameters_.weight(parameters_.trainable_ids()[0]).master().data<float>();
   }
@@ -194,7 +194,7 @@ class LeastSquares {
   absl::Span<float> weights() {
     return parameters_.weight(parameters_.trainable_ids()[0]).master().span<float>();
   }
-  // Each weight's error is weighted by the square of its input's scale.
+  // Returns the loss: each weight's error is weighted by the square of its input's scale.
   double Loss() {
     double loss = 0;
     for (int i = 0; i < kSize; ++i) {

@@ -52,7 +52,8 @@ struct CheckpointInfo {
   // The inputs of planning: while they stay the same, so does the plan.
   std::map<std::string, std::string> plan_for;
 
-  // Position of the next step in the order: its first sample is at `epoch_position` of `epoch`.
+  // Return the position of the next step in the order: its first sample is at `epoch_position` of
+  // `epoch`.
   int64_t epoch() const { return dataset_size > 0 ? position() / dataset_size : 0; }
   int64_t epoch_position() const {
     return dataset_size > 0 ? position() % dataset_size : position();

@@ -64,7 +64,7 @@ absl::Status RemoveCheckpoint(const std::string& folder) {
   return RemoveAll(doomed);
 }
 
-// `steps` are increasing, and the last one has just been written.
+// Returns the steps to remove. `steps` are increasing, and the last one has just been written.
 std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
                                    const CheckpointRetention& retention) {
   const size_t keep_last = std::max(1, retention.keep_last);

@@ -47,12 +47,12 @@ class CheckpointFolder {
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenNewest(
       const std::function<void(const std::string&)>& say) const;
 
-  // Call before a run continues from `step`, which may not be the newest. Renames checkpoints of
-  // later steps ("step_00001234.aside"), so that they are kept but not mistaken for this run's.
-  // Returns their paths.
+  // Renames checkpoints of steps later than `step` ("step_00001234.aside"), so that they are kept
+  // but not mistaken for this run's. Call it before a run continues from `step`, which may not be
+  // the newest. Returns their paths.
   absl::StatusOr<std::vector<std::string>> SetAsideAfter(int64_t step);
-  // Call before another run begins. Moves all checkpoints, including those set aside, to the folder
-  // `other`, which is created and must be on the same file system; the newest is moved last.
+  // Moves all checkpoints, including those set aside, to the folder `other`, which is created and
+  // must be on the same file system; the newest is moved last. Call it before another run begins.
   // Returns their number.
   absl::StatusOr<int> MoveAllTo(const std::string& other);
 

@@ -82,7 +82,7 @@ absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
   return folder_->RemoveOld(content.info.step, options_.retention);
 }
 
-// A disk may have room for the checkpoints to keep, but not for one more.
+// Removes old checkpoints: a disk may have room for those to keep, but not for one more.
 bool CheckpointSaver::MakeRoom(int64_t step, const absl::Status& full) {
   const auto removed = folder_->RemoveAllButNewest(step, options_.retention);
   if (!removed.ok() || *removed == 0) return false;

@@ -45,10 +45,11 @@ class CheckpointSaver {
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  // Call between steps. In the background it returns when the state has been copied. It then
-  // returns the error of the previous save, unless Wait has returned it, and the new save is begun
-  // nevertheless. An error leaves the existing checkpoints unchanged, except on a full disk: then
-  // all but the newest and those kept forever are removed, and the save is retried once.
+  // Saves a checkpoint. Call it between steps. In the background it returns when the state has been
+  // copied. It then returns the error of the previous save, unless Wait has returned it, and the
+  // new save is begun nevertheless. An error leaves the existing checkpoints unchanged, except on a
+  // full disk: then all but the newest and those kept forever are removed, and the save is retried
+  // once.
   absl::Status Save(CheckpointContent content);
   // Blocks until the last save is on disk; returns its error, once.
   absl::Status Wait();
@@ -59,7 +60,7 @@ class CheckpointSaver {
   // Returns messages for the user about finished saves, each once. Call after Wait.
   std::vector<std::string> TakeNotes();
 
-  // Complete after Wait; otherwise covers finished saves.
+  // Returns statistics, complete after Wait; otherwise they cover finished saves.
   const Stats& stats() const { return stats_; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kTimesteps[] = "timesteps";
 
-// By component: true if it, or one that feeds it, reads the timesteps.
+// Returns, by component, true if it, or one that feeds it, reads the timesteps.
 std::vector<bool> DependsOnTimesteps(const nn::Model& model) {
   std::vector<bool> timed;
   for (int i = 0; i < model.num_components(); ++i) {

@@ -66,7 +66,7 @@ class HeldOutLoss {
   absl::StatusOr<Backbones> LoadBackbones(const std::map<std::string, Tensor>& parameters) const;
   // Returns the memory needed on a device that runs the passes.
   int64_t DeviceBytes() const;
-  // `losses`: by quantile, one per sample of the batch.
+  // Computes the losses of a batch. `losses`: by quantile, one per sample of the batch.
   absl::Status EvaluateBatch(int batch, const Passes& passes, const std::shared_ptr<Device>& device,
                              const std::function<bool()>& should_stop,
                              std::vector<std::vector<double>>* losses);

@@ -128,9 +128,8 @@ class GlooCommunicator : public Communicator {
         outbox_(std::make_unique<GlooOutbox>(mesh_.get())),
         thread_(std::make_unique<CollectiveThread>()) {}
 
-  // A connection that closes while bytes arrive drops the bytes that it still has to send. So all
-  // ranks close only when each has received everything: the last message from a rank says that it
-  // has finished.
+  // A connection that closes while bytes arrive drops its unsent bytes. So all ranks close only
+  // when each has received everything: the last message from a rank says that it has finished.
   ~GlooCommunicator() override {
     thread_ = nullptr;
     outbox_ = nullptr;

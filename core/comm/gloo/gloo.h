@@ -14,7 +14,7 @@ namespace dpipe {
 
 using GlooOptions = JobRank;  // the device is a CPU
 
-// A ConnectJobRankFn.
+// Connects a rank by Gloo; a ConnectJobRankFn.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectGloo(StoreClient* store,
                                                           const GlooOptions& options);
 

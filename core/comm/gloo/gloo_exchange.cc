@@ -123,7 +123,7 @@ absl::Status GlooExchange::SumShards(const RankGroup& group, absl::Span<const Te
   return absl::OkStatus();
 }
 
-// Second half of an all-reduce, after SumShards.
+// Does the second half of an all-reduce, after SumShards.
 absl::Status GlooExchange::ShareSums(const RankGroup& group, absl::Span<const Tensor> full,
                                      const std::string& what) {
   Parts rows;

@@ -77,7 +77,8 @@ class GlooMesh {
   GlooMesh(StoreClient* store, const Options& options);
   absl::StatusOr<std::unique_ptr<GlooTransfer>> Start(int peer, uint64_t slot, void* data,
                                                       int64_t size_bytes, bool sends);
-  // `nonces` has one per rank, all generated for this mesh.
+  // Proves this rank's identity on all connections, and checks that of the peers. `nonces` has one
+  // per rank, all generated for this mesh.
   absl::Status ProveConnections(const std::vector<std::string>& nonces);
   absl::Status AwaitProof(GlooTransfer* transfer);
   // Returns why a connection broke. A death first shows as a broken connection, and the store says

@@ -239,7 +239,7 @@ void CommStream::Abort() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   if (comm_ == nullptr) return;
-  // When done, NCCL makes GPU 0's context current on a thread that has none. An error can be
+  // Afterwards, NCCL makes GPU 0's context current on a thread that had none. An error can be
   // ignored, because the communicator is not used again.
   driver_.Within(cuda::CudaDeviceOf(*device_).context(),
                  [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { api_->ncclCommAbort(comm_); });

@@ -46,7 +46,7 @@ class CommStream {
     std::function<absl::Status(const NcclCall& call)> enqueue_after = nullptr;
   };
 
-  // `deadline` applies to joining and to every operation.
+  // Creates a stream without a communicator. `deadline` applies to joining and to every operation.
   static absl::StatusOr<std::unique_ptr<CommStream>> Create(const NcclApi* api,
                                                             std::shared_ptr<Device> device,
                                                             const std::string& name,
@@ -59,9 +59,9 @@ class CommStream {
   // joined within the deadline.
   absl::Status Connect(const std::string& id, int rank, int size);
 
-  // Post and Finish enqueue an operation in two steps, because its last group may reach the stream
-  // only after other ranks have called too, and these may first need operations on this rank's
-  // other streams. Each successful Post is followed by one Finish, which blocks until the group is
+  // Post and Finish enqueue an operation in two steps. Its last group may reach the stream only
+  // after other ranks have called too, and these may first need operations on this rank's other
+  // streams. Each successful Post is followed by one Finish, which blocks until the group is
   // enqueued.
   absl::Status Post(Operation operation);
   absl::StatusOr<std::shared_ptr<CommEvent>> Finish();

@@ -24,10 +24,10 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommun
     const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
     absl::Duration deadline);
 
-// A ConnectJobRankFn, called on a thread that is bound to the rank's GPU. Rank 0 creates NCCL's
-// ids, and the others read them from the store. The store knows which process has died. Its failure
-// aborts the operations in flight, and every rank's error says what it waited for and why the wait
-// failed.
+// Connects a rank by NCCL; a ConnectJobRankFn, called on a thread that is bound to the rank's GPU.
+// Rank 0 creates NCCL's ids, and the others read them from the store. The store knows which process
+// has died. Its failure aborts the operations in flight, and every rank's error says what it waited
+// for and why the wait failed.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclApi* api, StoreClient* store,
                                                           const JobRank& rank);
 

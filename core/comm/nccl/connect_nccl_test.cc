@@ -122,7 +122,7 @@ class DyingRank {
     DPIPE_CHECK(connected.ok()) << connected.status();
     communicator_ = *std::move(connected);
   }
-  // If this is the first message, returns when rank 1 receives it.
+  // Sends zeros. If this is the first message, returns when rank 1 receives it.
   void SendToRank1(const std::string& what) {
     const Tensor t = Tensor::Zeros(ranks_->device(2), {4}, DType::kF32);
     DPIPE_CHECK(communicator_->Send(Rank(1), 0, {t}, what).ok());
@@ -148,8 +148,8 @@ absl::Status PassDown(Communicator& communicator, const std::shared_ptr<Device>&
   return communicator.EndMessages();
 }
 
-// Rank 1 waits for rank 2, which then dies, and rank 0 waits for rank 1. `before_death` is called
-// when both wait.
+// Makes rank 1 wait for rank 2, which then dies, and rank 0 for rank 1. Calls `before_death` when
+// both wait.
 std::vector<absl::Status> WaitForADyingRank(Ranks* ranks,
                                             const std::function<void()>& before_death) {
   StoreClient* first = nullptr;

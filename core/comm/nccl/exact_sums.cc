@@ -136,7 +136,8 @@ class ReductionSteps {
     return absl::OkStatus();
   }
 
-  // A pair of ranks makes its calls in the same order on both sides, the order of the stages here.
+  // Enqueues a step's transfers. A pair of ranks makes its calls in the same order on both sides,
+  // the order of the stages here.
   absl::Status Transfer(int64_t step) {
     return SettledGroup(call_, [&]() -> absl::Status {
       DPIPE_RETURN_IF_ERROR(Exchange(step - node_));

@@ -190,7 +190,7 @@ const std::vector<int64_t>& Sizes() {
 float Value(int rank, size_t tensor, int64_t i) {
   return RandomStream(rank, i, tensor, RandomPurpose::kTest).NextNormal();
 }
-// The sum over the ranks in their order, which differs from sums in any other order.
+// Returns the sum over the ranks in their order, which differs from sums in any other order.
 float Sum(const std::vector<Rank>& group, size_t tensor, int64_t i) {
   float sum = Value(group[0].value(), tensor, i);
   for (size_t m = 1; m < group.size(); ++m) sum += Value(group[m].value(), tensor, i);

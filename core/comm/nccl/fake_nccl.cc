@@ -152,7 +152,7 @@ bool Ready(Round* round) {
   return true;
 }
 
-// The side that runs first moves the bytes.
+// Runs a round. The side of a call that runs first moves the bytes.
 void Run(Round* round) {
   absl::MutexLock lock(&state->mutex);
   round->ran = true;
@@ -217,7 +217,8 @@ ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 
-// A communicator's sent data stays in its buffers until the other side's stream has read it.
+// Counts messages whose data is still in the communicator's buffers, because the other side's
+// stream has not read it.
 int CountUnread(const Comm* comm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
   int unread = 0;
   for (const auto& round : state->rounds) {
@@ -260,7 +261,7 @@ ncclResult_t Abort(ncclComm_t handle) {
   return ncclInternalError;
 }
 
-// Under the state's lock: pairs up calls in order.
+// Pairs up calls in order. Called under the state's lock.
 void Match(const Pending& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
   auto& open = p.comm->world->open[p.call->link];
   if (open.empty() || open.front()->sends == p.call->sends) {

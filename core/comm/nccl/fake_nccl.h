@@ -34,13 +34,14 @@ class FakeNccl {
   const NcclApi* api() const { return &api_; }
   // Makes every communicator of `rank` report that error from now on.
   void Break(int rank, ncclResult_t error);
-  // Returns descriptions of misuse: messages whose two sides differ in size, calls of communicators
-  // that had one in progress, groups of several communicators, and aborts that wait forever.
+  // Returns descriptions of misuse: messages of different sizes on both sides, calls of
+  // communicators with a call in progress, groups of several communicators, and aborts that wait
+  // forever.
   std::vector<std::string> violations() const;
   // Returns the number of bytes that one rank has sent to another.
   int64_t SentBytes(int from, int to) const;
   // Returns the number of messages that the receiver's stream had not read yet when the sender's
-  // communicator was aborted, which frees the buffers that hold them. Zero in a job that has not
+  // communicator was aborted. An abort frees the buffers that hold them. Zero in a job that has not
   // failed.
   int num_unread() const;
   // Returns the number of communicators that have been neither aborted nor destroyed.

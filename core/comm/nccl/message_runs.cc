@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<PendingRecv>> MessageRuns::PostRecv(
   return pending;
 }
 
-// A second message from one rank to the same rank begins a new group, as in VerifyPlan.
+// Adds a message to a run. A second message from one rank to the same rank begins a new group, as
+// in VerifyPlan.
 MessageRuns::Group& MessageRuns::Add(std::vector<Group>* run, NcclMessage message) {
   const auto is_alike = [&](const NcclMessage& other) {
     return other.peer == message.peer && other.sends == message.sends;

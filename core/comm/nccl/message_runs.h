@@ -27,7 +27,7 @@ class MessageRuns {
   MessageRuns(Rank rank, std::shared_ptr<Device> device, const RankStreams* streams,
               NcclFailure* failure);
 
-  // A message outside Begin and End is a run of its own.
+  // A message outside Begin and End forms a separate run.
   void Begin() { in_run_ = true; }
   absl::Status End();
   absl::Status Send(Rank to, std::vector<Tensor> tensors, const std::string& what);

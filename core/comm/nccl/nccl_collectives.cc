@@ -141,7 +141,7 @@ Communicator::StartedCollective NcclCollectives::StartAllGather(absl::Span<const
   return Start(std::move(operation));
 }
 
-// Every rank receives every rank's values and adds them up itself. They are sent as bytes, in a
+// Sends every rank's values to every rank, which adds them up itself. They are sent as bytes, in a
 // tensor of int32.
 absl::Status NcclCollectives::AllReduceSum(absl::Span<double> values, const std::string& what) {
   const int own = options_.rank.value(), size = options_.size;

@@ -45,12 +45,12 @@ class NcclFailure {
   void Fail(const absl::Status& status);
   // Returns OK until there is a failure.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same for a call that begins or waits for `what`. If this rank waited for nothing when
-  // another one failed, the message says that it waited for `what`.
+  // Returns the same for a call that begins or waits for `what`. If this rank waited for nothing
+  // when another one failed, the message says that it waited for `what`.
   absl::Status StatusOf(const std::string& what) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the reason for an error `status`: the job's failure if there is one, else `status`.
   absl::Status Reason(const absl::Status& status);
-  // The same for an error that occurred while `what` was enqueued.
+  // Returns the same for an error that occurred while `what` was enqueued.
   absl::Status ReasonOf(const std::string& what, const absl::Status& status);
   // Prefixes the message: "rank 3 MESSAGE".
   absl::Status OfThisRank(const absl::Status& status) const;

@@ -29,7 +29,8 @@ struct RankStreams {
   std::unique_ptr<CommStream> down;         // messages from higher ranks to lower ones
   std::unique_ptr<CommStream> collectives;  // and sums of doubles
 
-  // `deadline` applies to joining and to every operation.
+  // Creates the streams without communicators. `deadline` applies to joining and to every
+  // operation.
   static absl::StatusOr<RankStreams> Create(const NcclApi* api,
                                             const std::shared_ptr<Device>& device,
                                             absl::Duration deadline);

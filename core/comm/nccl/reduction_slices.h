@@ -14,9 +14,10 @@
 namespace dpipe {
 
 // Returns how a group is laid out on nodes. `nodes` has the node of every rank of the job; empty:
-// all are on one. A group counts as one node if each of its nodes has one rank (nothing to exchange
-// within them), if the numbers of ranks differ, or if a node's ranks are not neighbours in the
-// group (sums would not be in rank order).
+// all are on one. A group counts as one node in these cases:
+// - Each of its nodes has one rank: there is nothing to exchange within them.
+// - Its nodes have different numbers of ranks.
+// - A node's ranks are not neighbours in the group: sums would not be in rank order.
 NodeLayout LayoutOf(const RankGroup& group, absl::Span<const int> nodes);
 
 // A range of a tensor's elements.
@@ -42,9 +43,9 @@ int64_t BytesOf(absl::Span<const Tensor> tensors);
 // Shares begin at multiples of 16 bytes, in the tensors and in rows.
 std::vector<Chunk> AllReduceChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
                                    int64_t chunk_bytes);
-// The same for a reduce-scatter. The shares of a slice with home h are parts of those that the
-// ranks of node h have of the tensor: rank i of that node has Shard{h * ranks_per_node + i, group
-// size}.
+// Returns the same for a reduce-scatter. The shares of a slice with home h are parts of those that
+// the ranks of node h have of the tensor: rank i of that node has Shard{h * ranks_per_node + i,
+// group size}.
 std::vector<Chunk> ReduceScatterChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
                                        int64_t chunk_bytes);
 

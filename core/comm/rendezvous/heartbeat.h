@@ -12,12 +12,12 @@ namespace dpipe {
 // Maximum interval at which a thread checks the time.
 inline constexpr absl::Duration kHeartbeatTick = absl::Milliseconds(50);
 
-// Ten heartbeats fit into the permitted silence.
+// Returns the interval: ten heartbeats fit into the permitted silence.
 inline absl::Duration HeartbeatInterval(absl::Duration silence) {
   return std::min(silence / 10, absl::Seconds(1));
 }
 
-// The clock by which both ends count time.
+// Returns the clock by which both ends count time.
 inline RunningClock HeartbeatClock() { return RunningClock(4 * kHeartbeatTick); }
 
 }  // namespace dpipe

@@ -184,7 +184,7 @@ TEST(LocalLauncherTest, ExitCodesCountWhereTheParentIgnoresItsChildren) {
   EXPECT_EQ(launched.exit_code, 7) << launched.err;
 }
 
-// A launcher in another process. Its processes write their ids to FOLDER/N.
+// Starts a launcher in another process. Its processes write their ids to FOLDER/N.
 pid_t ForkLauncher(int num_processes, const std::string& folder, const std::string& script) {
   mkdir(folder.c_str(), 0700);
   const pid_t pid = fork();

@@ -22,7 +22,7 @@ std::string ProcessName(int process, int ranks, const std::string& host) {
                       " (pid ", getpid(), " on ", host, ")");
 }
 
-// Retries, because an earlier run's store may take a moment to exit.
+// Opens the store's sockets. Retries, because an earlier run's store may take a moment to exit.
 absl::StatusOr<std::vector<Socket>> Listeners(const JobAddress& address,
                                               const ProcessGroupOptions& options) {
   const absl::Duration deadline = options.join_deadline;

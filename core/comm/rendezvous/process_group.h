@@ -37,8 +37,8 @@ class ProcessGroup {
   // this process ignores the signal SIGPIPE: a broken connection is an error instead.
   static absl::StatusOr<std::unique_ptr<ProcessGroup>> Join(
       const JobAddress& address, const ProcessGroupOptions& options = {});
-  // Leaves the job. Process 0 waits for the others to leave, because it hosts the store, but no
-  // longer than a process may be silent.
+  // Leaves the job. Process 0 hosts the store, so it waits for the others to leave, at most as long
+  // as a process may be silent.
   ~ProcessGroup() = default;
 
   const JobAddress& address() const { return address_; }

@@ -87,7 +87,7 @@ absl::StatusOr<Socket> ConnectOnce(const addrinfo& address, const Deadline& dead
   return Established(std::move(socket));
 }
 
-// IPv4 addresses of a dual-stack socket are returned in IPv4 notation.
+// Returns the address in numeric form; IPv4 addresses of a dual-stack socket in IPv4 notation.
 std::string Text(const sockaddr_storage& address, socklen_t size) {
   char host[NI_MAXHOST];
   if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), nullptr, 0,

@@ -50,7 +50,7 @@ class Socket {
   int Release() { return std::exchange(fd_, -1); }
   // Returns -1 if the socket is not open.
   int port() const;
-  // Numeric addresses of the two ends, "10.0.0.7" or "fd00::7"; "" if there is none.
+  // Return the numeric addresses of the two ends, "10.0.0.7" or "fd00::7"; "" if there is none.
   std::string LocalAddress() const;
   std::string PeerAddress() const;
 

@@ -20,7 +20,7 @@ struct Ends {
   Socket sender, receiver;
 };
 
-// Connected sockets with small buffers.
+// Returns connected sockets with small buffers.
 Ends Connected() {
   auto listener = ListenOnLoopback();
   EXPECT_TRUE(listener.ok()) << listener.status();

@@ -264,7 +264,7 @@ void StoreClient::Beat() {
   Sent(sent).IgnoreError();
 }
 
-// If the message cannot be sent, returns the job's failure, if known, as the reason.
+// Sends a message. If it cannot be sent, returns the job's failure, if known, as the reason.
 absl::Status StoreClient::Send(const StoreMessage& message) {
   DPIPE_RETURN_IF_ERROR(failure());
   const absl::Status sent = Sent(WriteFrame(message));

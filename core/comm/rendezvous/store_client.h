@@ -119,7 +119,7 @@ class StoreClient {
   // Handles the result of sending a message: a store that does not read is a failure.
   absl::Status Sent(const absl::Status& sent);
   void Beat();
-  // "rank 0 (pid 4711 on node1), the host of the job's store,".
+  // Returns "rank 0 (pid 4711 on node1), the host of the job's store,".
   std::string StoreName() const;
 
   const StoreClientOptions options_;

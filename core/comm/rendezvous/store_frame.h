@@ -40,7 +40,7 @@ class FrameReader {
   FrameReader() = default;  // cannot read
   explicit FrameReader(std::string key) : key_(std::move(key)) {}
 
-  // Buffer to which received bytes must be appended.
+  // Returns the buffer to which received bytes must be appended.
   std::string* buffer() { return &buffer_; }
   // Returns the next complete message, if any. Returns InvalidArgument if it is longer than
   // `max_bytes`, is malformed, or is not the one that the other side has signed as the next.

@@ -332,8 +332,9 @@ void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
   if (all_joined()) WelcomeAll();
 }
 
-// A process on this host may have connected to the loopback address, at which no other host reaches
-// it. It then gets the address at which others have reached this host.
+// Returns the address at which the other processes reach this one. A process on this host may have
+// connected to the loopback address, at which no other host reaches it. It then gets the address at
+// which others have reached this host.
 std::string StoreServer::AddressOf(const Client& client) const {
   const std::string address = client.socket.PeerAddress();
   if (!IsLoopback(address)) return address;

@@ -53,7 +53,7 @@ class StoreServer {
   // Takes listening sockets, at least one. All have the same port.
   StoreServer(std::vector<Socket> listeners, const StoreServerOptions& options);
   StoreServer(Socket listener, const StoreServerOptions& options);
-  // Blocks until all processes have left or have been notified of a failure, but no longer than a
+  // Blocks until all processes have left or have been notified of a failure, at most as long as a
   // process may be silent.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;

@@ -202,7 +202,7 @@ TEST(StoreTest, AFailureWakesEverybodyAndTheFirstCounts) {
   }
 }
 
-// A connection that the test closes, or on which it sends nothing more.
+// Joins with a connection that the test closes, or on which it sends nothing more.
 BarePeer JoinByHand(const StoreServer& server, int process, int num_processes) {
   return BarePeer::AsJoined(server.port(), Secret(), process, num_processes);
 }

@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-// NaN counts as infinity, so that it is sent at once and numbers are totally ordered.
+// Returns |x|. NaN counts as infinity, so that it is sent at once and numbers are totally ordered.
 float Magnitude(float x) {
   return std::isnan(x) ? std::numeric_limits<float>::infinity() : std::abs(x);
 }

@@ -35,8 +35,8 @@ struct CompressionOptions {
   FusionCosts fusion = {20000, 8.0, 30000, 5.0};
 };
 
-// `name` is Plan.compression, and not empty. Returns InvalidArgument with the known names, or with
-// the option that is invalid.
+// Returns the factory of reducers for `name`, which is Plan.compression and not empty. Returns
+// InvalidArgument with the known names, or with the option that is invalid.
 absl::StatusOr<GradientReducerFactory> CompressionFactory(const std::string& name,
                                                           const CompressionOptions& options);
 

@@ -69,7 +69,8 @@ void LowRankReducer::SetRank(int rank, uint64_t index, Factored* part) const {
   DrawZeroColumns(index, /*step=*/0, &part->q);
 }
 
-// A convolution is a matrix of output channels by all other dimensions.
+// Returns the matrices of the gradients. A convolution is a matrix of output channels by all other
+// dimensions.
 LowRankReducer::Bucket LowRankReducer::MakeBucket(const std::vector<Tensor>& gradients) const {
   Bucket bucket;
   for (const Tensor& gradient : gradients) {
@@ -162,7 +163,8 @@ Communicator::StartedCollective LowRankReducer::Start(absl::Span<const Rank> gro
       std::make_unique<Pending>(this, group, what, &bucket, std::move(first)));
 }
 
-// Each rank's error is the part that its own projection omits; the projections add up to the sum.
+// Sums the factors Q and sets the gradients. Each rank's error is the part that its own projection
+// omits; the projections add up to the sum.
 absl::Status LowRankReducer::Finish(absl::Span<const Rank> group, const std::string& what,
                                     Bucket* bucket) {
   std::vector<Tensor> sums;

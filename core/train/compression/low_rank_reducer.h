@@ -34,7 +34,8 @@ class LowRankReducer : public GradientReducer {
   class Pending;
 
   Bucket MakeBucket(const std::vector<Tensor>& gradients) const;
-  // `index` is the part's position in its bucket.
+  // Sets a part's rank and, if it changes, new factors. `index` is the part's position in its
+  // bucket.
   void SetRank(int rank, uint64_t index, Factored* part) const;
   bool CanShrink(const Factored& part, int rank) const {
     return rank * (part.rows + part.columns) < part.rows * part.columns;

@@ -17,7 +17,7 @@ class BarePeer {
  public:
   // Connects to the store on this host and proves that it knows the secret.
   static BarePeer AsProcess(int port, const JobSecret& secret);
-  // The same, then joins as "rank N (pid 7 on node2)".
+  // Does the same, then joins as "rank N (pid 7 on node2)".
   static BarePeer AsJoined(int port, const JobSecret& secret, int process, int num_processes);
   // Accepts a process and completes the challenge with it.
   static BarePeer AsStore(const Socket& listener, const JobSecret& secret);
