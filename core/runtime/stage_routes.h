@@ -9,9 +9,9 @@
 //   a. Readers on a's own device take the copy that stays there.
 //
 // The gradient of v crosses back from k+1 to k if v has one, layers after k read v, and any reader
-// at all is on another device than a. It travels further than v itself does: contributions are
-// added from the last reader to the first, as on one device, so the contribution of a last reader
-// on a's own device must reach the readers before it. If no reader is elsewhere, the gradient stays
+// of v is on another device than a. It travels further than v itself does: contributions are added
+// from the last reader to the first, as on one device. So the contribution of a last reader on a's
+// own device must reach the readers before it. If no reader is elsewhere, the gradient stays
 // on the device and is handed from reader to reader there.
 //
 // Values that cross travel in ACTIVATION and GRADIENT messages, or are handed over inside the ranks

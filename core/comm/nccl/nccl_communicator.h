@@ -8,8 +8,9 @@
 // the other side has reached it. Whatever follows the group waits for all of them.
 //
 // A plan that passes VerifyPlan cannot deadlock here. In VerifyPlan's model, a rank posts each
-// group of a run when everything before it in the rank's list and in its direction has completed,
-// and continues when the whole run has. The proof is by induction over the events of that model:
+// group of a run when everything before it in the rank's list and in its direction has completed.
+// The rank continues when the whole run has completed. The proof is by induction over the events of
+// that model:
 // - When a group is posted in the model, everything before it has completed there, and so here. The
 //   group has its inputs, and the earlier groups in its queue have completed, so it is in flight.
 // - When a group completes in the model, the other side of each of its messages has been posted

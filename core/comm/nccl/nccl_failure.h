@@ -20,10 +20,10 @@
 namespace dpipe {
 
 // A failure is an error that NCCL reports, a deadline that passes, a call of Abort, or another
-// rank's failure. Only the first one counts. It aborts all three communicators at the same time, is
-// stored in the device, whose results are then invalid, and is reported to the other ranks unless
-// it came from them. Its message says which rank waited for which operation, with which peer, and
-// for how long:
+// rank's failure. Only the first one counts. It aborts all three communicators at the same time,
+// and is reported to the other ranks unless it came from them. It is also stored in the device,
+// whose results are then invalid. Its message says which rank waited for which operation, with
+// which peer, and for how long:
 //
 //   rank 1 waited 2m for activation of micro-batch 3 from rank 0: rank 0 ran out of disk
 //
