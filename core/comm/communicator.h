@@ -36,19 +36,19 @@ struct TensorSpec {
 class PendingRecv {
  public:
   virtual ~PendingRecv() = default;
-  // Blocks until the message has arrived and returns its tensors, in the order sent. Call once
-  // only.
+  // Blocks until the message has arrived and returns its tensors, in the order sent. Call at most
+  // once.
   virtual absl::StatusOr<std::vector<Tensor>> Wait() = 0;
 };
 
 class PendingCollective {
  public:
   virtual ~PendingCollective() = default;
-  // Blocks until this rank has its results. Call once only. If it is not called, because the run
+  // Blocks until this rank has its results. Call at most once. If it is not called, because the run
   // has failed, the tensors stay alive until the collective has ended.
   virtual absl::Status Wait() = 0;
-  // When the collective ended on this rank, on the session's clock: MonotonicNow(), unless time is
-  // emulated. Valid after Wait.
+  // Returns when the collective ended on this rank, on the session's clock: MonotonicNow(), unless
+  // time is emulated. Valid after Wait.
   virtual Nanos end_ns() const = 0;
   // Returns the same as an event of a device that runs asynchronously, because end_ns may have to
   // wait for the device. Null for other devices.
@@ -72,9 +72,9 @@ class Communicator {
                                                                 std::vector<TensorSpec> specs,
                                                                 const std::string& what) = 0;
   // Announces the ranks that this one will send to and receive from. Either all ranks call it
-  // before their first message, or none does. Transports that otherwise connect two ranks at their
-  // first message connect them here. Without this call, a rank's thread blocks at its first message
-  // to another rank until that rank posts the receive.
+  // before their first message, or none does. Transports that connect two ranks at their first
+  // message connect them here instead. On such a transport, without this call, a rank's thread
+  // blocks at its first message to another rank until that rank posts the receive.
   virtual absl::Status ExpectMessages(absl::Span<const Rank> to, absl::Span<const Rank> from) {
     return absl::OkStatus();
   }

@@ -60,8 +60,8 @@ class GlooMesh {
                                                      int64_t size_bytes);
   absl::StatusOr<std::unique_ptr<GlooTransfer>> Receive(int from, uint64_t slot, void* data,
                                                         int64_t size_bytes);
-  // Blocks until the bytes have arrived, or have been taken. Call once only. `what` names them in
-  // errors:
+  // Blocks until the bytes have arrived, or have been taken. Call at most once. `what` names them
+  // in errors:
   //   rank 1 waited 1.2s for WHAT from rank 2: rank 2 (pid 7 on node1) has died: ...
   // A deadline that passes ends the waits of all ranks. If `forever`, there is no deadline, but the
   // job's failure still ends the wait.

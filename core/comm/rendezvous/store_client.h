@@ -74,9 +74,10 @@ class StoreClient {
                                   absl::Duration deadline = absl::InfiniteDuration());
 
   // Sends a note to a process. Notes with one sender and key arrive in the order sent. They are
-  // received by waiting for the next one (TakeNote), or by a handler (OnNote). A handler is called
-  // on a thread of the client, first with the notes that came before it, and must not block. An
-  // empty handler removes the previous one, which is then neither called any more nor running.
+  // received by waiting for the next one (TakeNote), or by a handler (OnNote). OnNote first calls
+  // the handler with the notes that came before it; later ones are handled on a thread of the
+  // client. A handler must not block. An empty handler removes the previous one, which is then
+  // neither called any more nor running.
   absl::Status SendNote(int to, const std::string& key, const std::string& value);
   absl::StatusOr<std::string> TakeNote(const std::string& key, const std::string& what,
                                        absl::Duration deadline = absl::InfiniteDuration());
