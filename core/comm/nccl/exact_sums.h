@@ -5,8 +5,8 @@
 // nodes form a chain for share number i:
 //
 //   exchange   each rank receives its share from the other ranks of its node
-//   chain      node after node adds its ranks' shares, in rank order, to the sum that it receives
-//              from the node before
+//   chain      each node adds its ranks' shares, in rank order, to the sum that it receives from
+//              the previous node
 //   return     the last node's sum goes back through the chain (all-reduce), or to the node whose
 //              ranks it is for (reduce-scatter)
 //   spread     each rank sends its share of the sum to the other ranks of its node (all-reduce)

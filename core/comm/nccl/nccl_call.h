@@ -25,9 +25,9 @@ struct NcclCall {
   // aborted. Calls of the driver stay outside: if the GPU's queue is full they wait for the stream.
   // The stream may wait for a rank that never arrives, and then only an abort ends both waits.
   std::function<absl::Status(const std::function<absl::Status()>& calls)> exclusively;
-  // Blocks until NCCL has enqueued the group on the stream. Communicators are nonblocking, so that
-  // may be after its call returned. Call this after each group, before anything else is enqueued or
-  // NCCL is called again; CommStream does so after the last group.
+  // Blocks until NCCL has enqueued the group on the stream. Communicators are nonblocking, so NCCL
+  // may do so after its call has returned. Call this after each group, before anything else is
+  // enqueued or NCCL is called again; CommStream does so after the last group.
   std::function<absl::Status()> settle;
 };
 

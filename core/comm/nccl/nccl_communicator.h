@@ -32,10 +32,10 @@
 //
 // Waits are enqueued on the device's stream. The rank's thread blocks only during creation, in the
 // sum of doubles, and when two ranks communicate for the first time. NCCL connects two ranks when
-// both have called, and not before all other ranks of the same group's calls have. ExpectMessages
-// connects all of them at once, because ranks that reach their first messages in the order of their
-// lists could wait for each other in a circle. Collectives connect in the order that the contract
-// requires.
+// both have called, but not before all other peers of the same group have called too.
+// ExpectMessages connects all of them at once, because ranks that reach their first messages in the
+// order of their lists could wait for each other in a circle. Collectives connect in the order that
+// the contract requires.
 //
 // A thread of the communicator checks deadlines and NCCL's errors (nccl_failure.h). The first
 // failure aborts this rank's communicators and is reported to the other ranks (nccl_peers.h).

@@ -11,8 +11,8 @@
 // stranger gets only random bytes and a closed connection.
 //
 // Both sides sign every later message with a key that is specific to the connection and the
-// direction (store_frame.h). So a stranger between them can neither alter, add nor repeat a
-// message, but can read them: nothing is encrypted.
+// direction (store_frame.h). So a stranger between them can neither alter, add nor repeat
+// messages, but can read them: nothing is encrypted.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_
 

@@ -96,8 +96,9 @@ class StoreClient {
  private:
   StoreClient(const StoreClientOptions& options, Socket socket)
       : options_(options), socket_(std::move(socket)) {}
-  // Returns Unavailable if a retry may reach another store. The store itself gives up at the
-  // deadline of joining, and knows which processes are missing, so `limit` is longer.
+  // Waits for the store's welcome. Returns Unavailable if a retry may reach another store. The
+  // store itself gives up at the deadline of joining, and knows which processes are missing, so
+  // `limit` is longer.
   absl::Status AwaitWelcome(absl::Duration limit);
   absl::Status Prove(const Deadline& deadline);
   // Receives exactly `count` bytes. Returns Unavailable with the text `closed` if the connection
