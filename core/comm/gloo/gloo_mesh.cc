@@ -44,7 +44,7 @@ class AddressStore : public ::gloo::rendezvous::Store {
     Throw(value.status());
     return std::vector<char>(value->begin(), value->end());
   }
-  // get waits.
+  // Does nothing, because get waits.
   void wait(const std::vector<std::string>&) override {}
 
  private:

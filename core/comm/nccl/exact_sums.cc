@@ -64,11 +64,11 @@ class Room {
 //
 //   at step   the group of transfers                        after it
 //   c + a     exchange
-//   c+a+1     receives the sum of the nodes before          adds in order; on the last node, into
+//   c+a+1     receives the sum of the previous nodes        adds in order; on the last node, into
 //                                                           place
 //   c+a+2     sends its sum to the next node
 //   c+2k-a-1  receives the whole sum from the next node
-//   c+2k-a    sends it to the node before, spreads it
+//   c+2k-a    sends it to the previous node, spreads it
 //   c+k+1     reduce-scatter: last node to home             home adds it to its sums
 class ReductionSteps {
  public:

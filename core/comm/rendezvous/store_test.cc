@@ -350,7 +350,7 @@ TEST(StoreTest, WhoeverIsNoStoreIsNotTakenForOne) {
         stranger.SendAll(proof + FrameWriter("key").Encode(welcome), absl::Seconds(60)).ok());
     EXPECT_EQ(ReadUntilClosed(&stranger), "") << "it is not told who comes";
   }
-  {  // it knows the secret, but is no store
+  {  // it knows the secret, but is not a store
     BarePeer process = BarePeer::AsStore(*listener, Secret());
     StoreMessage join;
     join.mutable_join()->set_protocol(kStoreProtocol);
