@@ -11,8 +11,8 @@
 // The gradient of v crosses back from k+1 to k if v has one, layers after k read v, and any reader
 // of v is on another device than a. It travels further than v itself does: contributions are added
 // from the last reader to the first, as on one device. So the contribution of a last reader on a's
-// own device must reach the readers before it. If no reader is elsewhere, the gradient stays
-// on the device and is handed from reader to reader there.
+// own device must reach the readers before it. If no reader is elsewhere, the gradient stays on the
+// device and is handed from reader to reader there.
 //
 // Values that cross travel in ACTIVATION and GRADIENT messages, or are handed over inside the ranks
 // if both stages are on one device. External inputs never travel.

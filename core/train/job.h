@@ -78,8 +78,8 @@ absl::StatusOr<ModelProfile> ProfileJob(
 // planners.
 ModelProfile DescribeJob(const TrainingJob& job);
 
-// Returns cached memory from profiling and finished sessions to the operating system. Do not call
-// it while a session runs.
+// Releases memory cached by profiling and finished sessions to the operating system. Do not call it
+// while a session runs.
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
 // Measures the job's workers as a cluster: the cost of a message between the first and the last of

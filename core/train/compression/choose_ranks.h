@@ -21,7 +21,7 @@ struct CompressionChoice {
 // Returns the index of the choice for each layer. Errors are rounded up to bins, `num_bins` of
 // which make up the budget, so the total error does not exceed it. If nothing smaller fits, returns
 // `fallback`, whose error may exceed the budget. Positive errors that are not finite fit no budget,
-// and a budget that is not finite admits none of them. O(layers x choices x num_bins).
+// and no positive error fits a budget that is not finite. O(layers x choices x num_bins).
 std::vector<int> ChooseUnderBudget(const std::vector<std::vector<CompressionChoice>>& layers,
                                    double budget, const std::vector<int>& fallback,
                                    int num_bins = 10000);
