@@ -53,7 +53,7 @@ void CollectiveThread::RunFirst() {
   running_ = true;
   mutex_.Unlock();
   absl::Status status = task->run();
-  task->run = nullptr;  // lets go of the tensors
+  task->run = nullptr;  // releases the tensors
   const Nanos end_ns = MonotonicNow();
   mutex_.Lock();
   running_ = false;
@@ -69,7 +69,7 @@ absl::Status CollectiveThread::WaitFor(Task* task) {
   while (true) {
     mutex_.Await(absl::Condition(&can_go_on));
     if (task->done) return task->status;
-    RunFirst();  // it waits, so there is a first
+    RunFirst();  // `task` is in the queue, so there is a first
   }
 }
 

@@ -1,5 +1,4 @@
-// Makes collectives that can be started and waited for out of ones that block: for transports that
-// have no streams for them.
+// Turns blocking collectives into asynchronous ones, for transports that have no streams for them.
 #ifndef DPIPE_CORE_COMM_COLLECTIVE_THREAD_H_
 #define DPIPE_CORE_COMM_COLLECTIVE_THREAD_H_
 
@@ -15,24 +14,26 @@
 
 namespace dpipe {
 
-// Runs what is started one after another, in the order of starting, on a separate thread: it is
-// made by the first Start, on the cores that the thread which calls that may use. Who waits for a
-// collective that is not under way yet runs it, and those before it, instead of that thread.
+// Runs collectives one after another, in the order in which they were started, on a separate
+// thread. The first Start creates the thread, which may use the same cores as the caller of Start.
+// A thread that waits for a collective that has not begun runs it itself, after those queued before
+// it.
 class CollectiveThread {
  public:
   CollectiveThread() = default;
-  // Ends once the collective that is under way has: abort what it waits for first. Those that have
-  // not begun never do.
+  // Waits for the collective in progress, so abort first what that collective waits for. Queued
+  // collectives never run.
   ~CollectiveThread();
   CollectiveThread(const CollectiveThread&) = delete;
   CollectiveThread& operator=(const CollectiveThread&) = delete;
 
-  // `collective` blocks, and keeps alive what it needs. What is returned must not outlive this.
+  // Queues `collective`, which may block and must keep alive what it needs. The returned handle
+  // must not outlive this.
   std::unique_ptr<PendingCollective> Start(std::function<absl::Status()> collective);
 
  private:
   struct Task {
-    std::function<absl::Status()> run;  // emptied once it has
+    std::function<absl::Status()> run;  // emptied after it has run
     bool done = false;
     absl::Status status;
     Nanos end_ns = 0;
@@ -40,7 +41,7 @@ class CollectiveThread {
   class Pending;
 
   void Loop();
-  // Runs the first task that waits, with the mutex held before and after but not meanwhile.
+  // Runs the first queued task. The mutex is held before and after, but not while the task runs.
   void RunFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitFor(Task* task);
 

@@ -57,7 +57,7 @@ TEST(CollectiveThreadTest, LetsGoOfWhatACollectiveHeld) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
-// The first is under way and blocks; the second has not begun when its waiter comes.
+// The first is in progress and blocks; the second has not begun when its waiter arrives.
 TEST(CollectiveThreadTest, WaitingForALaterOneWaitsForTheOneUnderWay) {
   CollectiveThread thread;
   absl::Notification begun, go_on;

@@ -45,7 +45,7 @@ TEST_P(ConformanceTest, MessagesOfOneTagKeepTheirOrder) {
 
 TEST_P(ConformanceTest, AllReduceAddsInRankOrderOnEveryRank) {
   constexpr int kSize = 3;
-  constexpr int kCount = 1001;  // does not divide by the number of ranks
+  constexpr int kCount = 1001;  // not divisible by the number of ranks
   auto value = [](int rank, int i) {
     return RandomStream(1, i, rank, RandomPurpose::kTest).NextNormal();
   };
@@ -134,14 +134,14 @@ TEST_P(ConformanceTest, SubgroupsDoNotDisturbEachOther) {
   for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
-// Two are under way while the rank goes on, sums doubles over all ranks, and waits for the second
-// first; a message that only comes after the start shows that starting does not block.
+// Two are in flight while the rank continues, sums doubles over all ranks, and waits for the second
+// first. A message that is sent only after the start shows that starting does not block.
 TEST_P(ConformanceTest, CollectivesRunBesideWhatTheRankDoes) {
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {
     const std::vector<Rank> group = {Rank(0), Rank(1)};
     const int rank = comm.rank().value();
     const Rank peer(1 - rank);
-    // Where ranks connect when they first talk, starting waits for that.
+    // Ranks that connect at their first communication do so here.
     DPIPE_ASSIGN_OR_RETURN(auto first, comm.StartAllReduceSum(group, {Vector({0, 0})}, "first"));
     DPIPE_RETURN_IF_ERROR(first->Wait());
     for (int repeat = 0; repeat < 20; ++repeat) {
@@ -180,7 +180,7 @@ TEST_P(ConformanceTest, CollectivesRunBesideWhatTheRankDoes) {
   for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
-// A rank that fails drops what it has started; the others learn of it.
+// A rank that fails drops the collectives that it has started, and the others get its error.
 TEST_P(ConformanceTest, AbortEndsCollectivesThatAreUnderWay) {
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {
     const std::vector<Rank> group = {Rank(0), Rank(1)};
@@ -250,8 +250,8 @@ TEST_P(ConformanceTest, UnknownPeerIsRefused) {
   for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
-// Nothing, an empty tensor, two element types, and more than fits in any buffer on the way, sent
-// before its receive is posted and in both directions at once: in one run.
+// Sends an empty message, an empty tensor, two element types, and more than fits in any buffer on
+// the way. All of it is sent before its receive is posted, in both directions at once, in one run.
 TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
   constexpr int64_t kLarge = 3 << 20;
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {
@@ -283,7 +283,8 @@ TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
   for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
-// Many tensors of all sizes, 5 million elements in all: summed in pieces or not, in rank order.
+// Many tensors of all sizes, 5 million elements in total: some are summed in pieces, all in rank
+// order.
 TEST_P(ConformanceTest, ManyTensorsAreSummedInRankOrder) {
   constexpr int kSize = 3;
   const std::vector<int64_t> sizes = {1, 0, 4500000, 2, 1000, 3, 700000, 5};

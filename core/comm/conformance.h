@@ -1,4 +1,4 @@
-// What every transport has to do, as tests: instantiate ConformanceTest with yours.
+// Tests that every transport must pass. Instantiate ConformanceTest with your transport:
 //   INSTANTIATE_TEST_SUITE_P(Gloo, ConformanceTest, ::testing::Values(GlooTransport()),
 //   TransportName);
 #ifndef DPIPE_CORE_COMM_CONFORMANCE_H_
@@ -19,11 +19,12 @@ struct Transport {
   using Body = std::function<absl::Status(Communicator&)>;
 
   std::string name;
-  // Connects `size` ranks whose waits have that deadline, runs the body on a thread for each of
-  // them, and only when all have returned lets go of the communicators; gives their statuses.
+  // Connects `size` ranks whose waits have the given deadline and runs `body` on one thread per
+  // rank. Destroys the communicators only when all bodies have returned. Returns the bodies'
+  // statuses.
   std::function<std::vector<absl::Status>(int size, absl::Duration deadline, const Body& body)> run;
-  // Messages have no tags, and shapes are not compared: the two sides of a pair of ranks call in
-  // the same order, as ranks do that run one plan. What ends first is not told.
+  // True if messages have no tags and shapes are not compared. Both ranks of a pair must then call
+  // in the same order, as ranks that run one plan do. It is undefined which operation ends first.
   bool in_device_order = false;
 };
 

@@ -1,5 +1,5 @@
-// Ranks that are threads of one process: a message is a reference handed over, without a copy.
-// Collectives are done by the ranks' own threads while they wait: for them, or for something else.
+// Ranks that are threads of one process: a message is a reference handed over, without a copy. The
+// ranks' own threads do the work of collectives while they wait for them or for something else.
 #ifndef DPIPE_CORE_COMM_IN_PROCESS_H_
 #define DPIPE_CORE_COMM_IN_PROCESS_H_
 
@@ -14,22 +14,22 @@
 namespace dpipe {
 
 struct InProcessOptions {
-  // Longest that any one wait may take.
+  // Maximum duration of any one wait.
   absl::Duration deadline = absl::Seconds(120);
-  // Where every rank's thread is pinned to cores that no other rank's thread may use, one that
-  // waits looks again and again for so long before it sleeps, and lets others have the core in
-  // between: being woken up takes time, above all where an idle core has to be started first
-  // (bench/results/runtime_overhead). As long as OpenMP's threads do by default (KMP_BLOCKTIME):
-  // longer waits are worth being woken from.
+  // How long a waiting thread spins before it sleeps, if every rank's thread is pinned to cores
+  // that no other rank's thread may use. It yields the core in between. Spinning avoids the wake-up
+  // time, which is longest if an idle core must be started first (bench/results/runtime_overhead).
+  // The same as the default of OpenMP's threads (KMP_BLOCKTIME): after a longer wait the wake-up
+  // time matters little.
   absl::Duration look = absl::Milliseconds(200);
-  bool look_on_shared_cores = false;  // too: for tests
-  // Lets others have the core; where that takes long, one of them has used it.
+  bool look_on_shared_cores = false;  // spin even on shared cores: for tests
+  // Yields the core. If this takes long, another thread has used the core.
   void (*yield)() = [] { std::this_thread::yield(); };
   WaitObserver* observer = nullptr;  // outlives the communicators
 };
 
-// The communicators of `size` ranks, in rank order. They share one state, which lives as long as
-// any of them.
+// Returns the communicators of `size` ranks, in rank order. They share one state, which lives as
+// long as any of them.
 std::vector<std::unique_ptr<Communicator>> CreateInProcessCommunicators(
     int size, const InProcessOptions& options = {});
 

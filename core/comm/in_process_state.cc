@@ -14,7 +14,7 @@
 namespace dpipe::internal {
 namespace {
 
-// Leaves the core's other hardware thread, if it has one, as much as a thread that looks can.
+// Leaves the core's other hardware thread, if any, as many resources as a spinning thread can.
 void Pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -77,7 +77,7 @@ absl::Status InProcessWaiter::EndFirst() {
   return absl::OkStatus();
 }
 
-// On its own thread, which is pinned by then if it ever is.
+// Runs on the rank's own thread, which is already pinned if it ever will be.
 void InProcessWaiter::LearnCores() {
   if (std::exchange(cores_are_known_, true)) return;
   for (int core : AllowedCores()) {
@@ -91,12 +91,12 @@ bool InProcessWaiter::MayLook() const {
   return state_->num_known_threads == state_->size && !state_->cores_are_shared;
 }
 
-// Lets go of the mutex meanwhile, and returns with the first change. False where another program
-// has used the core in between: looking on would take from it, and from this one's other ranks
-// where that program's threads look, too.
+// Releases the mutex while it spins, and returns at the first change. Returns false if another
+// program has used the core in the meantime: to keep spinning would slow that program down, and
+// also this program's other ranks if the other program spins as well.
 bool InProcessWaiter::LookUntil(Nanos end_ns) {
   constexpr int kPauses = 16;  // about 1 us
-  // A choice: long against a yield with nobody waiting, short against a scheduler's time slice.
+  // An estimate: longer than a yield when no thread waits, shorter than a scheduler's time slice.
   constexpr Nanos kTurnOfOthers = 200 * kNanosPerMicro;
   const uint64_t seen = state_->num_changes.load(std::memory_order_relaxed);
   bool core_is_free = true;
@@ -113,9 +113,9 @@ bool InProcessWaiter::LookUntil(Nanos end_ns) {
   return core_is_free;
 }
 
-// The deadline is waited for in pieces, so that only time counts in which this process runs: one
-// that was stopped (Ctrl-Z, a debugger, a scheduler) must not find its deadlines passed when it
-// goes on.
+// The deadline is divided into pieces, so that only time in which this process runs counts. A
+// process that was stopped (Ctrl-Z, a debugger, a scheduler) must not find its deadlines passed
+// when it resumes.
 absl::Status InProcessWaiter::Await(absl::FunctionRef<bool()> ready,
                                     absl::FunctionRef<std::string()> what) {
   constexpr int kPieces = 32;
@@ -153,7 +153,7 @@ absl::Status InProcessWaiter::Await(absl::FunctionRef<bool()> ready,
 void InProcessWaiter::Observe(Nanos begin_ns, Nanos ready_ns) const {
   WaitObserver* const observer = state_->options.observer;
   if (observer == nullptr) return;
-  // A chunk of a collective that was under way when it was ready is work.
+  // Time spent on a chunk of a collective after the wait could have ended counts as work.
   observer->Waited(Rank(rank_), begin_ns, std::max(ready_ns, worked_until_ns_), MonotonicNow());
 }
 

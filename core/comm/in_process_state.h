@@ -1,5 +1,4 @@
-// What in-process ranks share, and how one of them waits. Not for use by anything but
-// in_process.cc.
+// State shared by in-process ranks, and how one of them waits. For in_process.cc only.
 #ifndef DPIPE_CORE_COMM_IN_PROCESS_STATE_H_
 #define DPIPE_CORE_COMM_IN_PROCESS_STATE_H_
 
@@ -30,10 +29,10 @@ struct Message {
   Nanos sent_ns = 0;
 };
 
-// A sum of doubles over all ranks: every rank brings its values, the last one opens the gate. What
-// was brought is read after the gate opens, when fast ranks may already come to the next sum;
-// nobody reaches the one after that before all have read, so two sets are enough. A set is dropped
-// when the next gate opens.
+// A sum of doubles over all ranks: every rank contributes its values, and the last one opens the
+// gate. Contributions are read after the gate opens, when fast ranks may already have reached the
+// next sum. No rank reaches the sum after that one before all have read, so two sets are enough. A
+// set is dropped when the next gate opens.
 struct DoubleSums {
   struct Brought {
     std::map<int, std::vector<double>> values;  // by rank
@@ -50,16 +49,17 @@ struct InProcessState {
   const int size;
   const InProcessOptions options;
   absl::Mutex mutex;
-  // Goes up, with the mutex held, with whatever a rank may wait for; looked at without it.
+  // Incremented, with the mutex held, whenever something changes that a rank may wait for. Read
+  // without the mutex.
   std::atomic<uint64_t> num_changes{0};
   absl::Status failure ABSL_GUARDED_BY(mutex);
   std::map<std::tuple<int, int, int64_t>, std::deque<Message>> mailboxes
       ABSL_GUARDED_BY(mutex);  // by (from, to, tag)
-  // That not all ranks have come to, by group and number among the group's.
+  // Collectives that not all ranks have joined yet, by group and number within the group.
   std::map<std::pair<std::vector<int>, int64_t>, std::shared_ptr<SharedCollective>> collectives
       ABSL_GUARDED_BY(mutex);
   DoubleSums sums ABSL_GUARDED_BY(mutex);
-  // Cores of the ranks' threads that have waited so far, and how many these are.
+  // Cores of the ranks' threads that have waited so far, and the number of these threads.
   std::set<int> cores ABSL_GUARDED_BY(mutex);
   int num_known_threads ABSL_GUARDED_BY(mutex) = 0;
   bool cores_are_shared ABSL_GUARDED_BY(mutex) = false;
@@ -75,7 +75,7 @@ struct CollectiveShare {
   Nanos end_ns = 0;
 };
 
-// The waiting of one rank's thread.
+// Waits on behalf of one rank's thread.
 class InProcessWaiter {
  public:
   InProcessWaiter(std::shared_ptr<InProcessState> state, int rank);
@@ -83,21 +83,22 @@ class InProcessWaiter {
   InProcessState& state() const { return *state_; }
   int rank() const { return rank_; }
 
-  // Collectives end for a rank in the order of starting.
+  // Adds a started collective. Collectives end for a rank in the order in which they were started.
   void Add(std::shared_ptr<CollectiveShare> share) { shares_.push_back(std::move(share)); }
-  // Waits for the first that has not ended. There is one.
+  // Blocks until the first collective that has not ended does so. There must be one.
   absl::Status EndFirst();
 
-  // Waits, with the state's mutex held, until `ready` or failure or the deadline. Works on the
-  // first of the rank's collectives where it can, else looks, and sleeps in the end. `what` is
-  // asked what was waited for when the deadline has passed.
+  // Blocks, with the state's mutex held on entry and exit, until `ready`, a failure or the
+  // deadline. In the meantime works on the first of the rank's collectives if it can; otherwise
+  // spins, and finally sleeps. After the deadline, `what` is called for the name of what was waited
+  // for.
   absl::Status Await(absl::FunctionRef<bool()> ready, absl::FunctionRef<std::string()> what)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state().mutex);
-  // A wait from begin_ns on is over, which could have been over at ready_ns.
+  // Reports a wait that began at begin_ns, has just ended, and could have ended at ready_ns.
   void Observe(Nanos begin_ns, Nanos ready_ns) const;
 
  private:
-  // The first of the rank's collectives that is not done; null: none.
+  // Returns the first of the rank's collectives that is not done, or null if there is none.
   SharedCollective* Current() const;
   bool HasWork() const;
   void Work();
@@ -107,10 +108,10 @@ class InProcessWaiter {
 
   const std::shared_ptr<InProcessState> state_;
   const int rank_;
-  // Not ended yet: used by the rank's thread, or by another while that one sleeps.
+  // Not ended yet. Used by the rank's thread, or by another one while that thread sleeps.
   std::deque<std::shared_ptr<CollectiveShare>> shares_;
   Nanos last_end_ns_ = 0;      // of a collective
-  Nanos worked_until_ns_ = 0;  // on one
+  Nanos worked_until_ns_ = 0;  // on a collective
   bool cores_are_known_ = false;
 };
 

@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
                       InProcess("looking_shortly", Looking(absl::Microseconds(20)))),
     TransportName);
 
-// Told by each rank's own thread.
+// Called by each rank's own thread.
 class Recorder : public WaitObserver {
  public:
   struct Wait {
@@ -82,7 +82,7 @@ TEST(InProcessTest, ObserverLearnsSinceWhenAMessageWasThere) {
   EXPECT_TRUE(recorder.of(0).empty());
 }
 
-// First for the last rank to come, then for the work.
+// A rank waits first for the last rank to arrive, then for the work.
 TEST(InProcessTest, ObserverLearnsSinceWhenACollectiveCouldGoOn) {
   Recorder recorder;
   InProcessOptions options;
@@ -114,12 +114,12 @@ TEST(InProcessTest, ObserverLearnsSinceWhenACollectiveCouldGoOn) {
 
 std::atomic<int> num_yields = 0;
 
-// Another program uses the core at every yield, for longer than one takes that nobody waits for.
+// Another program uses the core at every yield, for longer than an uncontended yield takes.
 TEST(InProcessTest, WhoLooksSleepsOnceAnotherProgramWantsTheCore) {
   InProcessOptions options;
   options.look = absl::Hours(1);
   options.look_on_shared_cores = true;
-  options.deadline = absl::Milliseconds(100);  // of sleeping: looking does not count
+  options.deadline = absl::Milliseconds(100);  // applies to sleeping: spinning does not count
   options.yield = [] {
     DPIPE_CHECK_EQ(++num_yields, 1) << "looks on";
     absl::SleepFor(absl::Milliseconds(2));

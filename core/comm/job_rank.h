@@ -1,4 +1,4 @@
-// A rank of a job whose ranks are divided among processes, and how it comes to talk to the others.
+// A rank of a job whose ranks are divided among processes, and how it connects to the others.
 #ifndef DPIPE_CORE_COMM_JOB_RANK_H_
 #define DPIPE_CORE_COMM_JOB_RANK_H_
 
@@ -16,19 +16,20 @@
 namespace dpipe {
 
 struct JobRank {
-  // Tells these communicators from others of the same job: the same on every rank, and used once.
+  // Distinguishes these communicators from others of the same job: the same on every rank, used
+  // once.
   std::string name;
   Rank rank;
   int size = 1;
-  std::shared_ptr<Device> device;                // where tensors lie
+  std::shared_ptr<Device> device;                // holds the tensors
   absl::Duration deadline = absl::Seconds(120);  // of any one wait
 };
 
-// Makes a rank's communicator; called for all ranks of the job at once, each on its device's
-// thread. Returns when all are connected. What ends the job ends the communicator's waits, and what
-// ends those ends the job: Abort is StoreClient::Fail. `store` outlives the communicator, whose
-// destructor waits for the other ranks' unless the job has failed: those of ranks of one process
-// are to be destroyed by a thread each.
+// Creates a rank's communicator. Called for all ranks of the job at the same time, each on its
+// device's thread; returns when all are connected. A failure of the job ends the communicator's
+// waits, and a failed wait ends the job: Abort is StoreClient::Fail. `store` outlives the
+// communicator. The communicator's destructor waits for those of the other ranks unless the job has
+// failed, so ranks of one process must be destroyed on one thread each.
 using ConnectJobRankFn = std::function<absl::StatusOr<std::unique_ptr<Communicator>>(
     StoreClient* store, const JobRank& rank)>;
 

@@ -20,10 +20,10 @@ namespace {
 
 using Event = std::shared_ptr<DeviceEvent>;
 
-// The tag of collectives' messages, which no message of a plan has.
+// Tag of the messages that collectives consist of. No message of a plan has it.
 constexpr int64_t kCollectiveTag = std::numeric_limits<int64_t>::min();
 
-// When each message that is under way is written, in the order of the messages.
+// Events that are recorded when the in-flight messages have been written, in the messages' order.
 class Events {
  public:
   using Key = std::tuple<int, int, int64_t>;  // from, to, tag
@@ -58,8 +58,8 @@ class PeerRecv : public PendingRecv {
   absl::StatusOr<std::vector<Tensor>> Wait() override {
     DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, inner_->Wait());
     device_->WaitFor(*events_->Pop(key_));
-    // Their maker gets them back when this device has done with them: of a collective, that is
-    // with all at once.
+    // Their owner gets them back when this device is done with them; those of a collective, all at
+    // once.
     if (std::get<2>(key_) == kCollectiveTag) return Tensor::AllOn(tensors, device_);
     for (Tensor& t : tensors) t = t.On(device_);
     return tensors;
@@ -72,10 +72,10 @@ class PeerRecv : public PendingRecv {
   const std::shared_ptr<Device> device_;
 };
 
-// A collective's part on one rank: enqueued on `twin` by another thread.
+// One rank's part of a collective, enqueued on `twin` by another thread.
 struct Progress {
   std::shared_ptr<Device> twin;
-  Event end;  // once it is enqueued
+  Event end;  // valid once enqueued
 };
 
 class PeerCollective : public PendingCollective {
@@ -86,7 +86,8 @@ class PeerCollective : public PendingCollective {
         progress_(std::move(progress)),
         device_(std::move(device)) {}
 
-  // Blocks until the group's ranks have come to it, not until their devices have.
+  // Blocks until the group's ranks have enqueued the collective, not until their devices have run
+  // it.
   absl::Status Wait() override {
     DPIPE_RETURN_IF_ERROR(enqueued_->Wait());
     device_->WaitFor(*progress_->end);
@@ -145,7 +146,7 @@ class PeerCommunicator : public Communicator {
 
   absl::Status SendFrom(Device& device, Rank to, int64_t tag, Tensors tensors,
                         const std::string& what) {
-    // Checked first: an event without its message would be taken for the next one's.
+    // Validate first: an event without its message would be taken for that of the next message.
     if (to == rank() || to.value() < 0 || to.value() >= size()) {
       return inner_->Send(to, tag, std::move(tensors), what);
     }
@@ -162,7 +163,8 @@ class PeerCommunicator : public Communicator {
         std::move(inner), events_, Events::Key{from.value(), rank().value(), tag}, device));
   }
 
-  // Runs `enqueue` on the thread of collectives, after what the device has enqueued so far.
+  // Runs `enqueue` on the thread of collectives, ordered after the work enqueued on the device so
+  // far.
   StartedCollective Start(std::function<absl::Status()> enqueue) {
     auto progress = std::make_shared<Progress>();
     progress->twin = twin_;
@@ -176,7 +178,7 @@ class PeerCommunicator : public Communicator {
     return std::make_unique<PeerCollective>(std::move(pending), std::move(progress), device_);
   }
 
-  // On the twin.
+  // Returns the tensors on the twin.
   Tensors There(const Tensors& tensors) const { return Tensor::AllOn(tensors, twin_); }
 
   Shard OwnShard(const Group& group) const {
@@ -185,8 +187,8 @@ class PeerCommunicator : public Communicator {
     return {static_cast<int>(own - group.begin()), static_cast<int>(group.size())};
   }
 
-  // The tensors that each rank of the group brings, this one's own among them; shapes_of(member):
-  // what they are.
+  // Returns the tensors that each rank of the group contributes, including this one's own.
+  // shapes_of(member) returns their specs.
   template <typename ShapesOf>
   absl::StatusOr<std::vector<Tensors>> Exchange(const Group& group, const Tensors& own,
                                                 const ShapesOf& shapes_of,
@@ -220,10 +222,10 @@ class PeerCommunicator : public Communicator {
     return specs;
   }
 
-  // One tensor for this rank's share of each of `tensors`, all in one row.
+  // Allocates one tensor for this rank's share of each of `tensors`, all in one contiguous row.
   Tensors RoomForOwnShares(const Group& group, const Tensors& tensors) const;
-  // Adds up, in rank order, this rank's shares of the tensors that the ranks bring: sums[i] becomes
-  // that of tensors[i], or has it added.
+  // Sums, in rank order, this rank's shares of the tensors of all ranks. The sum for tensors[i] is
+  // stored in sums[i], or added to it if `adds`.
   absl::Status AddUpOwnShares(const Group& group, const Tensors& tensors, const Tensors& sums,
                               bool adds, const std::string& what);
   absl::Status AllReduce(const Group& group, const Tensors& tensors, const std::string& what);
@@ -231,13 +233,13 @@ class PeerCommunicator : public Communicator {
                       const std::string& what);
   absl::Status ReduceScatter(const Group& group, const Tensors& full, const Tensors& shards,
                              const std::string& what);
-  // Nobody changes its tensors before everybody has read them.
+  // Synchronizes the group, so that no rank writes its tensors before all have read them.
   absl::Status Part(const Group& group, const std::string& what) {
     return Exchange(
                group, {}, [](int) { return std::vector<TensorSpec>(); }, what)
         .status();
   }
-  // Every rank's shares into their places.
+  // Copies every rank's shares to their positions in `wholes`.
   void PutAll(const std::vector<Tensors>& shares, const Tensors& wholes) {
     std::vector<OrderedSum> copies;
     for (size_t j = 0; j < shares.size(); ++j) {
@@ -300,7 +302,7 @@ absl::Status PeerCommunicator::AllReduce(const Group& group, const Tensors& tens
   if (group.size() == 1) return absl::OkStatus();
   const Tensors sums = RoomForOwnShares(group, tensors);
   DPIPE_RETURN_IF_ERROR(AddUpOwnShares(group, tensors, sums, /*adds=*/false, what));
-  // A rank's sums come after its reading of everybody's tensors, so these may be written then.
+  // A rank sends its sums after it has read all ranks' tensors, so these may then be overwritten.
   const auto shares = [&](int member) { return SharesOf(tensors, member, group.size()); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, sums, shares, what));
   PutAll(all, tensors);

@@ -1,9 +1,10 @@
-// Ranks that are threads of one process, on devices that run asynchronously and reach each other's
-// memory: virtual GPUs of one card, which NCCL does not serve.
+// Ranks that are threads of one process, on devices that run asynchronously and can access each
+// other's memory: virtual GPUs of one card, which NCCL does not support.
 //
-// A message is a reference handed over, as in_process has it, with an event that says when its
-// tensors are written. What the receiver enqueues waits for that event, its thread does not.
-// Collectives are made of such messages on a twin of each rank's device, beside what the rank does.
+// A message is a reference handed over, as in in_process, with an event that is recorded when its
+// tensors have been written. Work that the receiver enqueues waits for that event; its thread does
+// not. Collectives consist of such messages on a twin of each rank's device, alongside the rank's
+// other work.
 #ifndef DPIPE_CORE_COMM_PEER_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_PEER_COMMUNICATOR_H_
 
@@ -16,7 +17,8 @@
 
 namespace dpipe {
 
-// The communicators of the ranks that drive `devices`, in rank order; tensors are on them.
+// Returns the communicators of the ranks that drive `devices`, in rank order. Their tensors are on
+// these devices.
 std::vector<std::unique_ptr<Communicator>> CreatePeerCommunicators(
     const std::vector<std::shared_ptr<Device>>& devices, const InProcessOptions& options = {});
 

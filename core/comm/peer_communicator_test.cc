@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 using Body = std::function<absl::Status(Communicator&, const std::shared_ptr<Device>&)>;
 
-// Runs `body` on a thread for each of `size` virtual GPUs; nothing may touch freed memory.
+// Runs `body` on one thread for each of `size` virtual GPUs. Nothing may touch freed memory.
 std::vector<absl::Status> RunRanks(int size, uint64_t seed, const Body& body,
                                    const InProcessOptions& options = {}) {
   cuda::FakeDriver driver(seed);
@@ -95,7 +95,7 @@ TEST(PeerCommunicatorTest, CollectivesAreInRankOrderWhateverTheStreamsSpeeds) {
             std::vector<Tensor> shards = {Vector(device, std::vector<float>(end - begin))};
             DPIPE_RETURN_IF_ERROR(
                 comm.ReduceScatterSum(group, full, absl::MakeSpan(shards), "gradients"));
-            full[0].FillZero();  // at once: everybody has read it
+            full[0].FillZero();  // right away: all ranks have read it
             DPIPE_RETURN_IF_ERROR(comm.AllGather(group, shards, absl::MakeSpan(full), "weights"));
             const Tensor gathered = full[0].Clone();
             const Tensor shard = shards[0].Clone();
@@ -111,7 +111,7 @@ TEST(PeerCommunicatorTest, CollectivesAreInRankOrderWhateverTheStreamsSpeeds) {
   }
 }
 
-// Rank 1 comes to the collective only after a message that rank 0 sends after starting it.
+// Rank 1 joins the collective only after a message that rank 0 sends after starting it.
 TEST(PeerCommunicatorTest, StartingACollectiveDoesNotBlock) {
   const std::vector<Rank> group = {Rank(0), Rank(1)};
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -136,8 +136,8 @@ TEST(PeerCommunicatorTest, StartingACollectiveDoesNotBlock) {
   }
 }
 
-// Of a layer's many small tensors: whatever the host does for each of them, on every rank, holds
-// all ranks up.
+// A layer has many small tensors. Any work that the host does per tensor, on any rank, delays all
+// ranks.
 TEST(PeerCommunicatorTest, CollectivesOfManyTensorsTakeFewCalls) {
   constexpr int kTensors = 100;
   const std::vector<Rank> group = {Rank(0), Rank(1)};
@@ -165,9 +165,9 @@ TEST(PeerCommunicatorTest, CollectivesOfManyTensorsTakeFewCalls) {
   for (const char* call : {"CreateEvent", "Record", "Wait", "Done"}) {
     EXPECT_LT(driver.num_calls(call), kTensors) << call;
   }
-  EXPECT_LE(driver.num_calls("Allocate"), 2 * 2 * kTensors);  // those tensors themselves
+  EXPECT_LE(driver.num_calls("Allocate"), 2 * 2 * kTensors);  // the tensors themselves
   EXPECT_EQ(driver.num_calls("Copy"), 0);
-  // On each rank the terms of 100 sums of two, and 200 copies.
+  // On each rank, the terms of 100 sums of two, and 200 copies.
   EXPECT_LE(driver.num_calls("AddUp"), 2 * (2 + 3));
 }
 

@@ -9,11 +9,11 @@
 namespace dpipe {
 namespace {
 
-// 64 KiB a tensor: some 10 us of work, short enough not to keep its rank from a message that comes
-// meanwhile, long enough that taking it costs next to nothing.
+// 64 KiB per tensor: about 10 us of work. Short enough not to delay a message that arrives in the
+// meantime, and long enough for the cost of taking a chunk to be negligible.
 constexpr int64_t kChunkElements = 16 * 1024;
 
-// 8 KiB a tensor: sums stay in the core's nearest cache until they are where they belong.
+// 8 KiB per tensor: sums stay in the core's L1 cache until they have been copied to all members.
 constexpr int64_t kBlockElements = 2 * 1024;
 
 }  // namespace
@@ -96,7 +96,7 @@ void SharedCollective::Do(const Chunk& chunk) {
   }
 }
 
-// Numbers begin, ..., end - 1 of everybody's tensor.
+// Returns the sum over all members of elements [begin, end) of a tensor.
 OrderedSum SharedCollective::SumOf(int tensor, int64_t begin, int64_t end) const {
   OrderedSum sum = {nullptr, {}, end - begin};
   for (const Brought& brought : brought_) {
@@ -105,7 +105,7 @@ OrderedSum SharedCollective::SumOf(int tensor, int64_t begin, int64_t end) const
   return sum;
 }
 
-// Into the first member's tensor, and from there to all others'.
+// Sums into the first member's tensor and copies from there to all others.
 void SharedCollective::Sum(const Chunk& chunk) {
   for (int64_t begin = chunk.begin; begin < chunk.end; begin += kBlockElements) {
     OrderedSum sum = SumOf(chunk.tensor, begin, std::min(chunk.end, begin + kBlockElements));

@@ -1,8 +1,8 @@
-// The work of one collective among ranks whose threads reach each other's memory.
+// The work of one collective among ranks whose threads can access each other's memory.
 //
-// It needs no additional threads: it is divided into chunks, and whichever of the ranks has nothing
-// better to do takes the next one, its own or another's. Sums are taken in the members' order
-// within each chunk, so that their bits do not depend on who took it.
+// It needs no additional threads: the work is divided into chunks, and any rank that is waiting
+// takes the next one, its own or another's. Within each chunk, sums are taken in the members'
+// order, so their bits do not depend on which rank computed them.
 #ifndef DPIPE_CORE_COMM_SHARED_COLLECTIVE_H_
 #define DPIPE_CORE_COMM_SHARED_COLLECTIVE_H_
 
@@ -20,8 +20,8 @@ namespace dpipe {
 class SharedCollective {
  public:
   enum class Kind { kAllReduceSum, kAllGather, kReduceScatterSum };
-  // What a member brings, as Communicator has it: of an all-reduce `full` alone. fp32, in memory
-  // that host code may use.
+  // A member's tensors, as in Communicator's methods; an all-reduce has only `full`. fp32, in
+  // memory that host code may access.
   struct Brought {
     std::vector<Tensor> shards, full;
   };
@@ -30,27 +30,27 @@ class SharedCollective {
 
   Kind kind() const { return kind_; }
 
-  // Member `number` is there with its tensors, at `now_ns`. Each member once, one at a time. True
-  // for the last one: with it the work begins.
+  // Adds the tensors of member `number`, which arrived at `now_ns`. Called once per member, not
+  // concurrently. Returns true for the last member, with which the work begins.
   bool Join(int number, Brought brought, Nanos now_ns);
 
-  // The rest may be called by any thread at any time.
+  // The remaining methods may be called by any thread at any time.
   bool complete() const { return complete_.load(std::memory_order_acquire); }
-  // Whether there are chunks that nobody has taken.
+  // True if there are chunks that no thread has taken.
   bool HasWork() const;
-  // Takes a chunk, if there is one, and does it. True for the call that ends the collective, after
-  // which nothing of what was brought is held any more.
+  // Takes a chunk, if there is one, and processes it. Returns true for the call that ends the
+  // collective, after which it holds no more references to the members' tensors.
   bool WorkOnOne();
   bool done() const { return done_.load(std::memory_order_acquire); }
 
-  // When the last member came; once complete.
+  // Returns when the last member joined. Valid once complete.
   Nanos complete_ns() const { return complete_ns_; }
-  // When the last chunk was done; once done.
+  // Returns when the last chunk was done. Valid once done.
   Nanos done_ns() const { return done_ns_; }
 
  private:
-  // Elements [begin, end) of a tensor, whole as `full` has it: for whom they are written, of kinds
-  // that write something else for each member.
+  // Elements [begin, end) of a tensor, counted as in `full`. `member` is the one whose output is
+  // written, for collectives whose outputs differ between members.
   struct Chunk {
     int member = 0;
     int tensor = 0;
@@ -74,7 +74,7 @@ class SharedCollective {
   Nanos complete_ns_ = 0;
   Nanos done_ns_ = 0;
   std::atomic<bool> complete_{false};
-  std::atomic<int> num_taken_{0};  // may count on beyond the last chunk
+  std::atomic<int> num_taken_{0};  // may exceed the number of chunks
   std::atomic<int> num_done_{0};
   std::atomic<bool> done_{false};
 };

@@ -17,7 +17,7 @@ constexpr int kMembers = 3;
 // Several chunks, and shards that do not divide evenly.
 constexpr int64_t kSizes[] = {100003, 1, 5, 16384};
 
-// Element k of tensor i as member m has it. In a sum of these the order of adding shows.
+// Returns element k of tensor i of member m. A sum of these depends on the order of addition.
 float Value(int m, size_t i, int64_t k) { return 0.1f * (m + 1) + 1e3f * i + 1e-3f * (k % 977); }
 
 Tensor Whole(int m, size_t i) {
@@ -40,7 +40,7 @@ float SumInOrder(size_t i, int64_t k) {
   return sum;
 }
 
-// Members bring tensors by `bring`; then `threads` threads do the work.
+// Members join with the tensors from `bring`; then `threads` threads do the work.
 std::vector<SharedCollective::Brought> RunOn(Kind kind, int threads,
                                              SharedCollective::Brought (*bring)(int member)) {
   SharedCollective collective(kind, kMembers);

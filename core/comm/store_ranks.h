@@ -1,4 +1,4 @@
-// For tests: ranks on threads, each with a connection to a store as if it were a process.
+// Ranks on threads for tests, each with its own connection to a store, as if it were a process.
 #ifndef DPIPE_CORE_COMM_STORE_RANKS_H_
 #define DPIPE_CORE_COMM_STORE_RANKS_H_
 
@@ -21,16 +21,17 @@ class StoreRanks {
  public:
   explicit StoreRanks(int size, absl::Duration silence = absl::Seconds(20));
 
-  // Returns when all have joined. For people it is "rank 1 (pid 5 on node1)".
+  // Returns when all ranks have joined. The rank's name in messages is "rank 1 (pid 5 on node1)".
   absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) const;
 
-  // Runs `body` on a thread for each of the first `count` ranks, which have joined, and `meanwhile`
-  // on this one. Statuses by rank; all leave the store when all have returned.
+  // Runs `body` on one thread for each of the first `count` ranks, all joined, and `meanwhile` on
+  // the calling thread. Returns statuses by rank. Ranks leave the store when all bodies have
+  // returned.
   std::vector<absl::Status> RunJoined(
       int count, const std::function<absl::Status(StoreClient* store, int rank)>& body,
       const std::function<void()>& meanwhile = [] {}) const;
 
-  // Statuses by rank. A communicator is let go only when all bodies have returned.
+  // Returns statuses by rank. Communicators are destroyed only when all bodies have returned.
   using Connect =
       std::function<absl::StatusOr<std::unique_ptr<Communicator>>(StoreClient* store, int rank)>;
   std::vector<absl::Status> Run(const Connect& connect, const Transport::Body& body) const;

@@ -1,4 +1,4 @@
-// Whoever wants to know what ranks have waited for, and what they have waited in vain.
+// Observer of the ranks' waits, which shows how much of the time was communication overhead.
 #ifndef DPIPE_CORE_COMM_WAIT_OBSERVER_H_
 #define DPIPE_CORE_COMM_WAIT_OBSERVER_H_
 
@@ -11,12 +11,15 @@ class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
 
-  // The rank's thread was held up from `begin_ns` to `end_ns` (MonotonicNow()). `ready_ns`, before
-  // or after both, is the earliest that it could have gone on, had communicating cost nothing but
-  // the work that a collective is made of: a message's Send was called then; the last rank had come
-  // to a sum; the last rank of a collective had started it and the longest of their shares of its
-  // work would have been done. What comes after it is what the transport costs, being woken up
-  // included. Called by the rank's thread.
+  // Called when the rank's thread was blocked from `begin_ns` to `end_ns` (MonotonicNow()).
+  // `ready_ns`, before or after both, is the earliest time at which it could have continued if
+  // communication cost nothing except the collectives' own work:
+  // - for a message, when Send was called;
+  // - for a sum of doubles, when the last rank arrived;
+  // - for a collective, when the last rank had started it, and in a second call when its work was
+  //   done.
+  //
+  // The rest is the transport's overhead, wake-up time included. Called by the rank's thread.
   virtual void Waited(Rank rank, Nanos begin_ns, Nanos ready_ns, Nanos end_ns) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the collectives compute, once every rank has come.
+// The computation of collectives, once every rank has arrived.
 #ifndef DPIPE_CORE_EMULATION_COLLECTIVE_SUMS_H_
 #define DPIPE_CORE_EMULATION_COLLECTIVE_SUMS_H_
 
@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-// Fills what every member gets, as the communicator's contract says: sums in rank order.
+// Computes every member's outputs, as the communicator's contract says: sums in rank order.
 void ExchangeTensors(EmulatedCollective* collective);
 
 }  // namespace dpipe

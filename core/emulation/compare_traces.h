@@ -1,4 +1,4 @@
-// Where two runs of one plan part: the simulator's and the emulated runtime's.
+// Compares two runs of one plan: the simulator's and the emulated runtime's.
 #ifndef DPIPE_CORE_EMULATION_COMPARE_TRACES_H_
 #define DPIPE_CORE_EMULATION_COMPARE_TRACES_H_
 
@@ -12,7 +12,7 @@
 
 namespace dpipe {
 
-// When a computation of a steady step ends in both runs, from the step's start on.
+// When a computation of a steady step ends in both runs, relative to the step's start.
 struct InstructionDifference {
   int rank = -1;  // -1: none
   int instruction = -1;
@@ -24,10 +24,11 @@ struct InstructionDifference {
 
 struct TraceDifference {
   Nanos expected_step_ns = 0, actual_step_ns = 0;
-  // The one whose end differs most.
+  // The computation whose end differs most.
   InstructionDifference worst;
-  // Where the runs begin to part: of those whose ends differ by more than a tenth of the worst, the
-  // one that was expected to end first. What comes after may only be late because of it.
+  // Where the runs begin to differ: among the computations whose ends differ by more than a tenth
+  // of the worst difference, the one with the earliest expected end. Later ones may only be late
+  // because of it.
   InstructionDifference first;
 
   double relative() const {
@@ -35,18 +36,19 @@ struct TraceDifference {
   }
 };
 
-// Of the last steady step of both. `skip_last`: the last step is not steady (WorksAcrossSteps).
-// InvalidArgument where the runs do not have the same computations in that step, naming one.
+// Compares the last steady step of both runs. `skip_last`: the last step is not steady
+// (WorksAcrossSteps). Returns InvalidArgument, naming one, if the runs do not have the same
+// computations in that step.
 absl::StatusOr<TraceDifference> CompareTraces(const Plan& plan,
                                               const std::vector<StreamEvent>& expected,
                                               const std::vector<StreamEvent>& actual,
                                               bool skip_last);
 
-// "rank 3, FORWARD of micro-batch 2 on stage 3: ends 1.20 ms later (13.2 ms, expected 12.0 ms from
-// the step's start)".
+// Returns a text such as "rank 3, FORWARD of micro-batch 2 on stage 3: ends 1.20 ms later (13.2 ms,
+// expected 12.0 ms from the step's start)".
 std::string DifferenceText(const Plan& plan, const InstructionDifference& difference);
 
-// The events of a trace as a simulation has them.
+// Converts a trace's events to a simulation's format.
 std::vector<StreamEvent> EventsOf(const Trace& trace);
 
 }  // namespace dpipe

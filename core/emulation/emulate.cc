@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// The session's record with the network's in place of when messages were handed over.
+// Replaces the session's record of communication, which has hand-over times, by the network's.
 Trace JoinTraces(const Trace& executed, std::vector<TraceEvent> network) {
   std::vector<TraceEvent> events;
   for (const TraceEvent& event : executed.events()) {

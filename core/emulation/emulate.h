@@ -16,31 +16,31 @@
 namespace dpipe {
 
 struct EmulateOptions {
-  int num_steps = 4;  // the last prepares nothing for a next one
+  int num_steps = 4;  // the last step prepares nothing for a next one
   VirtualClockOptions clock;
-  uint64_t seed = 1;  // of inputs and parameters
+  uint64_t seed = 1;  // for inputs and parameters
 };
 
-// The losses of an exact plan differ from the reference's by rounding alone.
+// Tolerance for the losses of an exact plan, which differ from the reference only by rounding.
 inline constexpr double kEmulatedLossTolerance = 1e-4;
 
 struct Emulation {
-  // In virtual time: the runtime's record of what ranks computed, the network's of what was sent.
+  // In virtual time: the runtime's record of computations, and the network's record of transfers.
   Trace trace;
-  TraceStats stats;            // steady state, as Simulate's
+  TraceStats stats;            // steady state, like those of Simulate
   std::vector<double> losses;  // the emulated model's, by step
-  // The largest relative difference between them and those of the same model trained without plan
-  // or runtime (see ReferenceLosses): rounding, where every pass, message and sum was right.
+  // The largest relative difference between `losses` and those of the same model trained without
+  // plan or runtime (see ReferenceLosses). It is rounding if every pass, message and sum was right.
   double loss_error = 0;
-  Nanos virtual_ns = 0;         // from the first step's start to the last's end
-  Nanos real_ns = 0;            // what the whole run took, prologue included
+  Nanos virtual_ns = 0;         // from the first step's start to the last step's end
+  Nanos real_ns = 0;            // of the whole run, prologue included
   Nanos worst_lateness_ns = 0;  // of a paced wait
 };
 
-// `plan` has passed VerifyPlan with `cost`; num_steps >= 2, and >= 3 for plans that work across
-// steps. Ranks are threads of this process, as many as the plan has devices. InvalidArgument as
-// MakeEmulatedModel's, EmulatedCluster's and LocalSession's; DeadlineExceeded,
-// naming the waiting ranks, if the runtime cannot run the plan to its end.
+// Runs `plan`, which has passed VerifyPlan with `cost`. num_steps >= 2, and >= 3 for plans that
+// work across steps. Ranks are threads of this process, as many as the plan has devices. Returns
+// InvalidArgument like MakeEmulatedModel, EmulatedCluster and LocalSession, and DeadlineExceeded,
+// naming the waiting ranks, if the runtime cannot complete the plan.
 absl::StatusOr<Emulation> Emulate(const Plan& plan, const CostModel& cost,
                                   const EmulateOptions& options = {});
 

@@ -1,4 +1,4 @@
-// The runtime on emulated devices, and the simulator, are two implementations of one thing.
+// The runtime on emulated devices and the simulator are two implementations of the same model.
 #include "core/emulation/emulate.h"
 
 #include <string>
@@ -33,7 +33,7 @@ TraceDifference Compare(const Plan& plan, const CostModel& expected_cost, const 
   return *difference;
 }
 
-// To the nanosecond, every computation of a steady step, on random plans of all kinds.
+// Every computation of a steady step matches to the nanosecond, on random plans of all kinds.
 TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
   constexpr int kInstances = 1000;
   RandomStream stream(1, 0, 0, RandomPurpose::kTest);
@@ -50,7 +50,7 @@ TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
   }
 }
 
-// A simulator that is wrong about one layer by a fifth is caught, and the place is told.
+// A simulator that is wrong about one layer by a fifth is caught, and the place is reported.
 TEST(EmulateTest, AWrongFigureOfTheSimulatorShowsAtItsInstruction) {
   RandomStream stream(2, 0, 0, RandomPurpose::kTest);
   int caught = 0;
@@ -72,7 +72,7 @@ TEST(EmulateTest, AWrongFigureOfTheSimulatorShowsAtItsInstruction) {
         instance.plan.devices(difference.first.rank).instructions(difference.first.instruction);
     caught += at.kind() == Instruction::FORWARD ? 1 : 0;
   }
-  EXPECT_GE(caught, 10);  // elsewhere the first to end late is one that waited for it
+  EXPECT_GE(caught, 10);  // otherwise the first one to end late has waited for it
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The devices of an emulated cluster, as a session of the runtime sees them: clocks and
+// The devices of an emulated cluster in the form that a session of the runtime uses: clocks and
 // communicators.
 #ifndef DPIPE_CORE_EMULATION_EMULATED_CLUSTER_H_
 #define DPIPE_CORE_EMULATION_EMULATED_CLUSTER_H_
@@ -17,17 +17,18 @@
 
 namespace dpipe {
 
-// For one session that runs one plan. A computation takes what the cost model says of its
-// instruction on its rank, from when the rank has all that it needs; whatever the host does of it
+// For one session that runs one plan. A computation takes as long as the cost model says for its
+// instruction on its rank, from when the rank has everything it needs. Any work of the host for it
 // happens within that time.
 class EmulatedCluster : public SessionClock {
  public:
-  // `plan` and `cost` outlive this. InvalidArgument if the plan is for another number of devices.
+  // `plan` and `cost` outlive this. Returns InvalidArgument if the plan is for another number of
+  // devices.
   static absl::StatusOr<std::unique_ptr<EmulatedCluster>> Create(
       const Plan* plan, const CostModel* cost, const VirtualClockOptions& options);
   ~EmulatedCluster() override;
 
-  // One a rank, which this outlives.
+  // Returns one communicator per rank. This must outlive them.
   std::vector<std::unique_ptr<Communicator>> MakeCommunicators();
 
   RankClock* rank(int rank) override;
@@ -35,7 +36,8 @@ class EmulatedCluster : public SessionClock {
   void BeginRank(int rank) override { clock_.Enter(rank); }
   void EndRank(int rank) override { clock_.Leave(rank); }
 
-  // What the network did since the last call, by start time; the prologue's steps are negative.
+  // Returns the network's events since the last call, by start time. The prologue's steps are
+  // negative.
   std::vector<TraceEvent> TakeEvents() { return wires_.TakeEvents(); }
   const VirtualClock& clock() const { return clock_; }
 

@@ -9,10 +9,10 @@
 
 namespace dpipe {
 
-// One rank's end. Messages and sums are real, and arrive at the virtual time at which the emulated
-// network is done with them. There are no deadlines: ranks that wait for one another are told at
-// once (DeadlineExceeded, naming what each waits for), and nothing else can last. `wires` outlives
-// the communicator.
+// Creates one rank's endpoint. Messages and sums are real, and arrive at the virtual time at which
+// the emulated network is done with them. There are no deadlines: ranks that wait for one another
+// get an error at once (DeadlineExceeded, naming what each waits for), and no other wait is
+// unbounded. `wires` outlives the communicator.
 std::unique_ptr<Communicator> CreateEmulatedCommunicator(EmulatedWires* wires, int rank);
 
 }  // namespace dpipe

@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// A byte takes 1 ns and a message 100 ns more.
+// Returns a cluster of one node. A byte takes 1 ns, and a message 100 ns more.
 CostModel OneNode(int num_devices) {
   ClusterSpec cluster;
   cluster.set_num_nodes(1);
@@ -39,7 +39,7 @@ class EmulatedCommunicatorTest : public ::testing::Test {
     }
   }
 
-  // body(rank) on a thread each; an error ends the others.
+  // Runs body(rank) on one thread per rank; an error ends the others.
   std::vector<absl::Status> Run(const std::function<absl::Status(int)>& body) {
     std::vector<absl::Status> statuses(num_ranks_);
     std::vector<std::thread> threads;
@@ -90,7 +90,7 @@ TEST_F(EmulatedCommunicatorTest, AMessageArrivesWhenTheNetworkIsDoneWithIt) {
   EXPECT_EQ(ends[1], 1000 + 100 + 100);
 }
 
-// Also while a collective of the same rank is under way that ends later.
+// Also while a collective of the same rank is in flight that ends later.
 TEST_F(EmulatedCommunicatorTest, AWaitEndsWithWhatItIsFor) {
   Nanos message_end = 0;
   const auto statuses = Run([&](int rank) -> absl::Status {

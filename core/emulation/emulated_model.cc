@@ -13,10 +13,10 @@
 namespace dpipe {
 namespace {
 
-// Of a layer's one parameter: enough to be divided over ranks, and little to send.
+// Size of a layer's single parameter: enough to be divided over ranks, and little to send.
 constexpr int64_t kParameterSize = 16;
 constexpr float kLearningRate = 0.01f;
-constexpr size_t kMostInputs = 32;  // of a node
+constexpr size_t kMostInputs = 32;  // maximum per node
 constexpr char kEstimateInput[] = "self_conditioning";
 constexpr char kEstimateOutput[] = "self_conditioning_estimate";
 constexpr char kLoss[] = "loss";
@@ -76,7 +76,7 @@ class ComponentBuilder {
       reads_gradient |= has_gradient_.count(v) > 0;
     }
     if (l == 0 && estimate_ != ValueId()) inputs.push_back(estimate_);
-    // What a profile does not speak of is drawn.
+    // Inputs that the profile does not mention are drawn.
     if (inputs.empty()) inputs.push_back(builder_.AddInput(layer.name() + ".input", Number()));
     if (inputs.size() > kMostInputs) {
       return Wrong(absl::StrCat("layer ", layer.name(), " reads ", inputs.size(),
@@ -101,8 +101,8 @@ class ComponentBuilder {
                        [](const ValueProfile& value) { return value.is_output(); });
   }
 
-  // A layer has a parameter where it is trainable, and also where gradients begin in it that the
-  // profile has beginning there.
+  // Begins a layer. It gets a parameter if it is trainable, or if the profile has gradients that
+  // begin in it.
   void BeginLayer(const LayerProfile& layer, bool reads_gradient, bool adds_loss,
                   const std::vector<int>& made) {
     const bool makes_gradient = adds_loss || std::any_of(made.begin(), made.end(), [this](int v) {
@@ -115,7 +115,7 @@ class ComponentBuilder {
                                           ? nn::LayerKind::kFrozen
                                           : nn::LayerKind::kFrozenWithGradient);
     parameters_.clear();
-    // A parameter nobody gets a gradient through would be one that no pass touches.
+    // No pass would touch a parameter that receives no gradient.
     if (!trains || !makes_gradient) return;
     parameters_ = {
         builder_.AddParameter(absl::StrCat(profile_.name(), ".", layer.name(), ".weight"),
@@ -147,7 +147,7 @@ class ComponentBuilder {
   std::set<int> has_gradient_;
   std::map<std::string, nn::InputSource> sources_;
   ValueId estimate_;
-  std::vector<nn::ParameterId> parameters_;  // of the layer at hand
+  std::vector<nn::ParameterId> parameters_;  // of the current layer
 };
 
 uint64_t Hash(const std::string& text) {

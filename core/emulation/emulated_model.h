@@ -1,9 +1,9 @@
-// A model with the structure of a profile's: the same components, layers and values, wired alike,
-// with one number a sample where the real one has a tensor.
+// A model with the structure of a profile's model: the same components, layers, values and
+// connections, with one number per sample in place of each tensor.
 //
-// The numbers are computed, in forward and backward passes, from those that a layer reads and from
-// its parameters, so that losses depend on every pass, message and reduction of a run: a runtime
-// that mixes up micro-batches, loses a gradient or reads a value too early gives other losses.
+// The numbers are computed, in forward and backward passes, from a layer's inputs and parameters,
+// so that losses depend on every pass, message and reduction of a run. A runtime that mixes up
+// micro-batches, loses a gradient or reads a value too early gets different losses.
 #ifndef DPIPE_CORE_EMULATION_EMULATED_MODEL_H_
 #define DPIPE_CORE_EMULATION_EMULATED_MODEL_H_
 
@@ -21,25 +21,26 @@
 
 namespace dpipe {
 
-// Of a valid profile (see cost/validate.h). InvalidArgument, naming component and layer or value,
-// where no program can be so: a value that nobody reads, more than 32 that a layer does, a gradient
-// without anything trainable before it, a backbone with several outputs.
+// Returns a model for a valid profile (see cost/validate.h). Returns InvalidArgument, naming
+// component and layer or value, if there is no such program: a value without readers, a layer with
+// more than 32 inputs, a gradient with nothing trainable before it, a backbone with several
+// outputs.
 absl::StatusOr<nn::Model> MakeEmulatedModel(const ModelProfile& profile);
 
-// What a run of such a model starts from.
+// Inputs and initial parameters of such a model.
 class EmulatedInputs : public InputProvider {
  public:
   // `model` outlives this.
   EmulatedInputs(const nn::Model* model, uint64_t seed);
 
-  // Drawn by (seed, component, input, step, sample); what a frozen component feeds is what it
-  // computes from its own inputs.
+  // Draws external inputs by (seed, component, input, step, sample). An input that a frozen
+  // component feeds is computed by that component from its own inputs.
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
                               SampleRange samples, const std::shared_ptr<Device>& device) override;
 
-  // By component; null for backbones.
+  // Returns the sets by component; null for backbones.
   const std::vector<const nn::ParameterSet*>& frozen_parameters() const { return frozen_; }
-  // Of the backbones, by name.
+  // Parameters of the backbones, by name.
   const std::map<std::string, Tensor>& backbone_parameters() const { return backbone_; }
 
  private:
@@ -53,7 +54,7 @@ class EmulatedInputs : public InputProvider {
   std::map<std::string, Tensor> backbone_;
 };
 
-// Plain gradient descent.
+// Returns plain gradient descent.
 StepOptimizerFactory EmulatedOptimizer();
 
 }  // namespace dpipe

@@ -13,7 +13,7 @@
 namespace dpipe {
 namespace {
 
-// What the profile says of a value, found in the program by the layers that it connects.
+// Checks the profile's values against the program, by the layers that they connect.
 void ExpectWiredAlike(const ComponentProfile& profile, const nn::Program& program) {
   ASSERT_EQ(program.num_layers(), profile.layers_size());
   for (int cut = 1; cut < program.num_layers(); ++cut) {

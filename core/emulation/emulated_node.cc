@@ -28,7 +28,7 @@ absl::StatusOr<Tensor> EmulatedNode::Forward(const nn::NodeContext& context,
     slope.data<float>()[b] = static_cast<float>(0.9 + 0.1 * std::cos(t));
   }
   if (saved != nullptr) {
-    // The second says how many inputs there are.
+    // The second tensor's size is the number of inputs.
     saved->assign(
         {slope, Tensor::Empty(slope.device(), {static_cast<int64_t>(inputs.size())}, DType::kF32)});
   }

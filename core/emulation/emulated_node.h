@@ -1,4 +1,4 @@
-// The node that stands for everything that a real layer computes.
+// The node that replaces all computation of a real layer.
 #ifndef DPIPE_CORE_EMULATION_EMULATED_NODE_H_
 #define DPIPE_CORE_EMULATION_EMULATED_NODE_H_
 
@@ -8,9 +8,9 @@
 
 namespace dpipe {
 
-// One number a sample: y = 0.9 t + 0.1 sin t, where t is the mean of the inputs plus, where the
-// node has a parameter, the mean of its elements. Whatever the depth, y stays as large as the
-// inputs and keeps the dependence on each of them.
+// One number per sample: y = 0.9 t + 0.1 sin t, with t the mean of the inputs plus, if the node has
+// a parameter, the mean of its elements. At any depth, y stays as large as the inputs and keeps
+// depending on each of them.
 class EmulatedNode : public nn::Node {
  public:
   explicit EmulatedNode(bool has_gradient) : has_gradient_(has_gradient) {}

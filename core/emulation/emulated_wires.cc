@@ -57,7 +57,7 @@ void EmulatedWires::AddEvent(int rank, TraceEvent::Stream stream, const CurrentI
   events_.push_back(std::move(event));
 }
 
-// Time that is over already is not waited for, and neither is what the host has used of its own.
+// Does not wait for a time in the past, and then keeps the time that the host has been charged.
 void EmulatedWires::SleepUntil(int rank, Nanos at_ns) {
   if (at_ns > clock_->Now(rank)) clock_->SleepUntil(rank, at_ns);
 }
@@ -192,7 +192,7 @@ absl::Status EmulatedWires::SumOverAll(int rank, absl::Span<double> values,
       DPIPE_RETURN_IF_ERROR(ParkUntil(rank, &values_, absl::StrCat(what, " of all ranks"),
                                       [&] { return values_.generation != generation; }));
     }
-    // Nobody comes to the sum after this one before everybody has gone on.
+    // No rank arrives at the next sum before all have resumed from this one.
     std::copy(values_.sum.begin(), values_.sum.end(), values.begin());
     end_ns = values_.end_ns;
   }
@@ -200,8 +200,8 @@ absl::Status EmulatedWires::SumOverAll(int rank, absl::Span<double> values,
   return absl::OkStatus();
 }
 
-// What comes to slow it down while it sleeps only begins after it went to sleep, so the end that is
-// known is never too late.
+// A span that slows the computation down while it sleeps begins after it went to sleep, so the
+// known end is never too late.
 void EmulatedWires::Compute(int rank, Nanos start_ns, Nanos duration_ns) {
   Nanos slept_until = -1;
   while (true) {

@@ -1,4 +1,4 @@
-// What the ranks of an emulated cluster share: messages and collectives on their way.
+// State shared by the ranks of an emulated cluster: messages and collectives in flight.
 #ifndef DPIPE_CORE_EMULATION_EMULATED_WIRES_H_
 #define DPIPE_CORE_EMULATION_EMULATED_WIRES_H_
 
@@ -22,12 +22,12 @@
 
 namespace dpipe {
 
-// Which instruction a rank is at: what its communication is recorded as, and how many bytes it
-// stands for.
+// The instruction that a rank has reached: its communication is recorded under it, and has its
+// number of bytes.
 struct CurrentInstruction {
   int instruction = -1;
   int64_t step = 0;
-  int64_t bytes = -1;  // -1: those of the tensors themselves
+  int64_t bytes = -1;  // -1: use the size of the tensors
 };
 
 // One side of a message.
@@ -44,15 +44,15 @@ struct EmulatedMessage {
   TimeSpan span;
 };
 
-// A collective, from the first rank's coming to the last one's.
+// A collective, from the first rank's arrival to the last one's.
 struct EmulatedCollective {
   struct Member {
-    std::vector<Tensor> in, out;  // as the communicator's contract names them; all-reduce: out only
+    std::vector<Tensor> in, out;  // as in the communicator's contract; all-reduce: out only
     CurrentInstruction by;
   };
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::vector<int> ranks;
-  std::map<int, Member> members;  // that have come, by rank
+  std::map<int, Member> members;  // those that have arrived, by rank
   Nanos latest_ns = 0;
   bool complete = false;
   TimeSpan span;
@@ -70,13 +70,13 @@ class EmulatedWires {
         interference_(cost.cluster(), num_ranks_) {}
 
   int num_ranks() const { return num_ranks_; }
-  // Of the rank's own thread.
+  // Returns the rank's current instruction. Used by the rank's own thread only.
   CurrentInstruction& current(int rank) { return current_[rank]; }
 
   absl::StatusOr<std::shared_ptr<EmulatedMessage>> Send(int from, int to, int64_t tag,
                                                         std::vector<Tensor> tensors);
   absl::StatusOr<std::shared_ptr<EmulatedMessage>> PostRecv(int from, int to, int64_t tag);
-  // Of a message or a collective (both have `span`): until it is over. `what` names it.
+  // Blocks until a message or a collective (both have `span`) is over. `what` names it.
   absl::Status Await(int rank, const std::shared_ptr<EmulatedMessage>& message,
                      const std::string& what);
   absl::Status Await(int rank, const std::shared_ptr<EmulatedCollective>& collective,
@@ -85,21 +85,21 @@ class EmulatedWires {
       int rank, CollectiveKind kind, std::vector<int> ranks, EmulatedCollective::Member member);
   absl::Status SumOverAll(int rank, absl::Span<double> values, const std::string& what);
 
-  // Blocks until what the rank computes from `start_ns` on is done, which takes `duration_ns` where
-  // no communication of the device slows it down.
+  // Blocks until a computation that the rank began at `start_ns` is done. It takes `duration_ns` if
+  // the device's communication does not slow it down.
   void Compute(int rank, Nanos start_ns, Nanos duration_ns);
 
   void Abort(const absl::Status& status);
 
-  // Transfers and collectives since the last call, by start time.
+  // Returns transfers and collectives since the last call, by start time.
   std::vector<TraceEvent> TakeEvents();
 
  private:
-  // The messages between two ranks with one tag, of which one side has not come.
+  // Messages between two ranks with one tag, of which one side has not arrived.
   struct Mailbox {
     std::deque<std::shared_ptr<EmulatedMessage>> sent, posted;
   };
-  // The collectives of one kind over one group.
+  // Collectives of one kind over one group.
   struct Group {
     std::map<int, int64_t> calls;  // by rank
     std::map<int64_t, std::shared_ptr<EmulatedCollective>> open;
@@ -109,17 +109,17 @@ class EmulatedWires {
     int arrived = 0;
     Nanos latest_ns = 0;
     std::map<int, std::vector<double>> brought;
-    // Of the generation before.
+    // Of the previous generation.
     std::vector<double> sum;
     Nanos end_ns = 0;
   };
 
   absl::Mutex& mutex() { return clock_->mutex(); }
-  // Waits, with the mutex held, until `ready`, which is a matter of `object`.
+  // Waits, with the mutex held, until `ready`, which depends on `object`.
   template <typename Ready>
   absl::Status ParkUntil(int rank, const void* object, const std::string& what, const Ready& ready);
   absl::Status StuckError() const;
-  // The rank goes on at that time, if it is this object that it waits for.
+  // Resumes the rank at that time if it waits for this object.
   void WakeAwaiting(int rank, const void* object, Nanos at_ns);
   void Deliver(int from, int to, EmulatedMessage* message);
   void Complete(EmulatedCollective* collective);
@@ -128,8 +128,8 @@ class EmulatedWires {
 
   const int num_ranks_;
   VirtualClock* const clock_;
-  EmulatedNetwork network_;                  // under the clock's mutex, as all below but current_
-  std::vector<CurrentInstruction> current_;  // each its rank's alone
+  EmulatedNetwork network_;  // guarded by the clock's mutex, as all below except current_
+  std::vector<CurrentInstruction> current_;  // each element is used by its rank only
   absl::Status failure_;
   struct Awaited {
     const void* object = nullptr;

@@ -1,4 +1,4 @@
-// Computing that communication of the same device slows down or holds up.
+// Slowdown of computations by communication of the same device.
 #ifndef DPIPE_CORE_EMULATION_INTERFERENCE_H_
 #define DPIPE_CORE_EMULATION_INTERFERENCE_H_
 
@@ -11,8 +11,9 @@
 namespace dpipe {
 
 // While a device sends, receives or takes part in a collective, it computes slower by the cluster's
-// contention factor; where collectives use its compute units, not at all during one. What ends
-// where a collective begins is not held up by it, be it of no length. Not thread-safe.
+// contention factor; during a collective that uses its compute units, it does not compute at all. A
+// computation that ends when a collective begins, even one of zero length, is not delayed by it.
+// Not thread-safe.
 class Interference {
  public:
   Interference(const ClusterSpec& cluster, int num_ranks)
@@ -23,8 +24,9 @@ class Interference {
   void AddTransfer(int rank, TimeSpan span);
   void AddCollective(int rank, TimeSpan span);
 
-  // When a computation ends that begins at `start_ns` and takes `duration_ns` undisturbed, as far
-  // as is known. Forgets what was over before: starts of a rank do not decrease. O(spans since).
+  // Returns when a computation ends that begins at `start_ns` and takes `duration_ns` undisturbed,
+  // given the spans added so far. Forgets spans that ended before `start_ns`: a rank's start times
+  // do not decrease. O(spans since).
   Nanos EndOf(int rank, Nanos start_ns, Nanos duration_ns);
 
  private:
@@ -33,13 +35,14 @@ class Interference {
     bool holds_up = false;
   };
   void Add(int rank, TimeSpan span, bool holds_up);
-  // How many times longer computing takes at that time, 0: it stands still; and until when it is
-  // so. `ends`: nothing is left to compute, so that what only begins then does not matter.
+  // Returns the factor by which computing takes longer at that time, or 0 if it stops. Sets
+  // `until_ns` to the time until which this holds. `ends`: nothing is left to compute, so a span
+  // that begins at `at_ns` does not matter.
   double SlowDown(int rank, Nanos at_ns, bool ends, Nanos* until_ns) const;
 
   const double factor_;
   const bool use_compute_;
-  std::vector<std::vector<Span>> spans_;  // by rank, in order of their adding
+  std::vector<std::vector<Span>> spans_;  // by rank, in the order in which they were added
 };
 
 }  // namespace dpipe

@@ -15,25 +15,25 @@ ClusterSpec Cluster(double contention_factor, bool collectives_use_compute) {
 TEST(InterferenceTest, ComputingIsSlowerWhileTheDeviceCommunicates) {
   Interference interference(Cluster(2, false), 2);
   interference.AddTransfer(0, {100, 200});
-  EXPECT_EQ(interference.EndOf(0, 0, 90), 90);    // over before
+  EXPECT_EQ(interference.EndOf(0, 0, 90), 90);    // over before the transfer
   EXPECT_EQ(interference.EndOf(0, 0, 150), 200);  // 100, and 50 at half speed
   EXPECT_EQ(interference.EndOf(0, 0, 170), 220);
   EXPECT_EQ(interference.EndOf(1, 0, 150), 150);  // the other device
-  interference.AddCollective(0, {150, 160});      // both at once slow down no more
+  interference.AddCollective(0, {150, 160});      // both at once do not slow down more
   EXPECT_EQ(interference.EndOf(0, 0, 170), 220);
   EXPECT_EQ(interference.EndOf(0, 200, 50), 250);
 }
 
 TEST(InterferenceTest, CollectivesOnComputeUnitsHoldUp) {
   Interference interference(Cluster(1, true), 1);
-  interference.AddTransfer(0, {0, 1000});  // takes none
+  interference.AddTransfer(0, {0, 1000});  // uses no compute units
   interference.AddCollective(0, {100, 300});
   EXPECT_EQ(interference.EndOf(0, 50, 50), 100);
   EXPECT_EQ(interference.EndOf(0, 50, 51), 301);
   EXPECT_EQ(interference.EndOf(0, 150, 0), 300);
 }
 
-// The simulator's rule, for computations of no length too.
+// The simulator's rule, also for computations of zero length.
 TEST(InterferenceTest, WhatEndsWhereACollectiveBeginsIsNotHeldUp) {
   Interference interference(Cluster(1, true), 1);
   interference.AddCollective(0, {100, 300});

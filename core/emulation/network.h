@@ -1,10 +1,10 @@
-// When the messages and collectives of an emulated cluster start and end.
+// Start and end times of the messages and collectives of an emulated cluster.
 //
-// The rules are the simulator's [algorithms.md §6], applied to what ranks do when they do it: a
-// transfer holds its sender's send engine, its receiver's receive engine and, between nodes, the
-// two network interfaces for latency + bytes / bandwidth, each of which serves whoever comes first;
-// a collective holds its members' collective streams and, between nodes, their interfaces in both
-// directions.
+// The rules are those of the simulator [algorithms.md §6], applied to the ranks' actions as they
+// happen. A transfer occupies its sender's send engine, its receiver's receive engine and, between
+// nodes, the two network interfaces for latency + bytes / bandwidth. Each of these serves requests
+// in order of arrival. A collective occupies its members' collective streams and, between nodes,
+// their interfaces in both directions.
 #ifndef DPIPE_CORE_EMULATION_NETWORK_H_
 #define DPIPE_CORE_EMULATION_NETWORK_H_
 
@@ -23,18 +23,18 @@ struct TimeSpan {
 
 enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather };
 
-// Of one run; not thread-safe.
+// The network of one run; not thread-safe.
 class EmulatedNetwork {
  public:
   // `cost` outlives this.
   explicit EmulatedNetwork(const CostModel& cost);
 
-  // A message of which both sides are there at `ready_ns`.
+  // Adds a message, whose sides have both arrived at `ready_ns`.
   TimeSpan Transfer(int from, int to, int64_t bytes, Nanos ready_ns);
-  // A collective over `ranks`, the last of whom comes at `ready_ns`.
+  // Adds a collective over `ranks`, the last of which arrives at `ready_ns`.
   TimeSpan Collective(CollectiveKind kind, const std::vector<int>& ranks, int64_t bytes,
                       Nanos ready_ns);
-  // The sum of one number over all ranks.
+  // Returns the duration of summing one number over all ranks.
   Nanos Barrier() const { return cost_.GlobalNorm(); }
 
  private:

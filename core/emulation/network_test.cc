@@ -9,8 +9,8 @@
 namespace dpipe {
 namespace {
 
-// Two nodes of two devices with one interface each; a byte takes 1 ns within a node and 2 ns
-// between nodes, and a message 10 ns and 100 ns more.
+// Returns two nodes of two devices with one interface each. A byte takes 1 ns within a node and 2
+// ns between nodes; a message takes 10 ns and 100 ns more.
 CostModel TwoNodes() {
   ClusterSpec cluster;
   cluster.set_num_nodes(2);
@@ -50,7 +50,7 @@ TEST(EmulatedNetworkTest, MessagesBetweenNodesShareTheInterfaces) {
   EmulatedNetwork network(cost);
   ExpectSpan(network.Transfer(0, 2, 450, 0), 0, 1000);
   ExpectSpan(network.Transfer(1, 3, 450, 0), 1000, 2000);
-  ExpectSpan(network.Transfer(3, 1, 450, 0), 0, 1000);  // the way back is free
+  ExpectSpan(network.Transfer(3, 1, 450, 0), 0, 1000);  // the opposite direction is free
 }
 
 TEST(EmulatedNetworkTest, ACollectiveBetweenNodesHoldsItsMembersInterfaces) {
@@ -61,7 +61,7 @@ TEST(EmulatedNetworkTest, ACollectiveBetweenNodesHoldsItsMembersInterfaces) {
   ExpectSpan(network.Collective(CollectiveKind::kAllReduce, {1, 3}, 1000, 7), 7 + length,
              7 + 2 * length);
   ExpectSpan(network.Transfer(1, 3, 450, 0), 7 + 2 * length, 1007 + 2 * length);
-  // Within a node it holds none, and messages there hold no collective stream.
+  // Within a node it occupies no interface, and messages there occupy no collective stream.
   EmulatedNetwork other(cost);
   ExpectSpan(other.Collective(CollectiveKind::kAllGather, {0, 1}, 1000, 0), 0,
              cost.AllGather({0, 1}, 1000));

@@ -1,4 +1,4 @@
-// What an emulated model's losses must be.
+// Expected losses of an emulated model.
 #ifndef DPIPE_CORE_EMULATION_REFERENCE_LOSSES_H_
 #define DPIPE_CORE_EMULATION_REFERENCE_LOSSES_H_
 
@@ -10,9 +10,9 @@
 
 namespace dpipe {
 
-// Trains the model from where the inputs start it, the whole batch and all layers at once, without
-// plan, ranks or communicator. `self_conditioning`: backbones that take their own estimate get one.
-// By step, the sum over the backbones of the mean over the batch.
+// Trains the model from its initial parameters, with the whole batch and all layers at once,
+// without plan, ranks or communicator. `self_conditioning`: backbones that take their own estimate
+// get one. Returns, by step, the sum over the backbones of the mean loss over the batch.
 absl::StatusOr<std::vector<double>> ReferenceLosses(const nn::Model& model, EmulatedInputs* inputs,
                                                     int global_batch, bool self_conditioning,
                                                     int num_steps);

@@ -1,5 +1,5 @@
-// What the runtime costs beside what it computes: a pipeline of CPU ranks whose layers compute one
-// number a sample, in real time, with messages in process.
+// The runtime's overhead: a pipeline of CPU ranks whose layers compute one number per sample, in
+// real time, with in-process messages.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kMicroBatches = 16;
 constexpr int kLayersPerStage = 2;
-constexpr int kSteps = 20;  // a run
+constexpr int kSteps = 20;  // per run
 
 Plan MakePipelinePlan(const ModelProfile& profile, const std::string& schedule_name,
                       int num_ranks) {
@@ -41,7 +41,7 @@ Plan MakePipelinePlan(const ModelProfile& profile, const std::string& schedule_n
   return *std::move(plan);
 }
 
-// By number of ranks.
+// The argument is the number of ranks.
 void BM_Instruction(benchmark::State& state, const std::string& schedule) {
   const int num_ranks = static_cast<int>(state.range(0));
   UniformProfileOptions profile_options;

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Sleeping ends some tens of microseconds late: the rest is spun.
+// Sleeping ends some tens of microseconds late, so the rest is a spin-wait.
 constexpr Nanos kSpin = 80 * kNanosPerMicro;
 
 void WaitUntilReal(Nanos due) {
@@ -98,7 +98,7 @@ void VirtualClock::Wake(int rank, Nanos at) {
   if (ranks_[rank]->phase != Phase::kParked) return;
   ranks_[rank]->phase = Phase::kScheduled;
   Schedule(rank, at);
-  // From outside, while nobody runs.
+  // Called from outside, while no rank runs.
   if (num_running_ == 0) Advance();
 }
 
@@ -130,7 +130,7 @@ void VirtualClock::Advance() {
   } while (!options_.repeatable && !due_.empty() && due_.top().first <= now_ns_);
 }
 
-// Nobody runs meanwhile, so nothing happens but that somebody from outside wakes ranks.
+// No rank runs in the meantime, so the only possible event is a Wake from outside.
 void VirtualClock::Pace(Nanos due) {
   if (options_.time_scale <= 0) return;
   const Nanos length = std::llround(static_cast<double>(due - now_ns_) * options_.time_scale);

@@ -1,13 +1,13 @@
 // The time of an emulated cluster: one clock for all ranks, which are real threads.
 //
-// Virtual time stands still while any rank's thread does something. Once every rank waits, it jumps
-// to the earliest time at which one of them is to go on. So a host with two cores can stand for
-// sixty-four devices that compute at once, and a thread that its scheduler wakes late is not late:
-// what a rank does next begins at the virtual time at which it was to begin. Which rank waits for
-// which, and in what order they come, is decided by the threads themselves.
+// Virtual time stops while any rank's thread is working. Once every rank waits, it jumps to the
+// earliest time at which one of them must resume. So a host with two cores can emulate sixty-four
+// devices that compute at once, and a thread that the host's scheduler wakes late is not late: its
+// next work begins at the scheduled virtual time. The threads themselves decide which rank waits
+// for which, and in what order they arrive.
 //
-// Where a time scale is given, a jump also takes real time: no wait is shorter than its virtual
-// length times the scale, to a few microseconds, and one that ends late does not shorten the next.
+// With a time scale, a jump also takes real time: no wait is shorter than its virtual length times
+// the scale, to a few microseconds, and a wait that ends late does not shorten the next one.
 #ifndef DPIPE_CORE_EMULATION_VIRTUAL_CLOCK_H_
 #define DPIPE_CORE_EMULATION_VIRTUAL_CLOCK_H_
 
@@ -24,13 +24,13 @@
 namespace dpipe {
 
 struct VirtualClockOptions {
-  // Real time that a unit of virtual time takes at least; 0: as quick as the host can.
+  // Minimum real time per unit of virtual time; 0: as fast as possible.
   double time_scale = 0;
-  // Whether what a rank's thread computes on the host between its waits counts as its time, as
-  // measured by the thread's own processor time.
+  // If true, computation of a rank's thread on the host between its waits counts as virtual time,
+  // measured by the thread's processor time.
   bool charge_host_time = false;
-  // Ranks that go on at the same time do so one after another, by number, so that who comes first
-  // to what they share is the same on every run; else all at once, as the host has it.
+  // If true, ranks that resume at the same time run one after another, by number, so that the order
+  // of arrival at shared resources is the same in every run. Otherwise they run concurrently.
   bool repeatable = true;
 };
 
@@ -40,30 +40,30 @@ class VirtualClock {
   VirtualClock(const VirtualClock&) = delete;
   VirtualClock& operator=(const VirtualClock&) = delete;
 
-  // Before the ranks' threads start: from now on all of them count, until each has left.
+  // Starts a run. Call it before the ranks' threads start: all of them count from now on, until
+  // each has left.
   void StartRun();
-  // By the rank's own thread: first of all, and last.
+  // Called by the rank's own thread, first and last.
   void Enter(int rank);
   void Leave(int rank);
 
   // ---- For the rank's own thread ----
-  // Never before the time at which it last went on.
+  // Returns the rank's time, which is never before the time at which it last resumed.
   Nanos Now(int rank) const;
-  // Blocks until the virtual time is `due`, which counts from when this rank last went on: what the
-  // host computed since is not charged.
+  // Blocks until the virtual time is `due`. Host computation since this rank last resumed is part
+  // of that time and not charged.
   void SleepUntil(int rank, Nanos due) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Blocks until Wake. False if nothing can wake it any more: all ranks that have not left wait for
-  // one another.
+  // Blocks until Wake. Returns false if nothing can wake it any more, because all ranks that have
+  // not left wait for one another.
   bool Park(int rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // ---- For any thread ----
-  // A parked rank goes on at this time, at once if it is over. No effect on others.
+  // Resumes a parked rank at this time, or at once if it is past. No effect on other ranks.
   void Wake(int rank, Nanos at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Guards this clock and what its ranks share.
+  // Guards this clock and the state shared by its ranks.
   absl::Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
 
-  // How far the end of a paced wait was behind its real time: the sum over all jumps, and the
-  // worst.
+  // Return how late paced waits ended in real time: the sum over all jumps, and the maximum.
   Nanos total_lateness_ns() const { return total_lateness_ns_; }
   Nanos worst_lateness_ns() const { return worst_lateness_ns_; }
 
@@ -72,18 +72,18 @@ class VirtualClock {
   struct RankState {
     Phase phase = Phase::kGone;
     absl::CondVar wake;
-    // Of the rank's thread alone.
+    // Used by the rank's thread only.
     Nanos now = 0;
-    Nanos host_mark = 0;  // the thread's processor time when it went on
+    Nanos host_mark = 0;  // the thread's processor time when it resumed
   };
-  using Due = std::pair<Nanos, int>;  // when, which rank
+  using Due = std::pair<Nanos, int>;  // time, rank
 
-  // From this time on.
+  // Sets the rank's time, from which it continues.
   void GoOn(RankState* state, Nanos now);
-  // Waits, in a phase that is not kRunning, until it is.
+  // Waits, in a phase other than kRunning, until it is kRunning.
   void Await(int rank, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Schedule(int rank, Nanos due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Nobody runs: on to the next time at which somebody does.
+  // Advances to the next time at which a rank runs. Called when none does.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Pace(Nanos due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Resume(int rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -96,7 +96,7 @@ class VirtualClock {
   bool advancing_ ABSL_GUARDED_BY(mutex_) = false;
   bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
   Nanos now_ns_ ABSL_GUARDED_BY(mutex_) = 0;
-  Nanos real_ns_ = 0;  // the real time that belongs to now_ns_
+  Nanos real_ns_ = 0;  // the real time that corresponds to now_ns_
   Nanos total_lateness_ns_ = 0, worst_lateness_ns_ = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Runs body(rank) on a thread a rank.
+// Runs body(rank) on one thread per rank.
 void RunRanks(VirtualClock* clock, int num_ranks, const std::function<void(int)>& body) {
   clock->StartRun();
   std::vector<std::thread> threads;
@@ -36,7 +36,7 @@ TEST(VirtualClockTest, RanksComputeAtOnceHoweverManyThereAre) {
   for (int r = 0; r < kRanks; ++r) EXPECT_EQ(ends[r], 20 * (1000 + r));
 }
 
-// In order of virtual time, whatever threads the host runs first.
+// In order of virtual time, for any order in which the host runs the threads.
 TEST(VirtualClockTest, EarlierRanksGoOnFirst) {
   constexpr int kRanks = 8;
   VirtualClock clock(kRanks, {});
@@ -66,7 +66,7 @@ TEST(VirtualClockTest, AWokenRankGoesOnAtTheTimeItWasWokenFor) {
   EXPECT_EQ(woken, 1200);
 }
 
-// Nobody has to wait for a deadline to learn that nothing will ever come.
+// The error comes at once, without a deadline.
 TEST(VirtualClockTest, RanksThatWaitForOneAnotherAreTold) {
   constexpr int kRanks = 3;
   VirtualClock clock(kRanks, {});
@@ -87,7 +87,7 @@ TEST(VirtualClockTest, GoesOnWhereTheRunBeforeHasEnded) {
   EXPECT_EQ(clock.Now(0), 200);
 }
 
-// At least the scaled length of what is waited for: how much longer is the host's affair.
+// At least the scaled length of the waits; any excess depends on the host.
 TEST(VirtualClockTest, PacedWaitsTakeRealTime) {
   VirtualClockOptions options;
   options.time_scale = 2;
@@ -114,7 +114,7 @@ TEST(VirtualClockTest, HostTimeCountsWhereAskedForButNotWithinAWait) {
     burn();
     const Nanos between = clock.Now(rank);
     EXPECT_GT(between, begin);
-    burn();  // part of what the wait stands for
+    burn();  // part of the wait's time
     clock.SleepUntil(rank, between + 1000 * kNanosPerSecond);
     EXPECT_LT(clock.Now(rank), between + 1000 * kNanosPerSecond + kNanosPerMilli);
   });

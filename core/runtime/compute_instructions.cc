@@ -9,14 +9,14 @@
 namespace dpipe {
 namespace {
 
-// Over which samples an update's gradient is the mean.
+// Returns the number of samples over which an update's gradient is the mean.
 int SamplesPerUpdate(const Plan& plan) {
   return plan.has_relaxation()
              ? plan.relaxation().micro_batches_per_update() * plan.micro_batch_size()
              : plan.global_batch();
 }
 
-// Moves those of `ids` that are there from one map to another.
+// Moves those of `ids` that are present from one map to another.
 void MoveValues(const std::vector<ValueId>& ids, nn::ValueMap* from, nn::ValueMap* to) {
   for (ValueId id : ids) {
     auto node = from->extract(id);
@@ -24,7 +24,7 @@ void MoveValues(const std::vector<ValueId>& ids, nn::ValueMap* from, nn::ValueMa
   }
 }
 
-// As MoveValues, but leaves them where they are too.
+// Like MoveValues, but copies.
 void CopyValues(const std::vector<ValueId>& ids, const nn::ValueMap& from, nn::ValueMap* to) {
   for (ValueId id : ids) {
     const auto it = from.find(id);
@@ -34,7 +34,7 @@ void CopyValues(const std::vector<ValueId>& ids, const nn::ValueMap& from, nn::V
 
 }  // namespace
 
-// Waiting for other ranks comes first; the work of drawing inputs counts as the instruction's own.
+// Waits for other ranks first; drawing inputs counts as the instruction's own work.
 absl::Status RankExecutor::GatherInputs(const StageRoutes& stage, LayerRange layers, int64_t step,
                                         SampleRange samples, nn::ValueMap* values) {
   const nn::Component& backbone = component(stage.component);
@@ -55,7 +55,7 @@ absl::Status RankExecutor::GatherInputs(const StageRoutes& stage, LayerRange lay
                              frozen_.Get(input.source, input.output, step, samples));
     }
   }
-  // No estimate of an earlier lap: zeros.
+  // No estimate from an earlier lap: zeros.
   if (stage.self_conditioning != ValueId() && values->count(stage.self_conditioning) == 0) {
     const ValueId id = stage.self_conditioning;
     (*values)[id] = Tensor::Zeros(
@@ -143,8 +143,9 @@ absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers,
   return absl::OkStatus();
 }
 
-// Parameters that are divided over ranks are somewhere else whenever they are gathered, and so is
-// each version of a relaxed plan's.
+// Runs a pass, recorded if possible. Sharded parameters are in a new place whenever they are
+// gathered, and so is each version of a relaxed plan's parameters, so passes on these are not
+// recorded.
 absl::Status RankExecutor::RunPass(int stage, const PassCall& call, PassGraphs::Hold* hold) {
   const bool moves = stage >= 0 && (routes(stage).sharded || plan().has_relaxation());
   if (graphs_ == nullptr || moves) return dpipe::RunPass(call);
@@ -180,14 +181,14 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
   return absl::OkStatus();
 }
 
-// Hands on what later stages read, and drops the rest.
+// Passes on the values that later stages read, and drops the rest.
 absl::Status RankExecutor::FinishForward(StageMicroBatch key, MicroBatch* micro_batch) {
   const StageRoutes& stage = routes(key.first);
   nn::ValueMap values = std::exchange(micro_batch->values, {});
   if (stage.ends_lap && !stage.forward_only) {
     device_losses_.push_back(
         {stage.backbone, micro_batch->samples, values[component(stage.component).loss()]});
-    if (resources_.device->has_host_memory()) FetchLosses();  // they are there already
+    if (resources_.device->has_host_memory()) FetchLosses();  // no wait: they are computed
   }
   if (!stage.keeps.empty()) {
     CopyValues(stage.keeps, values, &kept_activations_[{stage.lap, key.second}]);
@@ -212,7 +213,7 @@ void RankExecutor::FetchLosses() {
   if (device_losses_.empty()) return;
   std::vector<Tensor> parts;
   for (const DeviceLosses& part : device_losses_) parts.push_back(part.losses);
-  const Tensor all = ConcatBatch(parts).ToHost();  // waited for once
+  const Tensor all = ConcatBatch(parts).ToHost();  // a single wait for all
   absl::Span<const float> rest = all.span<float>();
   for (const DeviceLosses& part : device_losses_) {
     const absl::Span<const float> losses = rest.first(part.losses.num_elements());
@@ -222,8 +223,8 @@ void RankExecutor::FetchLosses() {
   device_losses_.clear();
 }
 
-// The forward pass again, from the inputs that it left: the same bits, because nothing in it is
-// drawn but by sample.
+// Runs the forward pass again, from its saved inputs. The bits are the same, because all randomness
+// is drawn per sample.
 absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t step) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   const StageRoutes& stage = routes(key.first);
@@ -231,7 +232,7 @@ absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t ste
   if (it == micro_batches_.end() || it->second.forward_end != stage.layers.end) {
     return absl::FailedPreconditionError("its forward pass has not run");
   }
-  // What is still to be sent stays apart.
+  // Values that are still to be sent are set aside.
   nn::ValueMap unsent = std::exchange(it->second.values, std::exchange(it->second.inputs, {}));
   const LayerRange layers = LayersIn(instruction, stage.layers);
   const absl::Status status = ForwardLayers(key, layers, step, /*keep_state=*/true, &it->second);
@@ -240,8 +241,8 @@ absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t ste
   return status;
 }
 
-// The backward pass starts from the loss, whose mean over the global batch is what is minimised, or
-// from the gradients that later stages have left.
+// Sets the first gradients of a backward pass: that of the loss, whose mean over the global batch
+// is minimised, or those from later stages.
 absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_batch) {
   const StageRoutes& stage = routes(key.first);
   if (stage.ends_lap) {
@@ -299,11 +300,11 @@ absl::Status RankExecutor::WithForwardWeights(StageMicroBatch key, int64_t step,
   if (!plan().has_relaxation()) return pass();
   WeightVersions& versions = *versions_[key.first];
   if (stashes()) return versions.RunWith(micro_batch.weight_version, pass);
-  // The update of the step that this micro-batch is for, and how many come before.
+  // The update of the step that this micro-batch belongs to, and how many updates come before it.
   const int per_update = plan().relaxation().micro_batches_per_update();
   const int own = key.second / per_update, ahead = own - updates_in_step_;
   const int64_t first_update = step * (plan().num_micro_batches() / per_update);
-  // What was predicted for an update's first micro-batch serves all of them.
+  // A prediction for an update's first micro-batch serves all of them.
   if (ahead == 0 && !versions.HasPredicted(first_update + own)) return pass();
   return versions.RunPredicted(
       first_update + own,
@@ -344,7 +345,7 @@ absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
   return absl::OkStatus();
 }
 
-// Hands gradients on to the stages before.
+// Passes gradients on to the previous stages.
 void RankExecutor::FinishInputGrad(StageMicroBatch key, MicroBatch* micro_batch) {
   const StageRoutes& stage = routes(key.first);
   nn::ValueMap grads = std::exchange(micro_batch->grads, {});

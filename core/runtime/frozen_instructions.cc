@@ -21,9 +21,9 @@ absl::StatusOr<Tensor> RankExecutor::LoadOntoDevice(const std::string& component
   return loaded.On(resources_.device);
 }
 
-// For a frozen component: its loaded inputs, kept with the chain's values. For the backbone: what
-// frozen components would have computed, from the cache, where quanta are single samples; these
-// come at once, so that a GPU gets one copy instead of as many as there are samples.
+// For a frozen component, loads its inputs and stores them with the chain's values. For the
+// backbone, loads the frozen outputs from the cache, whose quanta are single samples. They are
+// loaded in one piece, so that a GPU gets one copy instead of one per sample.
 absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t step) {
   const nn::Component& target = component(instruction.component());
   const SampleRange samples = SamplesIn(instruction);
@@ -85,7 +85,7 @@ absl::Status RankExecutor::FrozenQuantum(const Instruction& instruction, int64_t
   return absl::OkStatus();
 }
 
-// Waits for those messages with frozen outputs that bring any of `samples`.
+// Waits for those messages with frozen outputs that contain any of `samples`.
 absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange samples) {
   const auto it = incoming_frozen_.find({step, index});
   if (it == incoming_frozen_.end()) return absl::OkStatus();
@@ -112,7 +112,7 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
   return absl::OkStatus();
 }
 
-// Frozen outputs are the only messages that no computation of the same step need wait for.
+// Frozen outputs are the only messages that no computation of the same step has to wait for.
 absl::Status RankExecutor::Flush(int64_t step) {
   for (int c = 0; c < plan().components_size(); ++c) {
     DPIPE_RETURN_IF_ERROR(ReceiveFrozen(c, step, {0, plan().global_batch()}));

@@ -14,30 +14,31 @@
 
 namespace dpipe {
 
-// Kept in pieces that begin with a quantum: a fixed number of samples, the unit in which frozen
-// work is computed, so that a sample's result never depends on which samples it was computed with.
-// What is computed or received comes a quantum at a time, what a cache has in larger pieces. One
-// rank's, one thread's.
+// Stores outputs in pieces that begin with a quantum. A quantum is a fixed number of samples, the
+// unit in which frozen work is computed, so that a sample's result never depends on its neighbours.
+// Computed and received outputs arrive one quantum at a time; cached ones in larger pieces. Belongs
+// to one rank and one thread.
 class FrozenStore {
  public:
-  // `quantum` > 0 divides the begin of every range put in.
+  // Every range put in begins at a multiple of `quantum` > 0.
   explicit FrozenStore(int quantum) : quantum_(quantum) {}
 
-  // Puts the samples [begin, begin + value.dim(0)) of `output`, none of which is there yet.
+  // Stores the samples [begin, begin + value.dim(0)) of `output`, none of which may be present yet.
   void Put(int component, const std::string& output, int64_t step, int begin, Tensor value);
   bool Has(int component, const std::string& output, int64_t step, SampleRange samples) const;
-  // The samples joined; of one piece, without a copy. FailedPrecondition names the first sample
-  // that is missing.
+  // Returns the samples, joined; without a copy if they are in one piece. Returns
+  // FailedPrecondition with the first missing sample if there is one.
   absl::StatusOr<Tensor> Get(int component, const std::string& output, int64_t step,
                              SampleRange samples) const;
-  // One quantum, or what there is of it.
+  // Returns one quantum, or the part of it that is present.
   absl::StatusOr<Tensor> GetQuantum(int component, const std::string& output, int64_t step,
                                     int begin) const;
-  // Drops everything of steps up to and including `step`.
+  // Drops all outputs of steps up to and including `step`.
   void DropThrough(int64_t step);
 
   int quantum() const { return quantum_; }
-  // The quanta that make up `samples`, cut at its end: begins at multiples of the quantum.
+  // Returns the quantum of `samples` that starts at `begin`, a multiple of the quantum, truncated
+  // at the end of `samples`.
   SampleRange QuantumAt(int begin, SampleRange samples) const {
     return {begin, std::min(begin + quantum_, samples.end)};
   }
@@ -45,7 +46,7 @@ class FrozenStore {
  private:
   using Key = std::tuple<int64_t, int, std::string, int>;  // step, component, output, begin
 
-  // The piece that has the sample, or end().
+  // Returns the piece that has the sample, or end().
   std::map<Key, Tensor>::const_iterator Find(int component, const std::string& output, int64_t step,
                                              int sample) const;
   static int Begin(const Key& key) { return std::get<3>(key); }

@@ -1,4 +1,4 @@
-// What REDUCE_GRADS does with gradients that every rank of a stage holds whole.
+// How REDUCE_GRADS reduces gradients that every rank of a stage holds whole.
 #ifndef DPIPE_CORE_RUNTIME_GRADIENT_REDUCER_H_
 #define DPIPE_CORE_RUNTIME_GRADIENT_REDUCER_H_
 
@@ -14,21 +14,21 @@
 
 namespace dpipe {
 
-// One rank's, used by its thread. What it keeps from step to step is no part of a saved run.
+// Belongs to one rank and is used by its thread. State kept between steps is not saved with a run.
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  // Starts to replace `gradients` (fp32) by about their sum over the group, with the same bits on
-  // every rank of it. The same `what` comes with the same gradients, step after step, and each is
-  // waited for before it comes again. The caller waits for what is started in the order of
-  // starting: Wait may communicate.
+  // Starts to replace `gradients` (fp32) by approximately their sum over the group, with the same
+  // bits on every rank of it. Each `what` is used with the same gradients in every step, and is
+  // waited for before its next use. The caller waits in the order of starting: Wait may
+  // communicate.
   virtual Communicator::StartedCollective Start(absl::Span<const Rank> group,
                                                 std::vector<Tensor> gradients,
                                                 const std::string& what) = 0;
 };
 
-// Makes a rank's; the communicator outlives it.
+// Creates the reducer of one rank. The communicator outlives it.
 using GradientReducerFactory =
     std::function<std::unique_ptr<GradientReducer>(Communicator* communicator)>;
 

@@ -33,7 +33,7 @@ absl::StatusOr<Tensor> InputPrefetcher::Make(const Request& request,
   return LoadInput(inputs_, component, input, step, {begin, end}, device);
 }
 
-// Exceptions are for who asks.
+// Swallows exceptions: the caller of Load retries, and gets them itself.
 absl::StatusOr<Tensor> InputPrefetcher::MakeAhead(const Request& request) {
   try {
     absl::StatusOr<Tensor> made = Make(request, device_);
@@ -49,7 +49,7 @@ absl::StatusOr<Tensor> InputPrefetcher::Take(const Request& request) {
   const auto found = guesses_.find(request);
   if (found == guesses_.end()) return absl::NotFoundError("not guessed");
   Guess& guess = found->second;
-  // Whoever asks makes it sooner than the thread, which has others to make before it.
+  // The caller creates it sooner than the thread, which has other inputs queued before it.
   if (guess.state == Guess::State::kQueued) {
     guesses_.erase(found);
     return absl::NotFoundError("not begun");
@@ -63,7 +63,7 @@ absl::StatusOr<Tensor> InputPrefetcher::Take(const Request& request) {
 
 void InputPrefetcher::MakeLater(Request request) {
   absl::MutexLock lock(&mutex_);
-  // Guesses of steps that are over were wrong: a rank works for one step and the next.
+  // Guesses for steps that are over were wrong: a rank works for one step and the next.
   const int64_t step = std::get<0>(request) - 1;
   for (auto guess = guesses_.begin(); guess != guesses_.end();) {
     const bool is_late = std::get<0>(guess->first) < step - 1;
@@ -73,7 +73,7 @@ void InputPrefetcher::MakeLater(Request request) {
   if (guesses_.emplace(request, Guess()).second) queue_.push_back(std::move(request));
 }
 
-// Copies may come from any thread; no device's work is this one's, so that it is bound to none.
+// Copies may come from any thread. This thread does no device's work, so it is not bound to one.
 void InputPrefetcher::Run() {
   absl::MutexLock lock(&mutex_);
   for (;;) {

@@ -1,11 +1,11 @@
-// Has a step's inputs made before they are asked for, on a thread of its own.
+// Creates a step's inputs on a separate thread before they are requested.
 //
-// The thread that enqueues a GPU's work waits for the GPU once a step, where the gradients' norm
-// tells whether the step counts. All that it does from there to the next step's first kernel, the
-// GPU is idle: drawing the noise of 64 images of 512 pixels, and of their latents, alone takes tens
-// of milliseconds. What a rank has asked for of one step is therefore made of the next one, too,
-// while the GPU works. Inputs are functions of the step and the samples, so that numbers do not
-// depend on it.
+// The thread that enqueues a GPU's work waits for the GPU once per step, when the gradients' norm
+// decides if the step counts. The GPU is then idle until the thread has enqueued the next step's
+// first kernel. Drawing the noise of 64 images of 512 pixels and of their latents alone takes tens
+// of milliseconds. So the inputs that a rank has requested for one step are also created for the
+// next step, while the GPU works. Inputs are functions of the step and the samples, so the numbers
+// do not depend on this.
 #ifndef DPIPE_CORE_RUNTIME_INPUT_PREFETCHER_H_
 #define DPIPE_CORE_RUNTIME_INPUT_PREFETCHER_H_
 
@@ -23,24 +23,25 @@
 
 namespace dpipe {
 
-// One rank's, one thread's. Holds what one step has asked for, of the step after it.
+// Belongs to one rank and one thread. Holds, for the next step, the inputs requested in one step.
 class InputPrefetcher {
  public:
-  // `inputs` outlives it. `device`: where its thread has them, which nobody else works for.
+  // `inputs` outlives this. The prefetcher's thread creates inputs on `device`, which does no other
+  // work.
   InputPrefetcher(InputProvider* inputs, std::shared_ptr<Device> device);
-  // Waits for what is being made.
+  // Waits for the input in progress.
   ~InputPrefetcher();
   InputPrefetcher(const InputPrefetcher&) = delete;
   InputPrefetcher& operator=(const InputPrefetcher&) = delete;
 
-  // What has been made, or is being made, written already and on the prefetcher's device; or else
-  // what LoadInput gives on `device`. And the same of the next step is begun. Errors are only of
-  // what is asked for.
+  // Returns the prefetched input, after waiting for it if it is in progress; it is complete and on
+  // the prefetcher's device. Otherwise returns the result of LoadInput on `device`. In either case
+  // starts to prefetch the same input of the next step. Errors concern only the requested input.
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
                               SampleRange samples, const std::shared_ptr<Device>& device);
 
  private:
-  // Step, component, input, first and last sample: of earlier steps first.
+  // Step, component, input, first and last sample; ordered by step.
   using Request = std::tuple<int64_t, std::string, std::string, int, int>;
   struct Guess {
     enum class State { kQueued, kBeingMade, kMade };
@@ -50,9 +51,10 @@ class InputPrefetcher {
 
   void Run();
   absl::StatusOr<Tensor> Make(const Request& request, const std::shared_ptr<Device>& device);
-  // On the thread, and waits until it is written.
+  // Runs on the prefetcher's thread and waits until the input is written.
   absl::StatusOr<Tensor> MakeAhead(const Request& request);
-  // What has been guessed for it, once it is there; an error where nothing has, or in vain.
+  // Returns the prefetched input once it is ready. Returns an error if it was not begun or has
+  // failed.
   absl::StatusOr<Tensor> Take(const Request& request);
   void MakeLater(Request request);
 
@@ -60,7 +62,7 @@ class InputPrefetcher {
   const std::shared_ptr<Device> device_;
   absl::Mutex mutex_;
   std::map<Request, Guess> guesses_ ABSL_GUARDED_BY(mutex_);
-  // Guesses in the order in which they are to be made; some may have been dropped since.
+  // Guesses in the order of creation. Some may have been dropped since.
   std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Samples are numbers of their own: step * 100 + sample.
+// Samples are distinct numbers: step * 100 + sample.
 class NumberedInputs : public InputProvider {
  public:
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
@@ -40,7 +40,7 @@ class NumberedInputs : public InputProvider {
     return Tensor::FromHost<float>(device, {samples.size()}, values);
   }
 
-  // Waits until some other thread than the one that asks has been asked for it.
+  // Waits until a thread other than the caller has requested it.
   void AwaitAhead(const std::string& input, int64_t step) {
     absl::MutexLock lock(&mutex_);
     const auto asked = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -70,7 +70,7 @@ class NumberedInputs : public InputProvider {
 
 class InputPrefetcherTest : public ::testing::Test {
  protected:
-  // The numbers that it gives, which are checked.
+  // Loads an input and checks its numbers.
   void Expect(const std::string& input, int64_t step, SampleRange samples) {
     const auto loaded = prefetcher_->Load("unet", input, step, samples, device_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -95,7 +95,7 @@ TEST_F(InputPrefetcherTest, MakesOnceWhatIsAskedForInEveryStep) {
     inputs_.AwaitAhead("pixels", step + 1);
   }
   prefetcher_ = nullptr;
-  // Four a step, of the step after the last one, too, unless that has come to its end before.
+  // Four per step, and perhaps four for the step after the last one, if it got that far.
   EXPECT_GE(inputs_.calls(), 5 * 4);
   EXPECT_LE(inputs_.calls(), 6 * 4);
 }
@@ -104,7 +104,7 @@ TEST_F(InputPrefetcherTest, WhoAsksDoesNotWaitForOthersToBeMade) {
   Expect("slow", 0, {0, 2});
   Expect("noise", 0, {0, 2});
   inputs_.AwaitAhead("slow", 1);
-  Expect("noise", 1, {0, 2});  // its turn comes after the slow one's
+  Expect("noise", 1, {0, 2});  // queued after the slow one
   inputs_.Release();
   Expect("slow", 1, {0, 2});
 }
@@ -120,7 +120,7 @@ TEST_F(InputPrefetcherTest, OtherSamplesAndStepsAreNotMixedUp) {
 
 TEST_F(InputPrefetcherTest, WrongGuessesAreDropped) {
   for (int64_t step = 0; step < 20; ++step) {
-    // The same range never comes twice.
+    // The same range never occurs twice.
     const int begin = static_cast<int>(step);
     Expect("noise", step, {begin, begin + 1});
     inputs_.AwaitAhead("noise", step + 1);
@@ -132,7 +132,7 @@ TEST_F(InputPrefetcherTest, ErrorsAreOfWhatIsAskedFor) {
   inputs_.fails_at_ = 1;
   Expect("noise", 0, {0, 2});
   inputs_.AwaitAhead("noise", 1);
-  Expect("noise", 1, {0, 2});  // what went wrong ahead is tried again
+  Expect("noise", 1, {0, 2});  // a failed prefetch is retried
   inputs_.asker_fails_ = true;
   const auto loaded = prefetcher_->Load("unet", "noise", 1, {0, 2}, device_);
   EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("for who asks"));

@@ -1,4 +1,4 @@
-// Where a rank gets what no other component computes: pixels, tokens, noise, timesteps.
+// A rank's source of inputs that no other component computes: pixels, tokens, noise, timesteps.
 #ifndef DPIPE_CORE_RUNTIME_INPUT_PROVIDER_H_
 #define DPIPE_CORE_RUNTIME_INPUT_PROVIDER_H_
 
@@ -12,26 +12,27 @@
 
 namespace dpipe {
 
-// Called by every rank's thread, so implementations are thread-safe. What they return is a function
-// of (component, input, step, sample) alone: it does not matter who asks, when, or in what pieces.
+// Called by every rank's thread, so implementations are thread-safe. The results are a function of
+// (component, input, step, sample) alone, independent of caller, time and grouping of samples.
 class InputProvider {
  public:
   virtual ~InputProvider() = default;
 
-  // Samples [begin, end) of step `step` of an external input, as a tensor [samples, ...] on
-  // `device` in the element type that the program states. Also asked, where a plan uses cached
-  // frozen outputs, for inputs that a frozen component would feed.
+  // Returns samples [begin, end) of step `step` of an external input, as a tensor [samples, ...] on
+  // `device` in the element type that the program states. If a plan uses cached frozen outputs,
+  // also called for inputs that a frozen component would otherwise feed.
   virtual absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input,
                                       int64_t step, SampleRange samples,
                                       const std::shared_ptr<Device>& device) = 0;
 };
 
-// Load on any device: what host code cannot write to is filled from the host.
+// Loads an input for any device. Data for a device that host code cannot write to is copied from
+// the host.
 inline absl::StatusOr<Tensor> LoadInput(InputProvider& inputs, const std::string& component,
                                         const std::string& input, int64_t step, SampleRange samples,
                                         const std::shared_ptr<Device>& device) {
   if (device->has_host_memory()) return inputs.Load(component, input, step, samples, device);
-  // Blocks of this allocator are used again and again.
+  // Keeps one allocator, whose blocks are reused.
   static const auto* const host = new std::shared_ptr<Device>(Device::Cpu());
   DPIPE_ASSIGN_OR_RETURN(const Tensor loaded, inputs.Load(component, input, step, samples, *host));
   return loaded.CopyTo(device);

@@ -19,7 +19,7 @@ TEST(InstructionNameTest, SaysWhatIsDoneAndWhatIsAwaited) {
   EXPECT_EQ(AwaitedName(plan, recv, 15),
             "ACTIVATION of micro-batch 3 for stage 1 (RECV, instruction 15)");
 
-  // Back from stage 1 to stage 0.
+  // Backward, from stage 1 to stage 0.
   Instruction send = recv;
   send.set_kind(Instruction::SEND);
   send.set_payload(Instruction::GRADIENT);

@@ -17,7 +17,8 @@ namespace dpipe {
 
 namespace {
 
-// Waits for a share of the time since `begin_ns`; returns when that ended. Sleep would take longer.
+// Spins for a share of the time since `begin_ns` and returns the end time. Sleeping would take
+// longer.
 Nanos WaitFor(double share, Nanos begin_ns) {
   const Nanos now = MonotonicNow();
   const Nanos end = now + static_cast<Nanos>(share * static_cast<double>(now - begin_ns));
@@ -63,7 +64,7 @@ absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> comm
   RunOnAll(options_.workers, [&](int local) {
     RankState& state = *ranks_[local];
     state.device = options_.workers[local]->device()->Twin();
-    // Where the host cannot write, copies to the device would stand in line with its work.
+    // If the host cannot write to the device, copies to it would queue up behind its work.
     state.loader = state.device->has_host_memory() ? state.device : state.device->Twin();
     if (!state.device->has_host_memory()) state.ahead = state.device->Twin();
     return absl::OkStatus();
@@ -99,7 +100,7 @@ LocalSession::~LocalSession() {
     processes_->Fail(absl::AbortedError(
         absl::StrCat(processes_->name(), " has left the session before its end")));
   }
-  // Each waits for all others to come to their end.
+  // Each waits for all others to finish.
   RunOnAll(options_.workers, [&](int local) {
     ranks_[local]->executor = nullptr;
     ranks_[local]->communicator = nullptr;
@@ -107,7 +108,7 @@ LocalSession::~LocalSession() {
   });
 }
 
-// Sessions have devices of their own (twins of the workers'), which what talks must know.
+// Sessions have their own devices (twins of the workers'), on which the communicators depend.
 absl::Status LocalSession::Connect(std::vector<std::unique_ptr<Communicator>> given) {
   if (options_.processes != nullptr) return ConnectProcesses();
   if (given.empty() && options_.connect) {
@@ -137,7 +138,8 @@ absl::Status LocalSession::ConnectProcesses() {
   }));
 }
 
-// The parameters of a plan's stages on a rank, made where there are none for these layers yet.
+// Sets up the parameters of a plan's stages on a rank, and creates those not yet there for the
+// layers.
 absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own) {
   RankState& state = *ranks_[local];
   const int rank = state.rank.value();
@@ -170,7 +172,7 @@ absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers,
   return absl::OkStatus();
 }
 
-// On the rank's own thread, so that its memory lies near its cores.
+// Runs on the rank's own thread, so that its memory is allocated near its cores.
 absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
   RankResources resources;
   ParametersByLayers by_layers;
@@ -183,7 +185,7 @@ absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
   return resources;
 }
 
-// The given ones, or copies of them where the device has memory of its own.
+// Returns the given sets, or copies of them if the device has its own memory.
 std::vector<const nn::ParameterSet*> LocalSession::FrozenParametersOf(RankState* state) const {
   if (state->device->has_host_memory()) return options_.frozen_parameters;
   std::vector<const nn::ParameterSet*> there(options_.frozen_parameters.size());
@@ -228,7 +230,7 @@ absl::Status LocalSession::RunRank(int local, int count, bool is_last, bool reco
   };
   if (looks_ahead_[PlanOf(next_step_)] && !prepared_next_) {
     DPIPE_RETURN_IF_ERROR(prologue(next_step_));
-    // Everybody has finished its prologue when the first step is said to start.
+    // The first step starts when all ranks have finished the prologue.
     double nothing = 0;
     DPIPE_RETURN_IF_ERROR(ranks_[local]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
                                                                     "the end of the prologue"));
@@ -238,7 +240,7 @@ absl::Status LocalSession::RunRank(int local, int count, bool is_last, bool reco
   for (int i = 0; i < count; ++i) {
     const int64_t step = next_step_ + i;
     const bool last = is_last && i == count - 1;
-    // Whether this step's list is to prepare the next step, which may run by the other plan.
+    // True if this step's list must prepare the next step, which may run by the other plan.
     const bool ahead = !last && looks_ahead_[PlanOf(step + 1)];
     DPIPE_RETURN_IF_ERROR(
         executor.RunStep(step, ahead ? Part::kWholeStep : Part::kLastStep, record, PlanOf(step)));
@@ -255,7 +257,7 @@ absl::Status LocalSession::CountSkipped(int local, int64_t step) {
   int& skipped = ranks_[local]->skipped_in_a_row;
   skipped = outcome.applied ? 0 : skipped + 1;
   if (skipped <= options_.max_skipped_in_a_row) return absl::OkStatus();
-  // Nobody ends the run for others who have not reported this step yet.
+  // No rank ends the run before all others have reported this step.
   double nothing = 0;
   DPIPE_RETURN_IF_ERROR(ranks_[local]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
                                                                   "the end of a skipped step"));
@@ -270,7 +272,7 @@ absl::Status LocalSession::CountSkipped(int local, int64_t step) {
       absl::StrCat(message, ": the training has diverged; lower the learning rate"));
 }
 
-// The first error in time is the cause; what other ranks say is that they were told to stop.
+// The first error is the cause; other ranks' errors only say that they were stopped.
 absl::Status LocalSession::RunRanks(int count, bool is_last, bool record, StepSink* steps) {
   for (auto& rank : ranks_) {
     for (Device* device : rank->devices()) device->allocator().ResetPeak();

@@ -10,8 +10,8 @@
 namespace dpipe {
 namespace {
 
-// Messages between two ranks are told apart by what they carry, never by when they are sent. Both
-// sides compute the same tag: `boundary` is the later of the two stages.
+// Messages between two ranks are distinguished by their contents, never by the time of sending.
+// Both sides compute the same tag: `boundary` is the later of the two stages.
 int64_t MessageTag(const Instruction& instruction) {
   const int64_t boundary = std::max(instruction.stage(), instruction.peer_stage());
   const int64_t what = instruction.payload() == Instruction::FROZEN_OUTPUT
@@ -22,7 +22,7 @@ int64_t MessageTag(const Instruction& instruction) {
          (static_cast<int64_t>(instruction.samples().begin()) & 0xffffff);
 }
 
-// Samples of an instruction relative to the first one of the micro-batch that holds them.
+// Returns an instruction's samples relative to the first sample of the micro-batch that holds them.
 absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange held) {
   const SampleRange samples = SamplesIn(instruction);
   if (!held.Contains(samples)) {
@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<Tensor>> RankExecutor::BoundaryPayload(const Instruct
   const std::vector<ValueId>& ids =
       forward ? routes(key.first).activations_out : routes(key.first).gradients_out;
   std::vector<Tensor> tensors;
-  if (ids.empty()) return tensors;  // only says that the stage has come so far
+  if (ids.empty()) return tensors;  // only signals that the stage has reached this point
   const auto it = micro_batches_.find(key);
   if (it == micro_batches_.end()) {
     return absl::FailedPreconditionError("this micro-batch is not in flight");

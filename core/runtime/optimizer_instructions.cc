@@ -10,9 +10,9 @@
 
 namespace dpipe {
 
-// One slot a parameter of all backbones. Of the ranks that hold a layer, which hold the same
-// gradients, the lowest one speaks; all others add zeros, and so the sum's bits do not depend on
-// the partition.
+// Assigns one slot to each parameter of all backbones. Of the ranks that hold a layer, which have
+// the same gradients, the lowest one contributes its squares and all others add zeros. So the sum's
+// bits do not depend on the partition.
 void RankExecutor::PrepareNorm() {
   std::vector<int> first_slot(model().num_components(), 0);
   std::vector<std::vector<int>> speakers(model().num_components());  // by component and layer
@@ -45,7 +45,7 @@ void RankExecutor::PrepareNorm() {
   }
 }
 
-// The losses that are not finite are counted in a slot of their own: a loss may overflow whose
+// Losses that are not finite are counted in a separate slot: a loss may overflow although its
 // gradients do not, and only its own rank would know.
 absl::Status RankExecutor::SumNorm(int64_t step) {
   std::vector<double> terms(num_norm_slots_ + 1, 0.0);
@@ -54,7 +54,7 @@ absl::Status RankExecutor::SumNorm(int64_t step) {
   FetchLosses();
   terms.back() = static_cast<double>(NumBadLosses());
   resources_.clock->FinishPart();
-  Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
+  Record(step, TraceEvent::COMPUTE);  // the wait that follows is not work
   DPIPE_RETURN_IF_ERROR(
       resources_.communicator->AllReduceSum(absl::MakeSpan(terms), "the gradients' global norm"));
   outcome_.num_bad_losses = static_cast<int64_t>(terms.back());
@@ -62,7 +62,7 @@ absl::Status RankExecutor::SumNorm(int64_t step) {
   double sum = 0;
   for (double square : terms) sum += square;
   outcome_.global_norm = std::sqrt(sum);
-  // Every rank has the same numbers, so all of them skip or none does.
+  // Every rank has the same numbers, so either all of them skip or none does.
   outcome_.applied = outcome_.num_bad_losses == 0 && std::isfinite(outcome_.global_norm);
   MarkStart();
   return absl::OkStatus();
@@ -113,7 +113,7 @@ absl::Status RankExecutor::OptimizerStep(const Instruction& instruction, int64_t
   return absl::OkStatus();
 }
 
-// One of several in the step of a relaxed plan, while micro-batches are under way.
+// Makes one of several updates in a step of a relaxed plan, while micro-batches are in flight.
 absl::Status RankExecutor::Update(int64_t step, bool ends_step) {
   for (const auto& versions : versions_) {
     if (versions != nullptr) versions->BeginUpdate();
@@ -128,7 +128,8 @@ absl::Status RankExecutor::Update(int64_t step, bool ends_step) {
   return absl::OkStatus();
 }
 
-// Of a step whose updates have been made, so that it cannot be skipped any more.
+// Returns FailedPrecondition if losses are not finite. The step's updates have been made, so it
+// cannot be skipped.
 absl::Status RankExecutor::CheckLosses(int64_t step) {
   FetchLosses();
   const int64_t bad = NumBadLosses();

@@ -31,7 +31,7 @@ class OverheadClock::MeteredRank : public RankClock {
   RuntimeOverhead so_far_;
   Nanos begin_ns_ = 0;  // of this run
   Nanos total_ns_ = 0;
-  Nanos mark_ns_ = 0;  // when Now() was last asked for
+  Nanos mark_ns_ = 0;  // time of the last call of Now()
 };
 
 OverheadClock::OverheadClock(int num_ranks) {

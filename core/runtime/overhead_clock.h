@@ -1,4 +1,4 @@
-// The machine's clock, which also measures what the runtime itself costs.
+// A machine clock that also measures the runtime's overhead.
 #ifndef DPIPE_CORE_RUNTIME_OVERHEAD_CLOCK_H_
 #define DPIPE_CORE_RUNTIME_OVERHEAD_CLOCK_H_
 
@@ -12,20 +12,19 @@
 
 namespace dpipe {
 
-// Where the time of a rank's thread goes in its runs, by the clock on the wall: all of it is one of
-// computing, waiting or overhead. Measure where nothing else uses the cores, because what other
-// programs take of them counts too.
+// Breakdown of a rank thread's wall-clock time in its runs: all of it is computing, waiting or
+// overhead. Measure on otherwise idle cores, because time taken by other programs counts too.
 struct RuntimeOverhead {
   int64_t num_instructions = 0;
   Nanos compute_ns = 0;  // between the start and the end of computations
-  // For what no runtime could have had earlier, given when the other ranks came to it: a message
-  // before it was sent, a sum before the last rank brought its part, the work of a collective.
+  // Waits that no runtime could have shortened, given the arrival of the other ranks: for a message
+  // before it was sent, for a sum before the last rank arrived, for the work of a collective.
   Nanos waiting_ns = 0;
-  // All else: interpreting, handing over, going to sleep and being woken up late, allocating, the
-  // beginning and the end of steps.
+  // The rest: interpreting, handing over, going to sleep and waking up late, allocating, beginning
+  // and ending steps.
   Nanos overhead_ns = 0;
-  // Of that, in waits after they could have been over. Known, as waiting_ns is, only of
-  // communicators that tell the clock of their waits; other waits count as overhead.
+  // Part of overhead_ns: the time in waits after they could have ended. Known, like waiting_ns,
+  // only for communicators that report their waits to the clock; other waits count as overhead.
   Nanos wake_up_ns = 0;
 
   double PerInstruction() const {
@@ -33,7 +32,7 @@ struct RuntimeOverhead {
   }
 };
 
-// For one session at a time, whose communicators have it as their observer.
+// For one session at a time. Its communicators must have this as their observer.
 class OverheadClock : public SessionClock, public WaitObserver {
  public:
   explicit OverheadClock(int num_ranks);
@@ -44,7 +43,7 @@ class OverheadClock : public SessionClock, public WaitObserver {
   void EndRank(int rank) override;
   void Waited(Rank rank, Nanos begin_ns, Nanos ready_ns, Nanos end_ns) override;
 
-  // By rank, over all runs that have ended.
+  // Returns the breakdown by rank, over all runs that have ended.
   std::vector<RuntimeOverhead> overheads() const;
 
  private:

@@ -1,5 +1,5 @@
 // Collectives on parameters and gradients: all-reduces, and the gathering, releasing and reducing
-// of what is divided over the ranks of a stage.
+// of parameters that are sharded over the ranks of a stage.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -12,7 +12,8 @@
 namespace dpipe {
 namespace {
 
-// Numbers that are summed as one tensor, 64 MB: communicators take room by tensors.
+// Maximum elements that are summed as one tensor, 64 MB: communicators allocate workspace per
+// tensor.
 constexpr int64_t kMostInRow = int64_t{16} << 20;
 
 }  // namespace
@@ -59,12 +60,12 @@ void RankExecutor::Started(const Instruction& instruction, int64_t step,
                           std::move(pending)});
 }
 
-// They run one after another, so that each begins when the one before has ended.
+// Collectives run one after another, so each begins when the previous one has ended.
 absl::Status RankExecutor::AwaitCollectives(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const Collective& collective = collectives_[i];
     DPIPE_RETURN_IF_ERROR(collective.pending->Wait());
-    if (!record_) continue;  // a device may have to be waited for to tell the end
+    if (!record_) continue;  // reading the end time may have to wait for the device
     if (const std::shared_ptr<DeviceEvent> end = collective.pending->end();
         end != nullptr && collective.start != nullptr) {
       AddEvent(collective.instruction, collective.step, TraceEvent::COLLECTIVE, 0, 0);
@@ -123,9 +124,10 @@ absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
   return absl::OkStatus();
 }
 
-// Of a sharded stage, each rank gets its shard of the sum, added to what it has of earlier
-// micro-batches. The whole gradients go with the end of the collective; so that no more than one
-// bucket's stay on longer than the plan's memory has it, the reductions before it end first.
+// Starts a reduction. For a sharded stage, each rank gets its shard of the sum, added to that of
+// earlier micro-batches. The whole gradients are freed at the end of the collective. Earlier
+// reductions end first, so that the gradients of at most one bucket stay longer than the plan's
+// memory estimate assumes.
 absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t step) {
   const Prepared& prepared = prepared_now();
   Communicator& communicator = *resources_.communicator;
@@ -157,7 +159,8 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
   return absl::OkStatus();
 }
 
-// Nobody goes on before everybody has come: clock distance 0, in HetPipe's words.
+// Averages the changes of the weights. No rank continues before all have arrived: a clock distance
+// of 0, in HetPipe's terms.
 absl::Status RankExecutor::SyncParams(const Instruction& instruction) {
   if (!plan().has_relaxation()) return absl::FailedPreconditionError("the plan is not relaxed");
   const Prepared& prepared = prepared_now();

@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// Before a pass is recorded: one that everything gets ready in, and one that is measured.
+// Runs before a pass is recorded: one for lazy initialization, and one to measure it.
 constexpr int kRunsBefore = 2;
 
 const char* Name(PassKind kind) {
@@ -36,7 +36,7 @@ void ForEachParameter(const PassCall& call, const F& f) {
   for (int i = begin; i < end; ++i) f(nn::ParameterId(i));
 }
 
-// Where everything lies that a recording of the pass has addresses of, but for what is its own.
+// Returns all addresses that a recording of the pass uses, other than its own buffers.
 std::vector<const void*> Addresses(const PassCall& call) {
   const nn::ParameterSet& parameters = ParametersOf(call);
   std::vector<const void*> addresses;
@@ -59,7 +59,7 @@ absl::Status RefreshForms(const PassCall& call) {
   return status;
 }
 
-// Where what is saved for the pass lies.
+// Returns the addresses of the tensors saved for the pass.
 std::vector<const void*> StateAddresses(const PassCall& call) {
   std::vector<const void*> addresses;
   for (const Tensor& saved : call.state->saved(call.layers)) {
@@ -96,7 +96,7 @@ struct PassGraphs::Recording {
   std::vector<const void*> state_addresses;  // before the pass
   nn::ValueMap inputs;                       // buffers
   nn::ValueMap outputs;                      // new values
-  std::vector<ValueId> dropped;              // that were there before the pass, and not after it
+  std::vector<ValueId> dropped;              // present before the pass, and absent after it
   nn::RangeState state;                      // after the pass
   std::unique_ptr<DeviceGraph> graph;
 };
@@ -152,7 +152,7 @@ PassGraphs::Key PassGraphs::KeyOf(const PassCall& call) const {
     for (const auto& [id, tensor] : *call.values) add(id.value(), tensor);
   }
   if (IsForward(call)) return key;
-  key.push_back(-1);  // and of what the weight gradients are made of
+  key.push_back(-1);  // and of the inputs of weight gradients
   for (const Tensor& saved : call.state->saved(call.layers)) add(-1, saved);
   return key;
 }
@@ -160,7 +160,7 @@ PassGraphs::Key PassGraphs::KeyOf(const PassCall& call) const {
 absl::Status PassGraphs::Run(const PassCall& call, Hold* hold) {
   if (call.values != nullptr) {
     for (const auto& [id, tensor] : *call.values) {
-      if (!tensor.defined()) return RunPass(call);  // which says what is missing
+      if (!tensor.defined()) return RunPass(call);  // reports the missing value
     }
   }
   if (IsForward(call) && hold != nullptr) *hold = Hold();
@@ -204,9 +204,9 @@ absl::Status PassGraphs::RunUnrecorded(const PassCall& call, Site* site, Hold* h
   }
   ++site->runs;
   if (!status.ok() || IsForward(call) || hold->lane == nullptr) return status;
-  // What weight gradients are made of lies elsewhere now.
+  // The inputs of weight gradients are in a different place from now on.
   if (call.kind == PassKind::kInputGrad) hold->all_launched = false;
-  // What is handed on must not be a tensor that the lane's next micro-batch writes.
+  // Outputs must not be tensors that the lane's next micro-batch overwrites.
   if (call.values != nullptr) {
     for (auto& [id, tensor] : *call.values) tensor = tensor.Clone();
   }
@@ -219,7 +219,8 @@ std::shared_ptr<PassGraphs::Lane> PassGraphs::LaneOf(const PassCall& call, const
   if (!IsForward(call)) {
     if (hold->all_launched) lane = hold->lane;
   } else {
-    // Free is whom no micro-batch holds. A pass without a state is done when it is launched.
+    // A lane is free if no micro-batch holds it. A pass without a state is done when it is
+    // launched.
     const auto is_free = [](const std::shared_ptr<Lane>& each) { return each.use_count() == 1; };
     const auto free = std::find_if(site->lanes.begin(), site->lanes.end(), is_free);
     if (free != site->lanes.end()) lane = *free;

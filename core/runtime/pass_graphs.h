@@ -1,16 +1,16 @@
-// Passes over a range of layers, recorded once and then launched as one (CUDA graphs).
+// Passes over a range of layers, recorded once and then launched in one call (CUDA graphs).
 //
-// A pass is recorded when it has run twice as always: the first time libraries choose what they
-// run, weights are prepared and kernels are loaded, the second time its memory is measured. A
-// recording reads buffers of its own, which inputs are copied into, and the parameters where they
-// lie; what comes out is copied, so that nobody ever holds a tensor that the next launch writes.
-// What a forward pass keeps for the backward passes stays where it is, in a *lane*: the graphs of
-// one micro-batch's passes, which no other micro-batch uses before its last pass is done. There are
-// as many lanes as there are micro-batches in flight at a time, and what cannot be recorded, or
-// finds that its parameters have moved, runs as always from then on.
+// A pass is recorded after two normal runs: in the first one libraries choose algorithms, weights
+// are prepared and kernels are loaded; the second one measures the pass's memory. A recording reads
+// its own buffers, into which inputs are copied, and the parameters in place. Outputs are copied,
+// so that no tensor outside is overwritten by the next launch. Data that a forward pass keeps for
+// the backward passes stays in place, in a *lane*: the graphs of one micro-batch's passes, which no
+// other micro-batch uses before its last pass is done. There are as many lanes as micro-batches in
+// flight. A pass that cannot be recorded, or whose parameters have moved, runs normally from then
+// on.
 //
-// Prepared forms of weights stay in place (Weight::KeepForms) and are brought up to date before
-// every launch, outside the graphs. The numbers are those of passes that are not recorded.
+// Prepared forms of weights stay in place (Weight::KeepForms) and are refreshed before every
+// launch, outside the graphs. The numbers are those of passes that are not recorded.
 #ifndef DPIPE_CORE_RUNTIME_PASS_GRAPHS_H_
 #define DPIPE_CORE_RUNTIME_PASS_GRAPHS_H_
 
@@ -32,39 +32,39 @@ namespace dpipe {
 
 struct PassGraphsOptions {
   bool enabled = false;
-  // Of a rank: what comes later runs as always.
+  // Maximum number per rank; later passes run normally.
   int most_graphs = 512;
-  // Told once of each pass that is not recorded, and why; on any rank's thread. May be empty.
+  // Called once for each pass that is not recorded, with the reason; on any rank's thread. May be
+  // empty.
   std::function<void(const std::string& line)> say;
 };
 
 enum class PassKind { kForward, kBackward, kInputGrad, kWeightGrad };
 
-// One pass to be run. Everything pointed to outlives the call, and program and parameters all
-// calls.
+// One pass to run. All pointees outlive the call; program and parameters outlive all calls.
 struct PassCall {
   PassKind kind = PassKind::kForward;
   const nn::Program* program = nullptr;
   LayerRange layers;
-  nn::ParameterSet* parameters = nullptr;  // null: of a forward pass with those in `frozen`
+  nn::ParameterSet* parameters = nullptr;  // null: a forward pass with the parameters in `frozen`
   const nn::ParameterSet* frozen = nullptr;
   nn::RunOptions options;
-  nn::ValueMap* values = nullptr;  // or gradients, as the functions of nn/execution.h have them
+  nn::ValueMap* values = nullptr;  // or gradients, as in the functions of nn/execution.h
   nn::RangeState* state = nullptr;
 };
 
-// As nn::Forward, Backward, InputGrad and WeightGrad do it.
+// Runs a pass by nn::Forward, Backward, InputGrad or WeightGrad.
 absl::Status RunPass(const PassCall& call);
 
 // Used by one rank's thread.
 class PassGraphs {
  public:
   class Lane;
-  // What a micro-batch holds from a forward pass that keeps a state until it is done with that
-  // state: the graphs that its next passes may be launched from.
+  // Held by a micro-batch from a forward pass that keeps a state until it is done with that state:
+  // the lane whose graphs its later passes may be launched from.
   struct Hold {
     std::shared_ptr<Lane> lane;  // null: the forward pass was not launched
-    bool all_launched = true;    // the passes that the state has had
+    bool all_launched = true;    // true if all passes on the state were launched
   };
 
   // `device` has graphs().
@@ -73,8 +73,8 @@ class PassGraphs {
   PassGraphs(const PassGraphs&) = delete;
   PassGraphs& operator=(const PassGraphs&) = delete;
 
-  // As RunPass, whose errors it has. `hold` is the state's, written by a forward pass; null where
-  // there is no state.
+  // Runs a pass like RunPass, with the same errors. `hold` belongs to the state and is set by a
+  // forward pass; null if there is no state.
   absl::Status Run(const PassCall& call, Hold* hold);
 
   int num_graphs() const { return *num_graphs_; }
@@ -86,11 +86,11 @@ class PassGraphs {
   struct Site;
 
   Key KeyOf(const PassCall& call) const;
-  // Inputs and outputs of the range's nodes, increasing.
+  // Returns the inputs and outputs of the range's nodes, in increasing order.
   const std::vector<ValueId>& UsedBy(const nn::Program& program, LayerRange layers);
   absl::Status RunUnrecorded(const PassCall& call, Site* site, Hold* hold);
-  // The lane of a call, with its key, whose site is ready; null where there is none, or may be
-  // none.
+  // Returns the lane for a call with this key, whose site is ready. Returns null if there is none
+  // and none may be created.
   std::shared_ptr<Lane> LaneOf(const PassCall& call, const Key& key, Site* site, const Hold* hold);
   absl::StatusOr<std::unique_ptr<Recording>> Record(const PassCall& call, const Site& site);
   void Launch(const PassCall& call, const Recording& recording);

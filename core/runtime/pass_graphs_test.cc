@@ -25,8 +25,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-// A random program in two halves on one device, trained by plain descent with several micro-batches
-// in flight. What it computes is the same whether or not it has graphs.
+// A random program in two halves on one device, trained by plain gradient descent with several
+// micro-batches in flight. The results are the same with and without graphs.
 class Trainer {
  public:
   Trainer(uint64_t seed, DType dtype, PassGraphsOptions options, bool split_backward)
@@ -46,7 +46,7 @@ class Trainer {
     EXPECT_THAT(driver_.violations(), IsEmpty());
   }
 
-  // As many micro-batches as there are sizes, `in_flight` at a time.
+  // Trains on one micro-batch per size, `in_flight` at a time.
   void Step(const std::vector<int>& sizes, size_t in_flight) {
     std::deque<MicroBatch> under_way;
     for (int size : sizes) {
@@ -68,7 +68,7 @@ class Trainer {
     parameters_->ZeroGrads();
   }
 
-  // All that was computed so far.
+  // Returns all results so far.
   std::vector<std::vector<float>> Results() {
     std::vector<std::vector<float>> values;
     for (const Tensor& result : results_) values.push_back(HostValues(result));
@@ -131,7 +131,7 @@ class Trainer {
     for (ValueId id : program_.inputs()) values[id] = Draw(program_.BatchShape(id, size), dtype_);
     for (int half : {0, 1}) {
       Run(PassKind::kForward, half, &values, &micro_batch->halves[half]);
-      // What is handed on is kept, as a message under way is.
+      // Outputs are kept alive, as by a message in flight.
       for (const auto& [id, tensor] : values) results_.push_back(tensor);
     }
     micro_batch->outputs = std::move(values);
@@ -183,7 +183,7 @@ class PassGraphsTest : public ::testing::TestWithParam<std::tuple<DType, bool>> 
   bool split() const { return std::get<1>(GetParam()); }
 };
 
-// Weights change from step to step, micro-batches of two sizes come in changing numbers.
+// Weights change from step to step; micro-batches of two sizes occur in varying numbers.
 TEST_P(PassGraphsTest, TheNumbersAreThoseOfPassesThatAreNotRecorded) {
   const std::vector<std::pair<std::vector<int>, size_t>> steps = {
       {{3, 3, 3}, 2}, {{3, 3, 2}, 2},    {{3, 3, 3, 2}, 3},
@@ -215,7 +215,8 @@ TEST_P(PassGraphsTest, MemoryAndGraphsDoNotGrow) {
     EXPECT_EQ(bytes.back() % 512, 0);
     EXPECT_EQ(trainer.device().allocator().stats().allocated_bytes, bytes.back());
   }
-  // Two micro-batches in flight, two halves of a forward pass and one or two passes back each.
+  // Two micro-batches in flight; two halves, each with a forward pass and one or two backward
+  // passes.
   EXPECT_EQ(graphs.back(), 2 * 2 * (split() ? 3 : 2));
   for (size_t step = 3; step < bytes.size(); ++step) {
     EXPECT_EQ(bytes[step], bytes[2]) << "step " << step;
@@ -227,7 +228,7 @@ TEST_P(PassGraphsTest, APassThatCannotBeRecordedRunsAsAlways) {
   for (const std::string call : {"BeginCapture", "EndCapture"}) {
     Said said;
     Trainer expected(3, dtype(), {}, split()), actual(3, dtype(), said.Options(), split());
-    // The third run of a pass is the first that is recorded.
+    // A pass is first recorded in its third run.
     actual.driver().FailNext(call);
     for (int step = 0; step < 4; ++step) {
       expected.Step({3, 3, 3}, 2);

@@ -14,12 +14,13 @@ namespace dpipe {
 
 namespace {
 
-// Cached outputs are loaded by whichever samples a rank needs, sample by sample.
+// Returns the plan's quantum. Cached outputs are loaded for the samples that a rank needs, so their
+// quantum is one sample.
 int QuantumOf(const Plan& plan) {
   return plan.cached_frozen_outputs() ? 1 : std::max(1, plan.frozen_quantum());
 }
 
-// The first instruction of a part of the list from number `i` on; the list's size: none.
+// Returns the first instruction of a part of the list at or after `i`, or the list's size.
 int NextOf(const DeviceProgram& program, RankExecutor::Part part, int i) {
   const auto runs = [part](const Instruction& instruction) {
     const bool ahead = instruction.step_offset() > 0;
@@ -104,7 +105,7 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int pla
   while (next < program.instructions_size()) {
     const int i = std::exchange(next, NextOf(program, part, next + 1));
     const Instruction& instruction = program.instructions(i);
-    // Maximal runs of messages go together, as VerifyPlan takes them.
+    // Maximal runs of messages go together, as in VerifyPlan.
     if (IsMessage(instruction) && !std::exchange(in_messages, true)) {
       resources_.communicator->BeginMessages();
     }
@@ -205,8 +206,8 @@ void RankExecutor::MarkStart() {
   start_event_ = on_device ? resources_.device->RecordEvent() : nullptr;
 }
 
-// A device's clock and the host's run apart by some microseconds a second, and an event may be told
-// by another comparison of them than the one before.
+// The clocks of device and host drift apart by some microseconds per second, and two events' times
+// may be based on different comparisons of these clocks. Hence the clamping.
 std::vector<TraceEvent> RankExecutor::TakeEvents() {
   const auto set = [this](const DeviceTimes& times, Nanos not_before) {
     const Nanos begin_ns = std::max(times.begin->time_ns(), not_before);

@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// Of values, or of their gradients.
+// Creates zero values, or zero gradients of values.
 class Zeros {
  public:
   Zeros(const RehearsedPass& pass, std::shared_ptr<Device> device, DType compute_dtype)
@@ -24,7 +24,7 @@ class Zeros {
     (*values)[id] = Tensor::Zeros(device_, program_.BatchShape(id, samples_),
                                   nn::ResolveElement(element, compute_dtype_));
   }
-  // Those that the layers compute or read.
+  // Adds those that the layers compute or read.
   void AddUsed(const std::vector<ValueId>& ids, nn::ValueMap* values) const {
     for (ValueId id : ids) {
       const std::vector<nn::NodeId>& uses = program_.value(id).uses;
@@ -86,7 +86,7 @@ absl::Status Rehearse(const RehearsedPass& pass, const std::shared_ptr<Device>& 
     if (goes_back) pass.parameters->ReleaseGrads(pass.layers);
     pass.parameters->ReleaseMasters(pass.layers);
   } else if (goes_back) {
-    pass.parameters->ZeroGrads();  // of zeros, some losses have gradients that are not finite
+    pass.parameters->ZeroGrads();  // some losses have gradients of zeros that are not finite
   }
   return status;
 }

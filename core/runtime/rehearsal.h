@@ -1,8 +1,8 @@
-// Passes that are run once for nothing, before anything lies on the device that waits for others.
+// Dry runs of passes, before the first receive is posted on the device.
 //
-// When libraries first meet a shape they make handles, choose algorithms and load kernels, and some
-// of that waits until all that was put on the device is done: also the receives that were posted
-// before, whose senders may be waiting for this rank in turn. What has been rehearsed is met again.
+// When libraries first see a shape they create handles, choose algorithms and load kernels. Some of
+// that waits for all work on the device, including receives posted before, whose senders may in
+// turn be waiting for this rank. A rehearsed pass has no such waits later.
 #ifndef DPIPE_CORE_RUNTIME_REHEARSAL_H_
 #define DPIPE_CORE_RUNTIME_REHEARSAL_H_
 
@@ -17,14 +17,14 @@
 
 namespace dpipe {
 
-// A forward pass over some layers, and the passes back that come after it.
+// A forward pass over some layers, and the backward passes that follow it.
 struct RehearsedPass {
   enum class Back { kNone, kWhole, kSplit };  // kWhole: BACKWARD; kSplit: INPUT_GRAD, WEIGHT_GRAD
 
   const nn::Program* program = nullptr;
   LayerRange layers;
   int samples = 0;
-  // Of frozen components only the second. Of sharded stages, a set on demand.
+  // Frozen components have only `frozen`. Sharded stages have a set on demand.
   nn::ParameterSet* parameters = nullptr;
   const nn::ParameterSet* frozen = nullptr;
   bool on_demand = false;
@@ -39,7 +39,8 @@ struct RehearsedPass {
   }
 };
 
-// On zeros. Leaves the gradients zero, and of a set on demand nothing. Errors are the passes'.
+// Runs the pass on zeros. Leaves the gradients zero, and a set on demand empty. Returns the passes'
+// errors.
 absl::Status Rehearse(const RehearsedPass& pass, const std::shared_ptr<Device>& device,
                       DType compute_dtype);
 

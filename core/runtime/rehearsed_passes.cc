@@ -1,4 +1,4 @@
-// Which passes a rank rehearses before its first message: every one of its lists, once.
+// The passes that a rank rehearses before its first message: each pass of its lists, once.
 #include <set>
 #include <utility>
 
@@ -30,7 +30,7 @@ absl::Status RankExecutor::RehearsePasses() {
   return absl::OkStatus();
 }
 
-// Of the current plan and model.
+// Adds those of the current plan and model.
 void RankExecutor::AddStagePasses(std::set<RehearsedPass>* passes) const {
   const DeviceProgram& list = *lists_[current_plan_].program;
   std::set<std::pair<int, Instruction::Kind>> kinds;

@@ -36,7 +36,7 @@ absl::Status CheckPlan(const LocalSessionOptions& options, const Plan& plan) {
   return absl::OkStatus();
 }
 
-// What every rank holds: (rank, component, first layer, last layer, whether a shard of it).
+// Returns each rank's layers: (rank, component, first layer, last layer, true if sharded).
 std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
   std::set<std::tuple<int, int, int, int, bool>> holdings;
   for (const Stage& stage : plan.stages()) {

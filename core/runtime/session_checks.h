@@ -1,4 +1,4 @@
-// Whether what a session is made of fits together.
+// Consistency checks of a session's options.
 #ifndef DPIPE_CORE_RUNTIME_SESSION_CHECKS_H_
 #define DPIPE_CORE_RUNTIME_SESSION_CHECKS_H_
 
@@ -7,8 +7,8 @@
 
 namespace dpipe {
 
-// InvalidArgument where plans, models, workers and communicators do not match, naming both sides;
-// Unimplemented for a plan that these devices do not run.
+// Returns InvalidArgument, naming both sides, if plans, models, workers and communicators do not
+// match, and Unimplemented for a plan that these devices cannot run.
 absl::Status CheckSessionOptions(const LocalSessionOptions& options);
 
 }  // namespace dpipe

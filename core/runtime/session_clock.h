@@ -1,4 +1,4 @@
-// What time it is in a session, and how long its devices compute.
+// A session's clock, and the duration of its devices' computations.
 #ifndef DPIPE_CORE_RUNTIME_SESSION_CLOCK_H_
 #define DPIPE_CORE_RUNTIME_SESSION_CLOCK_H_
 
@@ -9,20 +9,20 @@
 
 namespace dpipe {
 
-// A rank's; used by that rank's thread.
+// One rank's clock; used by that rank's thread.
 class RankClock {
  public:
   virtual ~RankClock() = default;
 
-  // On one scale for all ranks of a session.
+  // Returns the time, on one scale for all ranks of a session.
   virtual Nanos Now() = 0;
-  // The rank comes to this instruction of its list in the plan, in step `step` (the prologue of
-  // step k is run as step k - 1).
+  // Called when the rank has reached this instruction of its list in the plan, in step `step` (the
+  // prologue of step k is run as step k - 1).
   virtual void Reach(const Plan& plan, int instruction, int64_t step) {}
-  // What the instruction computes has been computed, from `start_ns` on. Returns when the device is
-  // done with it: now, unless it takes its time.
+  // Called when the instruction's computation, which began at `start_ns`, has been executed.
+  // Returns when the device is done with it: at once, unless the clock emulates the device's time.
   virtual void FinishComputation(Nanos start_ns) {}
-  // A part of it has been computed since Now() was last asked for, and waiting follows.
+  // Called when a part of it has been computed since the last call of Now(), and a wait follows.
   virtual void FinishPart() {}
 };
 
@@ -30,12 +30,12 @@ class SessionClock {
  public:
   virtual ~SessionClock() = default;
 
-  // Lives as long as this.
+  // Returns a rank's clock, which lives as long as this.
   virtual RankClock* rank(int rank) = 0;
-  // Before the ranks' threads start on a run.
+  // Called before the ranks' threads start a run.
   virtual void StartRun() {}
-  // By a rank's thread, before anything else of its part of the run, and when that has ended, well
-  // or not.
+  // Called by a rank's thread, before its part of the run and after that has ended, with or without
+  // an error.
   virtual void BeginRank(int rank) {}
   virtual void EndRank(int rank) {}
 };

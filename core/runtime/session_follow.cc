@@ -1,4 +1,4 @@
-// What the processes of a session but the first do, and what the first hears of it.
+// Operations of a session's followers, and how the leader receives their results.
 #include <algorithm>
 #include <utility>
 

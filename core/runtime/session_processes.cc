@@ -43,7 +43,7 @@ void PassOn(const RankStep& message, StepSink* sink) {
   outcome.global_norm = message.global_norm();
   outcome.num_bad_losses = message.num_bad_losses();
   outcome.applied = message.applied();
-  // Clocks of several hosts do not agree: a step ends when the leader hears of it.
+  // Clocks of different hosts disagree: a step ends when the leader receives its report.
   sink->RankDone(message.step(), losses, outcome, MonotonicNow());
 }
 
@@ -53,7 +53,7 @@ class StepSender : public StepSink {
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
                 Nanos now_ns) override {
-    // Where the store is gone the job has failed, which shows elsewhere.
+    // If the store is gone, the job has failed, which is reported elsewhere.
     store_->SendNote(0, key_, StepMessage(step, losses, outcome).SerializeAsString()).IgnoreError();
   }
   void Restart(Nanos now_ns) override {}
@@ -96,7 +96,7 @@ absl::StatusOr<Nanos> SessionProcesses::AgreeOnEpoch(Nanos own) {
                          group_->store().Get(Key(kEpoch, 0), "the epoch of the session"));
   if (!epoch.ParseFromString(text)) return absl::InternalError("the session's epoch is no message");
   if (epoch.host() == HostName()) return epoch.monotonic_ns();
-  // Hosts agree on the time of day as well as their clocks are set.
+  // The accuracy is that of the hosts' time of day.
   return MonotonicNow() - (absl::ToUnixNanos(absl::Now()) - epoch.unix_ns());
 }
 
@@ -130,7 +130,7 @@ std::unique_ptr<StepSink> SessionProcesses::MakeStepSender() {
   return std::make_unique<StepSender>(&group_->store(), Key(kStep, group_->process()));
 }
 
-// A note's key names its sender, so that the leader can wait for one follower after the other.
+// A note's key names its sender, so that the leader can wait for one follower after another.
 absl::Status SessionProcesses::Send(int to, const std::string& what,
                                     const google::protobuf::Message& message) {
   return group_->store().SendNote(to, Key(what, group_->process()), message.SerializeAsString());

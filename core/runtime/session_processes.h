@@ -1,8 +1,8 @@
-// What the processes of one session say to each other besides the ranks' messages.
+// Communication between the processes of one session, other than the ranks' messages.
 //
-// Process 0 leads: its session is used like any other, and what it is asked to do it tells the
-// others, which follow. Commands and reports go by way of the job's store, whose waits have no
-// deadline, because the leader may save or draw for a long time, but end with the job's failure.
+// Process 0 leads: its session is used like any other, and it forwards each operation to the
+// others, which follow. Commands and reports go through the job's store. Its waits have no
+// deadline, because the leader may save or sample for a long time, but end with the job's failure.
 #ifndef DPIPE_CORE_RUNTIME_SESSION_PROCESSES_H_
 #define DPIPE_CORE_RUNTIME_SESSION_PROCESSES_H_
 
@@ -24,36 +24,37 @@ namespace dpipe {
 
 class SessionProcesses {
  public:
-  // Every process makes as many of them, in the same order. `group` outlives this.
+  // Every process creates the same number of these, in the same order. `group` outlives this.
   explicit SessionProcesses(ProcessGroup* group);
 
   bool is_leader() const { return group_->is_leader(); }
   int num_processes() const { return group_->num_processes(); }
   int num_ranks() const { return group_->num_ranks(); }
-  // Of this process, for people.
+  // Returns the name of this process, for messages.
   const std::string& name() const { return group_->store().NameOf(group_->process()); }
   std::vector<Rank> local_ranks() const { return group_->local_ranks(); }
-  // The first of a process's ranks, by whose communicator it sends and gets tensors.
+  // Returns a process's first rank, whose communicator sends and receives its tensors.
   Rank FirstRankOf(int process) const;
 
-  // A rank's communicator; on its thread, all ranks at once. `connect`: null is Gloo.
+  // Creates a rank's communicator. Called on the rank's thread, for all ranks at once. A null
+  // `connect` means Gloo.
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(Rank rank, std::shared_ptr<Device> device,
                                                         absl::Duration deadline,
                                                         const ConnectJobRankFn& connect);
-  // The leader's epoch, by this host's monotonic clock.
+  // Returns the leader's epoch, by this host's monotonic clock.
   absl::StatusOr<Nanos> AgreeOnEpoch(Nanos own);
 
-  // The leader's.
+  // Sends a command to all followers. For the leader.
   absl::Status Tell(const SessionCommand& command);
-  // Steps of other processes' ranks go to `sink`, until it is null.
+  // Forwards steps of other processes' ranks to `sink`, until it is set to null.
   void OnSteps(StepSink* sink);
 
-  // A follower's.
+  // Waits for the next command. For a follower.
   absl::StatusOr<SessionCommand> NextCommand();
-  // Sends steps of this process's ranks to the leader.
+  // Returns a sink that sends steps of this process's ranks to the leader.
   std::unique_ptr<StepSink> MakeStepSender();
 
-  // Between the leader and one follower.
+  // Exchange messages between the leader and one follower.
   absl::Status Send(int to, const std::string& what, const google::protobuf::Message& message);
   absl::Status Receive(int from, const std::string& what, google::protobuf::Message* message);
 

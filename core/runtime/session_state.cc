@@ -1,4 +1,4 @@
-// What a session remembers between steps, out and in.
+// Collecting and restoring a session's state.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -20,7 +20,7 @@ std::vector<StateTensor> Weights(const nn::ParameterSet& parameters) {
   return weights;
 }
 
-// A part that some process has: its numbers where that is this one, else where to ask for them.
+// A part that some process has: the tensor if it is this process, else where to request it.
 struct Found {
   StateTensor state;
   TensorSpec spec;
@@ -36,8 +36,8 @@ struct Found {
   }
 };
 
-// Sorted parts, some of them copies of others: keeps one of each, and checks that the kept ones
-// make up whole tensors.
+// Keeps one of each group of identical parts, and checks that the kept ones make up whole tensors.
+// `parts` are sorted.
 absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
   std::vector<Found> kept;
   for (auto part = parts.begin(); part != parts.end();) {
@@ -61,7 +61,8 @@ absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
   return kept;
 }
 
-// Of parts that begin together the longest first, and then the lowest rank's.
+// Sorts parts by kind, parameter and begin. Of parts with the same begin, the longest comes first,
+// then that of the lowest rank.
 void Sort(std::vector<Found>* parts) {
   std::stable_sort(parts->begin(), parts->end(), [](const Found& a, const Found& b) {
     return std::make_tuple(a.state.kind, a.state.parameter, a.state.begin, -a.end()) <
@@ -69,7 +70,7 @@ void Sort(std::vector<Found>* parts) {
   });
 }
 
-// Between processes, tensors of the state go by these tags, one after another.
+// Tags of the state's tensors between processes, which are sent one after another.
 constexpr int64_t kGatherTag = -1;
 constexpr int64_t kRestoreTag = -2;
 constexpr char kParts[] = "parts";
@@ -105,15 +106,15 @@ absl::Status EndedWithError() {
   return absl::FailedPreconditionError("this session ended with an error");
 }
 
-// For a rank to send: what its GPU has not, but another GPU of its process or the host, goes there
-// first.
+// Returns a tensor that a rank can send. Copies to its device if the tensor is on another GPU of
+// its process, or on the host while the rank has a GPU.
 Tensor Near(const Tensor& tensor, const std::shared_ptr<Device>& device) {
   const bool is_near = tensor.device() == device ||
                        (tensor.device()->has_host_memory() && device->has_host_memory());
   return is_near ? tensor : tensor.CopyTo(device);
 }
 
-// Whole tensors, of parts that follow each other, where the host has room for all of them.
+// Returns whole tensors, joined from consecutive parts, in the host's memory.
 std::map<std::string, Tensor> Joined(const SessionState& state) {
   std::map<std::string, Tensor> whole;
   for (const StateTensor& part : state.tensors) {
@@ -146,7 +147,7 @@ std::vector<StateTensor> LocalSession::OwnState(const std::string& kind) const {
   for (const auto& rank : ranks_) {
     for (const auto& [parameters, optimizer] : rank->executor->optimizers()) {
       add(Weights(*parameters));
-      // It would export its moments for nothing.
+      // Avoids exporting the moments if only weights are requested.
       if (kind != kWeightKind) add(optimizer->State(kind));
     }
   }
@@ -180,7 +181,7 @@ absl::StatusOr<SessionState> LocalSession::Gather(const SessionCommand& command,
                                                   std::vector<StateTensor> own) const {
   if (failed_ && processes_ != nullptr) return EndedWithError();
   absl::StatusOr<SessionState> state = GatherParts(command, std::move(own));
-  // Followers that have said what they have wait to hear what is wanted of it.
+  // Followers that have sent their descriptions wait for the request.
   if (!state.ok() && processes_ != nullptr) processes_->Fail(state.status());
   return state;
 }
@@ -220,12 +221,12 @@ absl::StatusOr<SessionState> LocalSession::GatherParts(const SessionCommand& com
           auto message, ranks_[0]->communicator->PostRecv(processes_->FirstRankOf(process),
                                                           kGatherTag, {part.spec}, part.name()));
       DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
-      // A GPU has no room for what all ranks have, and what a rank's CPU has given once it keeps.
+      // A GPU has no room for all ranks' state, and a rank's CPU device would cache the memory.
       part.state.part = tensors[0].CopyTo(host);
       part.state.is_private = true;
     }
   }
-  // What has come although the job has failed is worth nothing.
+  // Tensors that arrived although the job has failed are invalid.
   if (num_processes > 1) DPIPE_RETURN_IF_ERROR(ranks_[0]->device->Synchronize());
   for (Found& part : parts) state.tensors.push_back(std::move(part.state));
   return state;
@@ -240,7 +241,7 @@ absl::Status LocalSession::FollowGather(std::vector<StateTensor> own) const {
   DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kWanted, &wanted));
   for (int index : wanted.index()) {
     const StateTensor& part = own[index];
-    // The next command comes when the leader has all of it, so that it may be written then.
+    // The next command comes when the leader has all of it, so it is not overwritten before.
     DPIPE_RETURN_IF_ERROR(ranks_[0]->communicator->Send(
         Rank(0), kGatherTag, {Near(part.part, ranks_[0]->device)},
         absl::StrCat("the state '", part.kind, "' of ", part.parameter)));
@@ -299,7 +300,7 @@ absl::Status LocalSession::Restore(int64_t num_updates, const StateReader& read)
   return status;
 }
 
-// Reads what a follower wishes for, until it wishes for nothing.
+// Reads parts for a follower until it sends an empty request.
 absl::Status LocalSession::ServeRestore(int process, const StateReader& read) const {
   DPIPE_RETURN_IF_ERROR(processes_->Send(process, kTurn, StatePart()));
   while (true) {
@@ -314,12 +315,12 @@ absl::Status LocalSession::ServeRestore(int process, const StateReader& read) co
   }
 }
 
-// Tensors are waited for with the ranks' deadline, so the leader must have come to this process
-// before the first of them: its own parts and other followers' may take it long to read.
+// Tensors have the ranks' deadline, so the leader must reach this process before the first request:
+// reading its own parts and other followers' may take it long.
 absl::Status LocalSession::FollowRestore(int64_t num_updates) {
   StatePart turn;
   DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kTurn, &turn));
-  absl::Mutex mutex;  // one wish at a time
+  absl::Mutex mutex;  // one request at a time
   DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(options_.workers, [&](int local) {
     return RestoreRank(local, num_updates, [&](const StateTensor& state) {
       absl::MutexLock lock(&mutex);

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// One lap: values are followed through its stages.
+// Follows the values through the stages of one lap.
 class LapRouter {
  public:
   LapRouter(const Plan& plan, const nn::Program& program, int first, int count,
@@ -54,7 +54,7 @@ class LapRouter {
     return stages;
   }
 
-  // Whether a stage from `from` on reads the value on another device than its maker's.
+  // True if a stage at or after `from` reads the value on a device other than its producer's.
   bool ReadElsewhere(ValueId id, int from) const {
     for (int reader : ReadersOf(id)) {
       if (reader >= from && DeviceOf(reader) != DeviceOf(MakerOf(id))) return true;
@@ -82,7 +82,8 @@ class LapRouter {
     }
   }
 
-  // From the last stage to the first, as the backward pass goes.
+  // Finds the gradients that stay on a device, from the last stage to the first as in the backward
+  // pass.
   void FindKeptGradients() {
     std::map<int, std::set<ValueId>> kept;  // by device
     for (int s = first_ + count_ - 1; s >= first_; --s) {
@@ -106,7 +107,7 @@ class LapRouter {
   std::vector<int> stage_of_layer_;
 };
 
-// Fills in what is a stage's own; `first` begins its lap.
+// Fills in the stage's own properties; `first` begins its lap.
 void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageRoutes* routes) {
   const Stage& stage = plan.stages(s);
   const nn::Component& component = model.component(stage.component());

@@ -1,21 +1,21 @@
-// Which values each stage of a plan receives, hands on and keeps.
+// The values that each stage of a plan receives, passes on and keeps.
 //
 // A *lap* is a run of consecutive stages of a chain that partitions the component's layers: the
-// whole chain, or, with self-conditioning, one of its halves. Let stage a of a lap make value v,
+// whole chain or, with self-conditioning, one of its halves. Let stage a of a lap produce value v,
 // and let two stages be on one device if they have the same ranks. Then, with k and k+1 consecutive
 // stages of the lap:
 //
 //   v crosses from k to k+1, a <= k, iff some stage t >= k+1 that reads v is on another device than
 //   a. Readers on a's own device take the copy that stays there.
 //
-// The gradient of v crosses back from k+1 to k where v has one, layers after k read v, and any
-// reader at all is on another device than a. It goes further than v itself does: contributions are
-// added from the last reader to the first, as on one device, so what a last reader on a's own
-// device contributes has to reach the readers before it. Where no reader is elsewhere, the gradient
-// stays on the device, and is handed from reader to reader there.
+// The gradient of v crosses back from k+1 to k if v has one, layers after k read v, and any reader
+// of v is on another device than a. It travels further than v itself does: contributions are added
+// from the last reader to the first, as on one device. So the contribution of a last reader on a's
+// own device must reach the readers before it. If no reader is elsewhere, the gradient stays on the
+// device and is handed from reader to reader there.
 //
-// What crosses travels in ACTIVATION and GRADIENT messages, or is handed over inside the ranks
-// where both stages are on one device. External inputs never travel.
+// Values that cross travel in ACTIVATION and GRADIENT messages, or are handed over inside the ranks
+// if both stages are on one device. External inputs never travel.
 #ifndef DPIPE_CORE_RUNTIME_STAGE_ROUTES_H_
 #define DPIPE_CORE_RUNTIME_STAGE_ROUTES_H_
 
@@ -38,7 +38,7 @@ struct ExternalInput {
   std::string output;  // of the source
 };
 
-// A value taken from what the device keeps.
+// A value that a stage reads from those kept on the device.
 struct KeptRead {
   ValueId id;
   bool is_last = false;  // no later stage of the device reads it there
@@ -52,7 +52,7 @@ struct StageRoutes {
   int lap = 0;                   // its first stage
   int previous = -1, next = -1;  // stages of the chain, in either lap
   bool previous_is_local = false, next_is_local = false;
-  bool ends_lap = false;  // computes the loss, or, where forward_only, the estimate
+  bool ends_lap = false;  // computes the loss or, if forward_only, the estimate
   bool forward_only = false;
   bool recompute = false;
   bool sharded = false;
@@ -66,16 +66,19 @@ struct StageRoutes {
   std::vector<KeptRead> kept_reads;
   std::vector<ValueId> kept_gradients_in, kept_gradients_out;
 
-  // What its layers read of other stages' values, and of the estimate: what it needs to run again.
+  // Other stages' values, and the estimate, that its layers read: everything needed to recompute
+  // it.
   std::vector<ValueId> reads;
   std::vector<ExternalInput> inputs;  // all others
-  ValueId self_conditioning;          // the external input; invalid where it is not read
+  ValueId self_conditioning;          // the external input; invalid if it is not read
 };
 
-// By stage id. A plan without chains is one chain of all its stages. InvalidArgument, naming stage
-// and component, where chains are no partitions of a backbone of the model, where stages after the
-// first read its self-conditioning input, where there is a second lap but no such input, or where a
-// sharded stage's layers are on other ranks too.
+// Returns the routes by stage id. A plan without chains is one chain of all its stages. Returns
+// InvalidArgument, naming stage and component, if
+// - a chain is not a partition of a backbone of the model,
+// - a stage after the first reads the self-conditioning input,
+// - there is a second lap but no such input, or
+// - a sharded stage's layers are on other ranks too.
 absl::StatusOr<std::vector<StageRoutes>> RouteStages(const Plan& plan, const nn::Model& model);
 
 }  // namespace dpipe

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Four layers in a chain, a to d; the last one also reads the first one's output.
+// Returns four layers in a chain, a to d; the last one also reads the first one's output.
 nn::Model Skip(bool self_conditioning = false) {
   nn::ProgramBuilder builder("u");
   const nn::ValueType vector{Shape{4}, Element::kCompute};
@@ -110,7 +110,7 @@ TEST(StageRoutesTest, InAVTheSkipStaysAndItsGradientGoesRound) {
   EXPECT_THAT(Names(model, routes[2].activations_out), ElementsAre("c"));
   ASSERT_EQ(routes[3].kept_reads.size(), 1u);
   EXPECT_THAT(Names(model, {routes[3].kept_reads[0].id}), ElementsAre("a"));
-  // Stage 1 reads a too, so d's part of its gradient comes by.
+  // Stage 1 reads a too, so d's part of its gradient passes through here.
   EXPECT_THAT(Names(model, routes[3].gradients_out), ElementsAre("a", "c"));
   EXPECT_THAT(Names(model, routes[2].gradients_out), ElementsAre("a"));
   EXPECT_THAT(Names(model, routes[2].kept_gradients_out), ElementsAre("b"));

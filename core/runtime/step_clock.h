@@ -1,4 +1,4 @@
-// Puts together what the ranks report of each step. Not for use by anything but LocalSession.
+// Combines the ranks' reports of each step. For LocalSession only.
 #ifndef DPIPE_CORE_RUNTIME_STEP_CLOCK_H_
 #define DPIPE_CORE_RUNTIME_STEP_CLOCK_H_
 
@@ -16,14 +16,14 @@
 
 namespace dpipe {
 
-// A step is over when its last rank is. Who reports it, a rank or what listens to other processes,
-// never waits for what the session's owner does on hearing of it: a thread of its own tells them.
+// A step is over when its last rank is done. The reporting thread, a rank's or one that listens to
+// other processes, never waits for the session's owner: a separate thread calls `on_step`.
 class StepClock : public StepSink {
  public:
-  // `on_step` may be empty, and outlives this. `now_ns`: by the session's clock, here and below.
+  // `on_step` may be empty, and outlives this. `now_ns`, here and below, is on the session's clock.
   StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
             Nanos now_ns, const std::function<void(const StepResult&)>& on_step);
-  // When all steps that are over have been told.
+  // Blocks until all finished steps have been reported.
   ~StepClock() override;
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;
@@ -32,7 +32,7 @@ class StepClock : public StepSink {
                 Nanos now_ns) override;
   void Restart(Nanos now_ns) override;
 
-  // After every rank is done.
+  // Return the results and start times of the steps. Call these after every rank is done.
   std::vector<StepResult> results() const;
   std::vector<Nanos> step_starts() const;
 
@@ -54,7 +54,7 @@ class StepClock : public StepSink {
   std::vector<Nanos> starts_ ABSL_GUARDED_BY(mutex_);
   size_t num_told_ ABSL_GUARDED_BY(mutex_) = 0;  // of results_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread teller_;  // where there is somebody to be told
+  std::thread teller_;  // if there is an on_step
 };
 
 }  // namespace dpipe

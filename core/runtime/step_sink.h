@@ -1,4 +1,4 @@
-// Who is told when a rank has finished a step.
+// Receives each rank's finished steps.
 #ifndef DPIPE_CORE_RUNTIME_STEP_SINK_H_
 #define DPIPE_CORE_RUNTIME_STEP_SINK_H_
 
@@ -14,10 +14,10 @@ namespace dpipe {
 class StepSink {
  public:
   virtual ~StepSink() = default;
-  // `now_ns`: by the session's clock, here and below.
+  // Reports a finished step. `now_ns`, here and below, is on the session's clock.
   virtual void RankDone(int64_t step, const std::vector<StepLosses>& losses,
                         const StepOutcome& outcome, Nanos now_ns) = 0;
-  // The prologue belongs to no step: the first one starts after it.
+  // Restarts the time of the first step, which begins after the prologue.
   virtual void Restart(Nanos now_ns) = 0;
 };
 

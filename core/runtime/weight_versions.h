@@ -1,5 +1,5 @@
-// The versions of a stage's weights that the micro-batches of a relaxed plan see: stashed ones, and
-// ones predicted for a later update.                                          [algorithms.md §8]
+// Versions of a stage's weights that the micro-batches of a relaxed plan use: stashed ones, and
+// ones predicted for a later update [algorithms.md §8].
 #ifndef DPIPE_CORE_RUNTIME_WEIGHT_VERSIONS_H_
 #define DPIPE_CORE_RUNTIME_WEIGHT_VERSIONS_H_
 
@@ -16,14 +16,14 @@
 
 namespace dpipe {
 
-// One rank's, one thread's. Version k is what k updates have made.
+// Belongs to one rank and one thread. Version k is the result of k updates.
 class WeightVersions {
  public:
   // `weights`, of one stage, outlives this. `shares`: Share will be called.
   WeightVersions(nn::ParameterSet* weights, bool shares) : weights_(weights), shares_(shares) {}
 
-  // Before the first pass of a step. The weights may have been overwritten since the last one, and
-  // are equal on all ranks that share them.
+  // Starts a step, before its first pass. The weights may have been overwritten since the last
+  // step, and are equal on all ranks that share them.
   void BeginStep();
 
   int64_t current() const { return current_; }
@@ -31,23 +31,25 @@ class WeightVersions {
   // Keeps the current version until it is unpinned as often as pinned; returns its number.
   int64_t Pin();
   void Unpin(int64_t version);
-  // Runs `pass` with that version, current or pinned, in the place of the stage's weights.
+  // Runs `pass` with that version, current or pinned, in place of the stage's weights.
   absl::Status RunWith(int64_t version, const std::function<absl::Status()>& pass);
 
-  // Whether the last weights predicted are for that update.
+  // True if the last predicted weights are for that update.
   bool HasPredicted(int64_t update) const { return predicted_update_ == update; }
-  // Runs `pass` with weights that `predict` makes of a copy of the current ones. The copy serves
-  // all passes for the same update (number `update`), as long as it is the last one predicted for.
+  // Runs `pass` with weights that `predict` computes in a copy of the current ones. The copy serves
+  // all passes for the same update (number `update`) until a prediction for another one.
   absl::Status RunPredicted(int64_t update,
                             const std::function<absl::Status(nn::ParameterSet*)>& predict,
                             const std::function<absl::Status()>& pass);
 
-  // To be called before and after the weights change: copies what is pinned.
+  // Called before and after the weights change. BeginUpdate copies the current version if it is
+  // pinned.
   void BeginUpdate();
   void EndUpdate() { ++current_; }
 
-  // Gives `sum` what trainable weights have changed by since the last Share or BeginStep, to be
-  // summed over `num_ranks` ranks; from the weights of that time, they then change by the mean.
+  // Passes to `sum` the changes of trainable weights since the last Share or BeginStep, to be
+  // summed over `num_ranks` ranks. Sets the weights to their values of that time plus the mean
+  // change.
   absl::Status Share(int num_ranks, const std::function<absl::Status(absl::Span<Tensor>)>& sum);
 
  private:
@@ -61,7 +63,8 @@ class WeightVersions {
   std::map<int64_t, std::unique_ptr<nn::ParameterSet>> stashed_;
   int64_t predicted_update_ = -1;
   std::unique_ptr<nn::ParameterSet> predicted_;
-  std::vector<Tensor> shared_;  // trainable weights, where they are shared
+  // Trainable weights at the last Share or BeginStep, if they are shared.
+  std::vector<Tensor> shared_;
 };
 
 }  // namespace dpipe

@@ -27,7 +27,7 @@ class WeightVersionsTest : public ::testing::Test {
     weight->MarkUpdated();
   }
   float Value() const { return weights_.weight(nn::ParameterId(0)).master().data<float>()[1]; }
-  // What a pass that runs with this version sees.
+  // Returns the value that a pass with this version uses.
   float Seen(WeightVersions* versions, int64_t version) {
     float seen = -1;
     EXPECT_TRUE(versions
@@ -131,7 +131,7 @@ TEST_F(WeightVersionsTest, SharingTakesTheMeanOfChanges) {
   }
 }
 
-// A run that goes on from a saved one has other weights than it was made with.
+// A run that continues from a saved one has different weights than at creation.
 TEST_F(WeightVersionsTest, AStepBeginsWithTheWeightsOfItsTime) {
   Set(10);
   WeightVersions versions(&weights_, /*shares=*/true);

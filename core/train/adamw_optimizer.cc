@@ -72,7 +72,7 @@ class AdamWOptimizer : public StepOptimizer {
         tensors.push_back(ElementwiseState(own, parameters_.program().parameter(id).name,
                                            parameters_.part(id), tensor));
       };
-      // Not for an average alone: moments of 8 bits are given as fp32 copies.
+      // Not for an average alone: 8-bit moments are exported as fp32 copies.
       if (kind != kAverageKind) {
         for (const auto& [name, tensor] : states_[i].moments.Export()) add(name, tensor);
       }
@@ -120,7 +120,7 @@ class AdamWOptimizer : public StepOptimizer {
   const AdamWOptions options_;
   const nn::ParameterSet& parameters_;
   std::vector<ParameterState> states_;  // in the order of trainable_ids()
-  int64_t updates_ = 0;                 // Adam's bias correction counts updates, from 1
+  int64_t updates_ = 0;                 // for Adam's bias correction, which counts updates from 1
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ class AdamWOptimizerTest : public ::testing::Test {
       for (float& g : parameters_.grad(id)->span<float>()) g = grad;
     }
   }
-  // The first element of the weight (decayed) and of the bias (not).
+  // Return the first element of the weight (with decay) and of the bias (without).
   float Weight() const {
     return *parameters_.weight(parameters_.trainable_ids()[0]).master().data<float>();
   }
@@ -50,7 +50,7 @@ class AdamWOptimizerTest : public ::testing::Test {
     return *parameters_.weight(parameters_.trainable_ids()[1]).master().data<float>();
   }
 
-  // The averages' elements, by parameter.
+  // Returns the averages' elements, by parameter.
   static std::map<std::string, std::vector<float>> Averages(StepOptimizer* optimizer) {
     std::map<std::string, std::vector<float>> averages;
     for (const StateTensor& state : optimizer->State(kAverageKind)) {
@@ -66,8 +66,7 @@ class AdamWOptimizerTest : public ::testing::Test {
   nn::ParameterSet parameters_;
 };
 
-// Adam's first update is the learning rate in the gradient's direction, whatever the gradient's
-// size.
+// Adam's first update is the learning rate in the gradient's direction, for any size of gradient.
 TEST_F(AdamWOptimizerTest, DecaysWeightsButNotBiases) {
   const auto optimizer = AdamWFactory(options_)(parameters_);
   ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/true, /*global_norm=*/0.5, &parameters_).ok());
@@ -105,11 +104,11 @@ TEST_F(AdamWOptimizerTest, KeepsAMovingAverage) {
   ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/true, 0.5, &parameters_).ok());
   const auto averages = Averages(optimizer.get());
   ASSERT_EQ(averages.size(), 2u);
-  // At step 0 the old average weighs min(0.9, 1 / 10).
+  // At step 0 the weight of the old average is min(0.9, 1 / 10).
   EXPECT_NEAR(averages.at("layer.bias")[0], 0.1f * 1.0f + 0.9f * Bias(), 1e-6);
 }
 
-// Time goes by steps, of which an update may be one of several.
+// Schedules count steps; a step may have several updates.
 TEST_F(AdamWOptimizerTest, UpdatesWithinAStepHaveItsLearningRateAndOneAverage) {
   options_.adamw.weight_decay = 0;
   options_.learning_rate.warmup_steps = 4;
@@ -125,7 +124,7 @@ TEST_F(AdamWOptimizerTest, UpdatesWithinAStepHaveItsLearningRateAndOneAverage) {
   EXPECT_EQ(optimizer->num_updates(), 3);
 }
 
-// Shards make the averages of the whole.
+// Averages of shards make up the average of the whole.
 TEST_F(AdamWOptimizerTest, KeepsAMovingAverageOfShards) {
   options_.ema_decay = 0.9;
   const auto whole = AdamWFactory(options_)(parameters_);
@@ -164,8 +163,8 @@ TEST(EmaDecayTest, StartsLateAndUpdatesNowAndThen) {
   EXPECT_EQ(EmaDecayAt(options, 19), 2.0 / 11);
 }
 
-// Least squares over 512 weights whose inputs have scales from 1e-3 to 1: what moments of very
-// different sizes in a block are good for.
+// Least squares over 512 weights whose inputs have scales from 1e-3 to 1, so that moments of very
+// different sizes share a block.
 class LeastSquares {
  public:
   static constexpr int kSize = 512;
@@ -195,7 +194,7 @@ class LeastSquares {
   absl::Span<float> weights() {
     return parameters_.weight(parameters_.trainable_ids()[0]).master().span<float>();
   }
-  // Each weight's error counts by the square of its input's scale.
+  // Returns the loss: each weight's error is weighted by the square of its input's scale.
   double Loss() {
     double loss = 0;
     for (int i = 0; i < kSize; ++i) {
@@ -254,7 +253,7 @@ TEST(AdamWMomentsTest, EightBitsTrainAsWellAsFp32) {
   EXPECT_NE(whole.Loss(), quantized.Loss());
 }
 
-// The same bits each time, also when saved and restored in between.
+// The same bits each time, also if saved and restored in between.
 TEST(AdamWMomentsTest, EightBitsAreReproducibleAndResumable) {
   LeastSquares straight(MomentsFormat::kInt8), stopped(MomentsFormat::kInt8),
       resumed(MomentsFormat::kInt8);

@@ -22,7 +22,7 @@ Json Number(double value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-// All external inputs that no component makes and that are loaded or drawn, by "component.input".
+// Loads all external inputs, except self-conditioning's, by "component.input".
 absl::StatusOr<std::map<std::string, Tensor>> LoadInputs(const BatchDump& dump) {
   const std::shared_ptr<Device> device = Device::Cpu();
   std::map<std::string, Tensor> tensors;
@@ -40,7 +40,7 @@ absl::StatusOr<std::map<std::string, Tensor>> LoadInputs(const BatchDump& dump) 
   return tensors;
 }
 
-// A number for each sample.
+// True if the tensor has one number per sample.
 bool IsDrawnNumber(const Tensor& tensor, int global_batch) {
   return tensor.num_elements() == global_batch;
 }

@@ -1,4 +1,4 @@
-// What went into a step whose numbers are not finite, for a person to look at.
+// Dumps the inputs of a step with numbers that are not finite, for inspection.
 #ifndef DPIPE_CORE_TRAIN_BATCH_DUMP_H_
 #define DPIPE_CORE_TRAIN_BATCH_DUMP_H_
 
@@ -15,19 +15,19 @@ namespace dpipe {
 
 struct BatchDump {
   const nn::Model* model = nullptr;
-  InputProvider* inputs = nullptr;  // the run's: it gives the same batch again
+  InputProvider* inputs = nullptr;  // the run's: it returns the same batch again
   StepResult step;
   int global_batch = 0;
-  // Where a sample of the step's global batch comes from: a path. May be empty.
+  // Returns the origin of a sample of the step's global batch: a path. May be empty.
   std::function<std::string(int sample)> describe_sample;
 };
 
-// Writes step_00001234.json and step_00001234.safetensors in `folder`, which is made; steps count
-// from 1 there, as in logs. The JSON has
-// the step's losses and gradient norm and, for each sample, its origin, its losses and every drawn
-// number of it (a timestep). The tensors are all that the components read from outside, by
-// "component.input", with one row a sample. Numbers that are not finite are strings in the JSON:
-// "nan", "inf", "-inf". Returns the JSON's path. Between steps or after a run.
+// Writes step_00001234.json and step_00001234.safetensors to `folder`, which is created. Steps
+// count from 1 there, as in logs. The JSON has the step's losses and gradient norm and, for each
+// sample, its origin, its losses and all its scalar inputs (such as a timestep). Numbers that are
+// not finite are strings: "nan", "inf", "-inf". The tensors are all external inputs of the
+// components, by "component.input", with one row per sample. Returns the JSON's path. Call it
+// between steps or after a run.
 absl::StatusOr<std::string> DumpBatch(const BatchDump& dump, const std::string& folder);
 
 }  // namespace dpipe

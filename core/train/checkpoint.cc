@@ -35,7 +35,7 @@ class Fields {
       (*values)[key] = value.get<std::string>();
     }
   }
-  // Of fields that earlier versions did not write.
+  // Reads a field that earlier versions did not write.
   void ReadIfThere(const char* name, std::string* value) {
     const auto it = json_.find(name);
     if (it == json_.end()) return;
@@ -56,7 +56,7 @@ class Fields {
   std::string problem_;
 };
 
-// The infinities and NaN have no JSON; a mean that is not a number starts anew.
+// JSON has no infinities or NaN; a mean that is not a number restarts.
 double Finite(double value) { return value - value == 0 ? value : 0; }
 
 }  // namespace

@@ -1,10 +1,10 @@
-// A training run at the end of a step: all that another process needs to go on as if nothing had
-// happened.
+// A training run at the end of a step: everything that another process needs to continue as if
+// nothing had happened.
 //
-// What has a name does not say where it lay: tensors are whole, by parameter, whatever the stages,
-// ranks and shards were. Randomness is counter-based, so that the seed and the step are all of its
-// state; the position in the data is a function of (seed, order, step x global batch). README.md
-// says how a checkpoint lies on the disk.
+// The content does not depend on the placement: tensors are whole, by parameter, for any stages,
+// ranks and shards. Randomness is counter-based, so its state is only the seed and the step. The
+// position in the data is a function of (seed, order, step x global batch). README.md describes the
+// format on disk.
 #ifndef DPIPE_CORE_TRAIN_CHECKPOINT_H_
 #define DPIPE_CORE_TRAIN_CHECKPOINT_H_
 
@@ -18,41 +18,42 @@
 
 namespace dpipe {
 
-// The order of the samples that a run has (data/step_order.h): its own from the beginning, until it
-// goes on with other data.
+// The order of a run's samples (data/step_order.h). A run has one from the beginning, and gets a
+// new one if it continues with other data.
 struct DataOrder {
   int64_t first_step = 0;    // at which it began
   double epochs_before = 0;  // passes over the data before this step
 
-  // Times that data has been seen after `steps` >= first_step steps.
+  // Returns the passes over the data after `steps` >= first_step steps.
   double EpochsAt(int64_t steps, int64_t global_batch, int64_t dataset_size) const {
     return epochs_before + static_cast<double>(steps - first_step) * global_batch / dataset_size;
   }
 };
 
-// Everything but tensors.
+// All content except tensors.
 struct CheckpointInfo {
-  int64_t step = 0;  // steps done: the next one is this, counted from 0
-  // Of the optimizer: none in a step that was skipped, several in one of some plans.
+  int64_t step = 0;  // steps done; equals the next step, counted from 0
+  // Of the optimizer: zero in a skipped step, several per step in some plans.
   int64_t num_updates = 0;
-  int64_t num_steps = 0;  // of the whole run, which the learning rate's schedule counts on
+  int64_t num_steps = 0;  // of the whole run, for the learning rate's schedule
   uint64_t seed = 0;
   int64_t global_batch = 0;
-  int64_t dataset_size = 0;      // samples of an epoch; 0: not known
+  int64_t dataset_size = 0;      // samples per epoch; 0: unknown
   std::string data_fingerprint;  // SampleSource::fingerprint; empty: saved by an earlier version
   DataOrder order;
-  double learning_rate = 0;  // of the next step, for who reads the file
-  Nanos training_ns = 0;     // in steps, over all processes that had a part in the run
+  double learning_rate = 0;  // of the next step, for information only
+  Nanos training_ns = 0;     // in steps, over all processes that took part in the run
   // The running mean of the loss: see RunningMean.
   double loss_sum = 0;
   double loss_weight = 0;
   int64_t skipped_steps = 0;
-  // The configuration, field by field: what a run that goes on is compared with.
+  // The configuration, field by field, with which that of a resumed run is compared.
   std::map<std::string, std::string> config;
-  // What the plan was made for: while it stays the same, so does the plan.
+  // The inputs of planning: while they stay the same, so does the plan.
   std::map<std::string, std::string> plan_for;
 
-  // Where the next step begins in the order: position of its first sample in epoch `epoch`.
+  // Return the position of the next step in the order: its first sample is at `epoch_position` of
+  // `epoch`.
   int64_t epoch() const { return dataset_size > 0 ? position() / dataset_size : 0; }
   int64_t epoch_position() const {
     return dataset_size > 0 ? position() % dataset_size : position();
@@ -60,9 +61,9 @@ struct CheckpointInfo {
   int64_t position() const { return (step - order.first_step) * global_batch; }
 };
 
-// JSON for a person and for ParseCheckpointInfo; every number comes back as it was.
+// Returns human-readable JSON for ParseCheckpointInfo; every number round-trips exactly.
 std::string CheckpointInfoText(const CheckpointInfo& info);
-// InvalidArgument names the field that is missing or wrong.
+// Returns InvalidArgument with the field that is missing or wrong.
 absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text);
 
 struct CheckpointContent {

@@ -56,7 +56,7 @@ absl::Status RemoveAll(const std::string& path) {
   return absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", error.message()));
 }
 
-// Under another name first: what is half removed must not look like a checkpoint.
+// Renames first: a partly removed checkpoint must not look like a checkpoint.
 absl::Status RemoveCheckpoint(const std::string& folder) {
   const std::string doomed = folder + kUnfinishedSuffix;
   DPIPE_RETURN_IF_ERROR(RemoveAll(doomed));
@@ -64,7 +64,7 @@ absl::Status RemoveCheckpoint(const std::string& folder) {
   return RemoveAll(doomed);
 }
 
-// Of increasing steps, the last of which has just been written.
+// Returns the steps to remove. `steps` are increasing, and the last one has just been written.
 std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
                                    const CheckpointRetention& retention) {
   const size_t keep_last = std::max(1, retention.keep_last);
@@ -76,9 +76,9 @@ std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
   return doomed;
 }
 
-// Takes the lock; closes the file where that fails.
+// Takes the lock; closes the file on failure.
 absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& lock) {
-  // The system gives the lock back when the process ends, however it ends.
+  // The system releases the lock when the process ends, however it ends.
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   const bool taken = errno == EWOULDBLOCK;
   const std::string why = std::strerror(errno);
@@ -90,13 +90,13 @@ absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& l
   return absl::UnavailableError(absl::StrCat("cannot lock ", lock, ": ", why));
 }
 
-// The descriptor of the lock file, which this process holds.
+// Returns the descriptor of the lock file, which this process holds.
 absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
   const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
   return fd < 0 ? FileError("cannot open", lock, errno) : Take(fd, folder, lock);
 }
 
-// Whether the path still leads to the open file.
+// True if the path still refers to the open file.
 bool IsFile(int fd, const std::string& path) {
   struct stat open_file, file;
   return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &file) == 0 &&
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const s
     if (fd >= 0) ::close(fd);
     DPIPE_RETURN_IF_ERROR(MakeFolder(path));
     DPIPE_ASSIGN_OR_RETURN(fd, Lock(path, lock));
-  } while (!IsFile(fd, lock));  // whoever had it before has removed it with the folder
+  } while (!IsFile(fd, lock));  // the previous owner has removed it with the folder
   auto folder = std::unique_ptr<CheckpointFolder>(new CheckpointFolder(path, fd));
   DPIPE_RETURN_IF_ERROR(folder->RemoveUnfinished());
   return folder;
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const s
 absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
     const std::string& path) {
   const std::string lock = absl::StrCat(path, "/", kLockFile);
-  // Where there is none, or it is not for this user, nobody is known to have the folder.
+  // If there is no lock, or this user may not read it, no process is known to have the folder.
   const int fd = ::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd >= 0) {
     DPIPE_RETURN_IF_ERROR(Take(fd, path, lock).status());
@@ -133,7 +133,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
 CheckpointFolder::~CheckpointFolder() {
   if (is_to_read()) return;
   const auto names = Names(path_);
-  // Nobody else can take the folder meanwhile.
+  // No other process can take the folder in the meantime.
   if (names.ok() && *names == std::vector<std::string>{kLockFile}) {
     ::unlink(absl::StrCat(path_, "/", kLockFile).c_str());
     ::rmdir(path_.c_str());
@@ -203,7 +203,7 @@ absl::StatusOr<std::vector<std::string>> CheckpointFolder::SetAsideAfter(int64_t
 absl::StatusOr<int> CheckpointFolder::MoveAllTo(const std::string& other) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
   int count = 0;
-  for (const std::string& name : names) {  // sorted: the newest is the last one
+  for (const std::string& name : names) {  // sorted: the newest is last
     if (!absl::StartsWith(name, kPrefix)) continue;
     if (count == 0) DPIPE_RETURN_IF_ERROR(MakeFolder(other));
     DPIPE_RETURN_IF_ERROR(Rename(path_ + "/" + name, other + "/" + name));
@@ -221,7 +221,7 @@ absl::StatusOr<int64_t> CheckpointFolder::Write(const CheckpointContent& content
 
 absl::Status CheckpointFolder::RemoveOld(int64_t newest, const CheckpointRetention& retention) {
   DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
-  // What is later was not written by this run, and does not count.
+  // Later checkpoints were not written by this run, and do not count.
   steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
   for (const int64_t doomed : StepsToRemove(steps, retention)) {
     DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(doomed)));

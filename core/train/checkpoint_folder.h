@@ -14,53 +14,55 @@
 
 namespace dpipe {
 
-// Which checkpoints stay: the newest ones, and some for ever.
+// Retention policy: the newest checkpoints are kept, and some forever.
 struct CheckpointRetention {
   int keep_last = 3;       // at least 1: the newest complete one is never removed
-  int64_t keep_every = 0;  // those at multiples of this many steps; 0: none
+  int64_t keep_every = 0;  // keeps those at multiples of this many steps; 0: none
 };
 
-// One process at a time owns the folder. Not thread-safe, but for path().
+// One process at a time owns the folder. Not thread-safe, except path().
 class CheckpointFolder {
  public:
-  // Makes the folder where there is none, takes it for this process until the end of the object or
-  // of the process, and removes what others have left unfinished. FailedPrecondition where another
-  // process has it; Unavailable where the folder cannot be made. The destructor removes the folder
-  // if there is nothing in it.
+  // Creates the folder if there is none, locks it until the object is destroyed or the process
+  // ends, and removes unfinished checkpoints of earlier processes. Returns FailedPrecondition if
+  // another process has it, and Unavailable if the folder cannot be created. The destructor removes
+  // an empty folder.
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& path);
-  // To look at what is there, and no more: makes, takes and removes nothing. A folder that is not
-  // there has no checkpoints. FailedPrecondition where another process has it now.
+  // Opens the folder read-only: creates, locks and removes nothing. A folder that does not exist
+  // has no checkpoints. Returns FailedPrecondition if another process has it now.
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> OpenToRead(const std::string& path);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // The folder of a step's checkpoint.
+  // Returns the folder of a step's checkpoint.
   std::string PathOf(int64_t step) const;
-  // Of all that have a checkpoint's name, complete or not; increasing.
+  // Returns the steps of all checkpoints, complete or not, in increasing order.
   absl::StatusOr<std::vector<int64_t>> Steps() const;
 
-  // The newest that is complete; null where the folder has none at all. `say` is told of each newer
-  // one what is wrong with it. DataLoss where there are some, and none is complete.
+  // Opens the newest complete checkpoint; null if the folder has none at all. Calls `say` for each
+  // newer one with the reason why it was skipped. Returns DataLoss if there are some, and none is
+  // complete.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenNewest(
       const std::function<void(const std::string&)>& say) const;
 
-  // Before a run goes on from `step`, which may not be the newest: gives those of later steps names
-  // that no one takes for this run's ("step_00001234.aside"), so that nothing is lost. Returns
-  // their paths.
+  // Renames checkpoints of steps later than `step` ("step_00001234.aside"), so that they are kept
+  // but not mistaken for this run's. Call it before a run continues from `step`, which may not be
+  // the newest. Returns their paths.
   absl::StatusOr<std::vector<std::string>> SetAsideAfter(int64_t step);
-  // Before another run begins: moves all of them, also those that were set aside, to the folder
-  // `other`, which is made and must be on the same file system; the newest last. Returns how many
-  // there were.
+  // Moves all checkpoints, including those set aside, to the folder `other`, which is created and
+  // must be on the same file system; the newest is moved last. Call it before another run begins.
+  // Returns their number.
   absl::StatusOr<int> MoveAllTo(const std::string& other);
 
-  // Writes the checkpoint of content.info.step, as WriteCheckpoint does. Returns the bytes written.
+  // Writes the checkpoint of content.info.step by WriteCheckpoint. Returns the bytes written.
   absl::StatusOr<int64_t> Write(const CheckpointContent& content);
-  // Of the steps up to `newest`, which has been written: removes what `retention` does not keep.
+  // Removes checkpoints up to step `newest`, which has been written, that `retention` does not
+  // keep.
   absl::Status RemoveOld(int64_t newest, const CheckpointRetention& retention);
-  // To make room for `step`: of those before it removes all but the newest complete one and those
-  // that `retention` keeps for ever. Returns how many; none where none is complete.
+  // Makes room for `step`: of the checkpoints before it, removes all but the newest complete one
+  // and those that `retention` keeps forever. Returns the number removed, 0 if none is complete.
   absl::StatusOr<int> RemoveAllButNewest(int64_t step, const CheckpointRetention& retention);
   // Removes a step's checkpoint.
   absl::Status Remove(int64_t step);
@@ -71,7 +73,7 @@ class CheckpointFolder {
   absl::Status RemoveUnfinished() const;
 
   const std::string path_;
-  const int lock_fd_;  // negative where it is only read
+  const int lock_fd_;  // negative if read-only
 };
 
 }  // namespace dpipe

@@ -22,7 +22,7 @@ absl::Status LineError(absl::string_view line) {
   return absl::DataLossError(absl::StrCat("the manifest's line '", line, "' is not understood"));
 }
 
-// A name in the folder itself, not somewhere else.
+// True for a name in the folder itself.
 bool IsFileName(absl::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == absl::string_view::npos;
 }

@@ -1,5 +1,5 @@
-// The list of a checkpoint's files, written last: what is not in it, or not as it says, is no part
-// of a complete checkpoint.
+// The list of a checkpoint's files, written last. Only files that match it are part of a complete
+// checkpoint.
 //
 //   dpipe checkpoint 1
 //   step 1234
@@ -7,7 +7,7 @@
 //   file 4711 99887766 state.json
 //   end 5a5a5a5a
 //
-// Sizes in bytes, checksums are CRC-32C; the last one is of the lines above it.
+// Sizes are in bytes, checksums are CRC-32C; the last one is that of the lines above it.
 #ifndef DPIPE_CORE_TRAIN_CHECKPOINT_MANIFEST_H_
 #define DPIPE_CORE_TRAIN_CHECKPOINT_MANIFEST_H_
 
@@ -28,7 +28,7 @@ struct CheckpointManifest {
 };
 
 std::string ManifestText(const CheckpointManifest& manifest);
-// DataLoss says which line is wrong.
+// Returns DataLoss with the line that is wrong.
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text);
 
 }  // namespace dpipe

@@ -43,7 +43,7 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
-// Copies the elements that `state` asks for.
+// Copies the elements of the part that `state` describes.
 absl::Status ReadPart(const SafetensorsFile& file, const StateTensor& state) {
   const SafetensorsView* view = file.Find(state.parameter);
   if (view == nullptr) {

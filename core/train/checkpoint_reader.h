@@ -1,4 +1,4 @@
-// A checkpoint on the disk that has proved to be complete.
+// A checkpoint on disk that has been verified as complete.
 #ifndef DPIPE_CORE_TRAIN_CHECKPOINT_READER_H_
 #define DPIPE_CORE_TRAIN_CHECKPOINT_READER_H_
 
@@ -13,22 +13,23 @@
 
 namespace dpipe {
 
-// Immutable; safe to use from several threads. The folder stays where it is meanwhile.
+// Immutable and thread-safe. The folder must stay in place while this is in use.
 class Checkpoint {
  public:
-  // Reads every file once to compare sizes and checksums with the manifest. DataLoss says which
-  // file is missing, cut short or damaged, NotFound that there is no such folder.
+  // Reads every file once to compare sizes and checksums with the manifest. Returns DataLoss with
+  // the file that is missing, truncated or damaged, and NotFound if there is no such folder.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
 
   const std::string& folder() const { return folder_; }
   const CheckpointInfo& info() const { return info_; }
-  // Of one of CheckpointContent::texts; NotFound.
+  // Returns one of CheckpointContent::texts, or NotFound.
   absl::StatusOr<std::string> Text(const std::string& name) const;
   bool HasKind(const std::string& kind) const { return tensors_.count(kind) > 0; }
 
-  // For LocalSession::Restore: parts of tensors straight from the files. NotFound for a kind or a
-  // parameter that is not here, InvalidArgument for another shape or element type, with both. Holds
-  // on to the files, not to this object.
+  // Returns a reader for LocalSession::Restore, which reads parts of tensors directly from the
+  // files. It returns NotFound for a kind or a parameter that is not here, and InvalidArgument,
+  // with both values, if shape or element type differ. Keeps the files open, but not this object
+  // alive.
   StateReader reader() const;
 
  private:

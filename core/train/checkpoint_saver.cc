@@ -15,7 +15,7 @@
 namespace dpipe {
 namespace {
 
-// Copies pieces [begin, end) of all, each a few MB, so that threads share big tensors, too.
+// A piece of a few MB of a tensor, so that several threads share big tensors, too.
 struct CopyPiece {
   char* to;
   Device* device;
@@ -42,7 +42,7 @@ std::vector<CopyPiece> Pieces(const SessionState& from, const SessionState& to) 
 }  // namespace
 
 SessionState CopyState(const SessionState& state, int num_threads) {
-  // A device of its own, so that the ranks' memory statistics are theirs.
+  // A separate device, to exclude the copy from the ranks' memory statistics.
   const std::shared_ptr<Device> device = Device::Cpu();
   SessionState copy = state;
   for (StateTensor& tensor : copy.tensors) {
@@ -82,7 +82,7 @@ absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
   return folder_->RemoveOld(content.info.step, options_.retention);
 }
 
-// A disk may have room for as many checkpoints as are to stay, but not for one more beside them.
+// Removes old checkpoints: a disk may have room for those to keep, but not for one more.
 bool CheckpointSaver::MakeRoom(int64_t step, const absl::Status& full) {
   const auto removed = folder_->RemoveAllButNewest(step, options_.retention);
   if (!removed.ok() || *removed == 0) return false;
@@ -98,7 +98,7 @@ absl::Status CheckpointSaver::Save(CheckpointContent content) {
   if (options_.in_background) {
     content.state = CopyState(content.state, options_.copy_threads);
     thread_ = std::thread([this, content = std::move(content)] {
-      // On Linux the priority of "process" <thread id> is that thread's own. Being refused does no
+      // On Linux the priority of "process" <thread id> is that of the thread. A refusal does no
       // harm.
       setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
       status_ = Write(content);

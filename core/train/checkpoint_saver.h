@@ -1,8 +1,8 @@
-// Saves checkpoints while the training goes on.
+// Saves checkpoints while the training continues.
 //
-// Between two steps the state is copied, which takes as much memory as the state itself and is all
-// that training waits for; a thread of the lowest priority then writes the copy to the disk. A save
-// waits for the one before it. Where memory is short, saving in the foreground needs no copy.
+// The state is copied between two steps, which takes as much memory as the state itself, and
+// training waits only for the copy. A thread of the lowest priority then writes the copy to disk. A
+// save waits for the previous one. If memory is short, saving in the foreground needs no copy.
 #ifndef DPIPE_CORE_TRAIN_CHECKPOINT_SAVER_H_
 #define DPIPE_CORE_TRAIN_CHECKPOINT_SAVER_H_
 
@@ -18,8 +18,8 @@
 
 namespace dpipe {
 
-// A copy of the state, on a CPU device of its own; made by as many threads as given. Tensors that
-// are private already are not copied again.
+// Returns a copy of the state, on a separate CPU device, made by the given number of threads.
+// Tensors that are private already are not copied again.
 SessionState CopyState(const SessionState& state, int num_threads);
 
 class CheckpointSaver {
@@ -31,47 +31,47 @@ class CheckpointSaver {
   };
   struct Stats {
     int64_t num_saved = 0;
-    int64_t last_step = -1;    // of the last one that is on the disk
-    int64_t bytes = 0;         // of it
-    Nanos total_stall_ns = 0;  // how long Save and Wait let training wait
-    Nanos last_write_ns = 0;   // how long it took to write the last one
+    int64_t last_step = -1;    // of the last one on disk
+    int64_t bytes = 0;         // of the last one
+    Nanos total_stall_ns = 0;  // total time for which Save and Wait blocked training
+    Nanos last_write_ns = 0;   // duration of the last write
   };
 
-  // `folder` outlives this, and nobody else uses it meanwhile.
+  // `folder` outlives this and is not used by others in the meantime.
   CheckpointSaver(CheckpointFolder* folder, const Options& options)
       : folder_(folder), options_(options) {}
-  // Finishes what is being written.
+  // Finishes the write in progress.
   ~CheckpointSaver();
   CheckpointSaver(const CheckpointSaver&) = delete;
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
-  // To be called between steps. In the background it returns when the state is copied; the error it
-  // then returns is that of the save before, unless Wait has returned it, and the new one is begun
-  // nevertheless. An error leaves the checkpoints that are there as they are, except on a disk that
-  // is full: there all but the newest and those that stay for ever make room, and it is tried once
-  // more.
+  // Saves a checkpoint. Call it between steps. In the background it returns when the state has been
+  // copied. It then returns the error of the previous save, unless Wait has returned it, and the
+  // new save is begun nevertheless. An error leaves the existing checkpoints unchanged, except on a
+  // full disk: then all but the newest and those kept forever are removed, and the save is retried
+  // once.
   absl::Status Save(CheckpointContent content);
-  // Until the disk has the last one; returns its error, once.
+  // Blocks until the last save is on disk; returns its error, once.
   absl::Status Wait();
 
-  // Of the saves to come.
+  // Applies to later saves.
   void set_in_background(bool in_background) { options_.in_background = in_background; }
 
-  // What a person should know of the saves that are finished, once. After Wait.
+  // Returns messages for the user about finished saves, each once. Call after Wait.
   std::vector<std::string> TakeNotes();
 
-  // After Wait of everything, else of what is finished.
+  // Returns statistics, complete after Wait; otherwise they cover finished saves.
   const Stats& stats() const { return stats_; }
 
  private:
   absl::Status Write(const CheckpointContent& content);
-  // Whether it is worth trying again.
+  // True if a retry is worthwhile.
   bool MakeRoom(int64_t step, const absl::Status& full);
 
   CheckpointFolder* const folder_;
   Options options_;
   Stats stats_;
-  // What comes of the save under way; the thread's, while it runs.
+  // Results of the save in progress; belong to the thread while it runs.
   absl::Status status_;
   std::vector<std::string> notes_;
   std::thread thread_;

@@ -1,6 +1,6 @@
-// What a power failure leaves of a checkpoint depends on the order in which the system was told to
-// write it: every file whole, the names in the folder, the folder's own name, and that name in the
-// parent. The calls of this program to do so are written down here before the system gets them.
+// The state of a checkpoint after a power failure depends on the order of sync calls: every file's
+// content, the names in the folder, the folder's own name, and that name in the parent. This test
+// records this program's calls before the system gets them.
 #include <dlfcn.h>
 #include <sys/stat.h>
 
@@ -25,7 +25,7 @@ using ::testing::IsSupersetOf;
 
 struct DiskCall {
   std::string what;  // "sync" or "rename"
-  std::string path;  // of a rename, the new one
+  std::string path;  // for a rename, the new path
   int64_t size_bytes = 0;
 };
 
@@ -48,7 +48,7 @@ Function* Real(const char* name) {
 }  // namespace
 }  // namespace dpipe
 
-// These stand before the C library's.
+// Overrides the C library's functions.
 extern "C" int fsync(int fd) {
   const std::string link = absl::StrCat("/proc/self/fd/", fd);
   std::error_code error;
@@ -89,8 +89,8 @@ class CheckpointSyncTest : public ::testing::Test {
     fs::create_directories(parent_);
   }
 
-  // Writes the checkpoint and expects that what is on the disk at any moment is either nothing by
-  // its name or all of it.
+  // Writes the checkpoint and expects that at any moment the disk has either nothing by its name or
+  // all of it.
   void WriteAndExpectOrder(int64_t step) {
     const std::string folder = parent_ + "/checkpoint";
     DiskCalls().clear();

@@ -1,4 +1,4 @@
-// Checkpoints on the disk: what comes back, and what damage does.
+// Checkpoints on disk: restored content, and handling of damage.
 #include "core/train/checkpoint.h"
 
 #include <sched.h>
@@ -63,7 +63,7 @@ CheckpointContent MakeContent(int64_t step) {
   return content;
 }
 
-// Empty where the checkpoint has exactly the content.
+// Returns "" if the checkpoint has exactly the content.
 std::string Difference(const Checkpoint& checkpoint, const CheckpointContent& content) {
   if (CheckpointInfoText(checkpoint.info()) != CheckpointInfoText(content.info)) return "info";
   for (const StateTensor& expected : content.state.tensors) {
@@ -90,7 +90,7 @@ class CheckpointTest : public ::testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *std::move(opened);
   }
-  // The step of the newest complete checkpoint, -1 where there is none; what is said into said_.
+  // Returns the step of the newest complete checkpoint, or -1; messages go to said_.
   int64_t Newest(const CheckpointFolder& folder) {
     said_.clear();
     auto newest = folder.OpenNewest([this](const std::string& line) { said_ += line + "\n"; });
@@ -120,7 +120,7 @@ TEST_F(CheckpointTest, ComesBackAsItWas) {
   EXPECT_FALSE(fs::exists(folder->PathOf(12) + kUnfinishedSuffix));
 }
 
-// Whatever the parts were when it was saved and are when it is read.
+// The parts may differ between saving and reading.
 TEST_F(CheckpointTest, PartsNeedNotBeTheSame) {
   const CheckpointContent content = MakeContent(1);
   auto folder = Open();
@@ -154,7 +154,7 @@ TEST_F(CheckpointTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(read("m", "a", {3, 5}), HasSubstr("a is BF16 [3, 5], expected F32 [3, 5]"));
 }
 
-// Every file cut short anywhere, every file missing, any byte changed: never taken for whole.
+// Truncates every file anywhere, removes every file, changes any byte: always detected.
 TEST_F(CheckpointTest, AnyDamageIsFound) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
@@ -188,7 +188,7 @@ TEST_F(CheckpointTest, AnyDamageIsFound) {
   EXPECT_GT(damaged, 300);
 }
 
-// A run must not start over because of that.
+// A run must not restart from scratch because of that.
 TEST_F(CheckpointTest, NoneThatCanBeReadIsAnError) {
   auto folder = Open();
   EXPECT_EQ(Newest(*folder), -1);
@@ -255,14 +255,14 @@ TEST_F(CheckpointTest, RetentionKeepsTheNewestAndSomeForEver) {
     ASSERT_TRUE(folder->RemoveOld(step, retention).ok());
   }
   EXPECT_THAT(*folder->Steps(), ElementsAre(4, 8, 9, 10));
-  retention.keep_last = 0;  // never none
+  retention.keep_last = 0;  // at least one is kept
   retention.keep_every = 0;
   ASSERT_TRUE(folder->Write(MakeContent(11)).ok());
   ASSERT_TRUE(folder->RemoveOld(11, retention).ok());
   EXPECT_THAT(*folder->Steps(), ElementsAre(11));
 }
 
-// A damaged checkpoint of a later step must not count among those that are kept.
+// A damaged checkpoint of a later step must not count as one of those kept.
 TEST_F(CheckpointTest, RetentionNeverLeavesOnlyDamagedOnes) {
   auto folder = Open();
   CheckpointRetention retention;
@@ -296,7 +296,7 @@ TEST_F(CheckpointTest, AllMoveToAnotherFolder) {
   EXPECT_TRUE(Checkpoint::Open(other + "/step_00000010").ok());
 }
 
-// As a start that fails would leave it.
+// As after a failed start.
 TEST_F(CheckpointTest, AnEmptyFolderDoesNotStay) {
   std::string path;
   {
@@ -320,7 +320,7 @@ TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
   EXPECT_FALSE((*checkpoint)->Text("plan.textproto").ok());
 }
 
-// The system's limit on files' sizes ends a write in its middle, as a full disk does.
+// The system's limit on file sizes ends a write in the middle, like a full disk.
 TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
@@ -346,7 +346,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
     EXPECT_FALSE(fs::exists(folder->PathOf(2) + kUnfinishedSuffix));
     EXPECT_EQ(Newest(*folder), 1);
     EXPECT_EQ(said_, "");
-    // The disk has room again: the same saver goes on.
+    // The disk has room again: the same saver continues.
     ASSERT_TRUE(saver.Save(MakeContent(2)).ok());
     ASSERT_TRUE(saver.Wait().ok());
     EXPECT_EQ(Newest(*folder), 2);
@@ -354,7 +354,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
   }
 }
 
-// A device whose memory is read through it alone; notes whether there is a hold meanwhile.
+// A device whose memory is read only through it. Notes if there is a hold during a read.
 class WatchedDevice : public CpuDevice {
  public:
   explicit WatchedDevice(bool* was_held)
@@ -397,8 +397,8 @@ TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestThatIsComplete) {
   EXPECT_EQ(*folder->RemoveAllButNewest(6, {}), 0) << "none before it";
 }
 
-// A small disk, seen by this thread and those that it starts alone. An error where the system
-// does not allow that.
+// Mounts a small disk that is visible only to this thread and the threads that it starts. Returns
+// an error if the system does not permit that.
 absl::Status MountSmallDisk(const std::string& folder, const std::string& size) {
   fs::create_directories(folder);
   const std::string options = "size=" + size;
@@ -409,7 +409,7 @@ absl::Status MountSmallDisk(const std::string& folder, const std::string& size) 
   return absl::OkStatus();
 }
 
-// Room for two and a half: the third finds none until the first has gone.
+// Room for two and a half: the third one only fits after the first has been removed.
 TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
   std::thread with_a_disk([this] {
     const absl::Status mounted = MountSmallDisk(folder_, "64M");
@@ -442,7 +442,7 @@ TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
   with_a_disk.join();
 }
 
-// What is written in the background is the state at the time of Save.
+// A background write stores the state at the time of Save.
 TEST_F(CheckpointTest, TheStateMayChangeWhileItIsWritten) {
   auto folder = Open();
   CheckpointSaver saver(folder.get(), {});
@@ -511,7 +511,7 @@ TEST(CheckpointInfoTest, EarlierVersionsHadNoFingerprint) {
   EXPECT_EQ(read->data_fingerprint, "");
 }
 
-// Programs that do not know of such orders must not go on with the run by another one.
+// Programs that do not support such orders must refuse to resume the run.
 TEST(CheckpointInfoTest, AnOrderThatBeganLaterIsKept) {
   CheckpointInfo info;
   info.step = 10;

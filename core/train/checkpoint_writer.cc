@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Writes the files of one folder and notes them in its manifest.
+// Writes the files of one folder and lists them in its manifest.
 class FolderWriter {
  public:
   explicit FolderWriter(std::string folder) : folder_(std::move(folder)) {}
@@ -31,11 +31,11 @@ class FolderWriter {
     return Finish(name, file.get());
   }
 
-  // Of one kind, sorted by parameter and place.
+  // Writes tensors of one kind, sorted by parameter and position.
   absl::Status WriteTensors(absl::Span<const StateTensor> tensors) {
     std::vector<SafetensorsEntry> entries;
     for (const StateTensor& tensor : tensors) {
-      if (tensor.begin > 0) continue;  // goes on where the one before it ended
+      if (tensor.begin > 0) continue;  // continues the previous part
       const auto dims = tensor.whole.dims();
       entries.push_back({tensor.parameter, SafetensorsDtype(tensor.part.dtype()),
                          std::vector<int64_t>(dims.begin(), dims.end())});

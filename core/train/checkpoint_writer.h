@@ -1,4 +1,4 @@
-// Writes a checkpoint so that nobody ever takes a part of it for a whole one.
+// Writes a checkpoint atomically: a partial one is never mistaken for a complete one.
 #ifndef DPIPE_CORE_TRAIN_CHECKPOINT_WRITER_H_
 #define DPIPE_CORE_TRAIN_CHECKPOINT_WRITER_H_
 
@@ -10,19 +10,22 @@
 
 namespace dpipe {
 
-// The files of a folder that is not complete yet; its name is the checkpoint's with this after it.
+// Suffix of the folder of a checkpoint that is not complete yet.
 inline constexpr char kUnfinishedSuffix[] = ".unfinished";
 
 inline constexpr char kStateFile[] = "state.json";
-// A file for each kind of tensor, whose names in it are the parameters'.
+// Returns the file of one kind of tensor. Tensors in it are named after the parameters.
 std::string TensorFileName(const std::string& kind);
 
-// Everything is written to `folder` + ".unfinished", file by file, each flushed to the disk, the
-// manifest last; then the folder gets its name, and that is flushed too. A process or a machine
-// that stops at any instant leaves what was there before, or the new checkpoint, complete. An older
-// `folder` is replaced. Tensors are written from where they are, without a copy. On error, nothing
-// is left behind, and an older `folder` is as it was, unless the very last step fails, which sees
-// to it that the new name is on the disk; IsDiskFull if that is full. Returns the bytes written.
+// Writes a checkpoint to `folder` in these steps:
+// 1. Writes each file to `folder` + ".unfinished" and flushes it to disk, the manifest last.
+// 2. Renames the folder, replacing an older `folder`.
+// 3. Flushes the new name.
+//
+// If the process or machine stops at any instant, either the previous state or the complete new
+// checkpoint remains. Tensors are written in place, without a copy. After an error nothing is left
+// behind and an older `folder` is unchanged, unless step 3 fails. IsDiskFull is true for the error
+// if the disk is full. Returns the bytes written.
 absl::StatusOr<int64_t> WriteCheckpoint(const std::string& folder,
                                         const CheckpointContent& content);
 

@@ -1,4 +1,4 @@
-// Whether a run may go on with another configuration than the one it was saved with.
+// Checks if a run may continue with a different configuration than the one it was saved with.
 #ifndef DPIPE_CORE_TRAIN_CONFIG_MATCH_H_
 #define DPIPE_CORE_TRAIN_CONFIG_MATCH_H_
 
@@ -12,15 +12,13 @@
 namespace dpipe {
 
 enum class FieldPolicy {
-  // Says what to do besides training, or where it runs: numbers stay what they were, to rounding.
+  // Concerns work other than training, or placement: numbers do not change, except for rounding.
   kFree,
-  // Numbers become others, and a person may want just that: a learning rate, a loss. Only if asked
-  // for.
+  // Changes the numbers, which may be intended: a learning rate, a loss. Allowed on request.
   kRisky,
-  // Says which data there is. Only if asked for, and the order of the samples then starts over if
-  // they are others.
+  // Determines the data. Allowed on request; if the data differ, the order of the samples restarts.
   kData,
-  // What is saved would not fit or would mean something else: the model, the order of the data.
+  // The saved state would not fit or would change its meaning: the model, the order of the data.
   kFixed,
 };
 
@@ -28,28 +26,28 @@ using ConfigFields = std::map<std::string, std::string>;  // value by name
 
 struct FieldDifference {
   std::string field;
-  std::string saved, now;  // "(none)" where one of them does not have it
+  std::string saved, now;  // "(none)" if the field is missing in one of them
   FieldPolicy policy = FieldPolicy::kFixed;
 };
 
-// All fields that differ, by name.
+// Returns all fields that differ, by name.
 std::vector<FieldDifference> CompareConfigs(
     const ConfigFields& saved, const ConfigFields& now,
     const std::function<FieldPolicy(const std::string& field)>& policy);
 
-// A flag that lets fields of a policy differ: "--allow_config_change".
+// A flag that allows fields of a policy to differ: "--allow_config_change".
 struct PolicyFlag {
   FieldPolicy policy = FieldPolicy::kRisky;
   std::string flag;
   bool is_given = false;
 };
 
-// FailedPrecondition lists the fields that may not differ, with both values, and says for which of
-// them which of `flags` would do.
+// Returns FailedPrecondition with the fields that may not differ, both values, and the one of
+// `flags` that would allow it, if any.
 absl::Status CheckDifferences(const std::vector<FieldDifference>& differences,
                               const std::vector<PolicyFlag>& flags);
 
-// "learning_rate.peak: 0.001 -> 0.0005".
+// Returns "learning_rate.peak: 0.001 -> 0.0005".
 std::string DescribeDifference(const FieldDifference& difference);
 
 }  // namespace dpipe

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kTimesteps[] = "timesteps";
 
-// By component: whether it, or one that feeds it, reads the timesteps.
+// Returns, by component, true if it, or one that feeds it, reads the timesteps.
 std::vector<bool> DependsOnTimesteps(const nn::Model& model) {
   std::vector<bool> timed;
   for (int i = 0; i < model.num_components(); ++i) {
@@ -87,7 +87,7 @@ absl::StatusOr<HeldOutLoss::Backbones> HeldOutLoss::LoadBackbones(
   Backbones backbones;
   for (int index : options_.model->backbones()) {
     const nn::Program& program = options_.model->component(index).program;
-    // On demand: sets of their own have room for gradients.
+    // On demand: other sets allocate gradients.
     backbones.push_back(nn::ParameterSet::OnDemand(program, program.all_layers(), Device::Cpu()));
     backbones.back()->AllocateMasters(program.all_layers());
     DPIPE_RETURN_IF_ERROR(backbones.back()->Load(parameters));

@@ -13,7 +13,7 @@
 namespace dpipe {
 namespace {
 
-// An optimizer step as the runtime does it: norm, update, clearing.
+// Returns an optimizer step like the runtime's: norm, update, clearing.
 ProfilerInputs::OptimizerStepFn WholeOptimizerStep(const AdamWOptions& options,
                                                    const nn::ParameterSet& parameters) {
   std::shared_ptr<StepOptimizer> optimizer = AdamWFactory(options)(parameters);
@@ -37,7 +37,7 @@ std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
                       "-core CPU device");
 }
 
-// What the model does not tell.
+// Adds properties that do not follow from the model.
 void AddJob(const TrainingJob& job, ModelProfile* profile) {
   profile->set_self_conditioning_probability(job.self_conditioning.probability);
   profile->set_optimizer_bytes_per_parameter(OptimizerBytesPerParameter(job.optimizer));
@@ -128,14 +128,14 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileModel(*job.model, job.workers, inputs, options, on_progress));
   AddJob(job, &profile);
-  // Sessions have pools of their own, which could not use what is left in the workers'.
+  // Sessions have separate pools, which could not use memory cached in the workers' pools.
   if (!job.workers[0]->device()->has_host_memory()) ReleaseCachedMemory(job.workers);
   if (job.processes == nullptr) return profile;
   return SlowestProfile(job.processes, std::move(profile));
 }
 
 bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step) {
-  // A sample that no batch has, so that the draw is not one of the step's timesteps.
+  // A sample number that no batch has, so that the draw differs from all of the step's timesteps.
   constexpr uint32_t kNoSample = 0xffffffff;
   RandomStream stream(options.seed, step, kNoSample, RandomPurpose::kTimestep);
   return stream.NextUniform() < options.probability;

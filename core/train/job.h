@@ -1,5 +1,5 @@
-// One training job on this machine, or this process's part of it: what a model, its inputs and its
-// optimizer have in common for profiling and for training by any plan.
+// One training job on this machine, or this process's part of it: the model, inputs and optimizer
+// shared by profiling and by training with any plan.
 #ifndef DPIPE_CORE_TRAIN_JOB_H_
 #define DPIPE_CORE_TRAIN_JOB_H_
 
@@ -27,65 +27,66 @@ namespace dpipe {
 // Models that take their own estimate as input get one in some steps, from a forward pass without
 // gradient, and zeros in the others (Chen et al., arXiv 2208.04202).
 struct SelfConditioningOptions {
-  double probability = 0;  // of a step; ProfileJob tells planners, which then make two plans
+  double probability = 0;  // per step; ProfileJob passes it to planners, which then make two plans
   uint64_t seed = 0;
 };
 
-// Whether a step gets an estimate: one coin a step, the same whoever asks.
+// True if a step gets an estimate: one random draw per step, the same for every caller.
 bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step);
 
-// Everything pointed to outlives what is made from the job.
+// All pointees outlive the objects made from the job.
 struct TrainingJob {
-  const nn::Model* model = nullptr;  // what is profiled, and planned for
-  SizedSteps sizes;                  // of steps that run it at other sizes
-  int64_t profiled_step = 0;         // one that runs `model`: its inputs are what is profiled with
-  std::vector<DeviceWorker*> workers;  // one a device of this process
-  ProcessGroup* processes = nullptr;   // that train together; null: this one alone
+  const nn::Model* model = nullptr;  // profiled and planned for
+  SizedSteps sizes;                  // for steps that run it at other sizes
+  int64_t profiled_step = 0;  // a step that runs `model`, whose inputs are used for profiling
+  std::vector<DeviceWorker*> workers;  // one per device of this process
+  ProcessGroup* processes = nullptr;   // processes that train together; null: this one alone
   InputProvider* inputs = nullptr;
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
-  std::map<std::string, Tensor> backbone_parameters;       // to start from; empty once taken
+  std::map<std::string, Tensor> backbone_parameters;       // initial values; empty once taken
   AdamWOptions optimizer;
-  CompressionOptions compression;             // of plans that compress gradients
-  SelfConditioningOptions self_conditioning;  // of models whose backbones take their own estimate
+  CompressionOptions compression;             // for plans that compress gradients
+  SelfConditioningOptions self_conditioning;  // for models whose backbones take their own estimate
   DType compute_dtype = DType::kF32;
-  PassGraphsOptions graphs;  // of its sessions, on devices that have them
+  PassGraphsOptions graphs;  // for its sessions, on devices that support them
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
   SessionClock* clock = MachineClock::Get();
   ConnectFn connect;                // see LocalSessionOptions
-  ConnectJobRankFn connect_in_job;  // likewise
-  int64_t first_step = 0;           // where a session begins: see LocalSession::Restore
+  ConnectJobRankFn connect_in_job;  // see LocalSessionOptions
+  int64_t first_step = 0;           // first step of a session: see LocalSession::Restore
   int max_skipped_in_a_row = 0;     // see LocalSessionOptions
-  double slow_down = 0;             // likewise
+  double slow_down = 0;             // see LocalSessionOptions
 };
 
-// The local batches that plans of this global batch can have: its divisors, increasing.
+// Returns the possible local batches of plans with this global batch: its divisors, increasing.
 std::vector<int> CandidateLocalBatches(int global_batch);
 
-// How often each layer is timed where a plan is to be made of it.
+// How often each layer is timed when a plan will be made from the profile.
 inline constexpr int kProfilePasses = 15;
 
-// Times the job's model on its workers, `passes` times, in rounds, at those local batches that the
-// devices have memory for; see ProfileModel. GPUs then give back all that it took. Of several
-// processes all call it, and get what the slowest of them has measured; `so_far` (ProfilerOptions)
-// gets their own.
+// Times the job's model on its workers, `passes` times, in rounds, at those of the local batches
+// that fit into the devices' memory; see ProfileModel. GPUs then release all memory used for it. If
+// there are several processes, all call this and get the measurements of the slowest one; `so_far`
+// (ProfilerOptions) gets each process's own.
 absl::StatusOr<ModelProfile> ProfileJob(
     const TrainingJob& job, const std::vector<int>& local_batches,
     const std::function<void(double)>& on_progress = nullptr, int passes = kProfilePasses,
     const std::function<void(const ModelProfile&)>& so_far = nullptr);
 
-// What ProfileJob's profile has besides times: what the job is, in the planners' words.
+// Returns the parts of ProfileJob's profile other than times: a description of the job for
+// planners.
 ModelProfile DescribeJob(const TrainingJob& job);
 
-// Gives the memory that profiling and finished sessions have left with the workers back to the
-// operating system. Not while a session runs.
+// Releases memory cached by profiling and finished sessions to the operating system. Do not call it
+// while a session runs.
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
-// The job's workers as a cluster: what a message between the first and the last of them costs, and
-// an all-reduce over all of them, measured as its sessions send; and, of GPUs, what memory each has
-// for tensors (core/tensor/cuda/usable_memory.h). Of several processes all call it, and get what
-// the first has measured. All devices are described as of one node, wherever the
-// processes run.
+// Measures the job's workers as a cluster: the cost of a message between the first and the last of
+// them, and of an all-reduce over all of them, with the transports of its sessions. For GPUs, also
+// the memory that each has for tensors (core/tensor/cuda/usable_memory.h). If there are several
+// processes, all call this and get the measurements of the first one. All devices are described as
+// being on one node, wherever the processes run.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
 
 namespace internal {
@@ -93,20 +94,20 @@ struct TimedReduce {
   int64_t size_bytes;
   Nanos time_ns;
 };
-// Bytes a second of a link in a ring of n devices, from all-reduces of two sizes: what both take
-// alike, hops and the host, is not the link's. Where the larger one took no longer, at least what
-// it shows by itself.
+// Returns the bandwidth in bytes per second of a link in a ring of n devices, from all-reduces of
+// two sizes. Time that both have in common (hops, the host) is excluded. If the larger one took no
+// longer, returns the lower bound that it implies by itself.
 double RingBandwidth(int n, const TimedReduce& small, const TimedReduce& large);
 }  // namespace internal
 
-// A session that trains by `plan` from the job's initial parameters. Steps that
-// StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.
+// Starts a session that trains by `plan` from the job's initial parameters. Steps chosen by
+// StepSelfConditions() run by `self_conditioned_plan`; if that is null, there are none.
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(
     const TrainingJob& job, const Plan& plan, const Plan* self_conditioned_plan = nullptr);
 
-// As StartSession, and empties job->backbone_parameters as soon as the session has its copies and
-// before the optimizer makes its moments, so that a large model's parameters are in memory once.
-// They are lost where it fails.
+// Like StartSession, but empties job->backbone_parameters when the session has copied them and
+// before the optimizer creates its moments, so that a large model's parameters are in memory only
+// once. They are lost if it fails.
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
     TrainingJob* job, const Plan& plan, const Plan* self_conditioned_plan = nullptr);
 

@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kRepeats = 15;
 constexpr int64_t kLargeBytes = 8 * kMiB;  // about the gradients of a small U-Net
-// Between GPUs 8 MiB take no longer than the host does to ask for them and to wait.
+// Between GPUs, 8 MiB take no longer than the host's part: enqueuing and waiting.
 constexpr int64_t kMostGpuBytes = 128 * kMiB;
 constexpr int kTimesSmaller = 8;
-constexpr int kGpuRoundTrips = 16;  // are enqueued before the host waits
+constexpr int kGpuRoundTrips = 16;  // enqueued before the host waits
 constexpr int kGpuReduces = 5;
 
 Nanos Median(std::vector<Nanos> samples) {
@@ -40,7 +40,7 @@ std::vector<std::shared_ptr<Device>> DevicesOf(const TrainingJob& job) {
 
 using Communicators = std::vector<std::unique_ptr<Communicator>>;
 
-// One for each worker of this process.
+// Connects one communicator per worker of this process.
 absl::StatusOr<Communicators> Connect(const TrainingJob& job) {
   const std::vector<std::shared_ptr<Device>> devices = DevicesOf(job);
   if (job.processes == nullptr) {
@@ -67,12 +67,12 @@ absl::StatusOr<Communicators> Connect(const TrainingJob& job) {
   return communicators;
 }
 
-// What rank 0 has measured; nothing elsewhere.
+// Results are valid on rank 0 only.
 class LinkProbe {
  public:
   LinkProbe(const std::vector<DeviceWorker*>& workers, Communicators communicators)
       : workers_(workers), communicators_(std::move(communicators)) {}
-  // Each waits for all others to come to their end.
+  // Each waits for all others to finish.
   ~LinkProbe() {
     RunOnAll(workers_, [&](int local) {
       communicators_[local] = nullptr;
@@ -80,7 +80,8 @@ class LinkProbe {
     });
   }
 
-  // Half of a round trip between the first and the last rank, of several one after another.
+  // Returns half of a round trip between the first and the last rank, averaged over several in
+  // sequence.
   absl::StatusOr<Nanos> Message(int round_trips) {
     const auto round_trip = [](Communicator& comm, const Tensor& ball) -> absl::Status {
       const int last = comm.size() - 1, rank = comm.rank().value();
@@ -113,11 +114,11 @@ class LinkProbe {
  private:
   using Once = std::function<absl::Status(Communicator&, const Tensor&)>;
 
-  // The median of `repeats` times, divided by `parts`. Every rank calls `once`.
+  // Returns the median of `repeats` times, divided by `parts`. Every rank calls `once`.
   absl::StatusOr<Nanos> Measure(const Once& once, int64_t num_elements, int parts, int repeats) {
     std::vector<Nanos> samples(1);
     absl::Mutex mutex;
-    absl::Status cause;  // the first error in time; the others wait for who has failed
+    absl::Status cause;  // the first error; the other ranks wait for the one that failed
     RunOnAll(workers_, [&](int local) {
       Communicator& comm = *communicators_[local];
       absl::StatusOr<std::vector<Nanos>> own =
@@ -154,15 +155,15 @@ class LinkProbe {
   Communicators communicators_;
 };
 
-// Of the probe's ranks, on CPUs: solved from one all-reduce. A ring moves 2 (n-1)/n of the bytes
-// over each link, in 2 (n-1) hops.
+// Returns the bandwidth between the probe's ranks on CPUs, derived from one all-reduce. A ring
+// moves 2 (n-1)/n of the bytes over each link, in 2 (n-1) hops.
 absl::StatusOr<double> BandwidthOfCpus(int n, Nanos latency_ns, LinkProbe* probe) {
   DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe->AllReduce(kLargeBytes, kRepeats));
   const double transfer_ns = std::max<double>(1, reduce_ns - 2.0 * (n - 1) * latency_ns);
   return 2.0 * (n - 1) / n * kLargeBytes / transfer_ns * kNanosPerSecond;
 }
 
-// Of tensors of `large` bytes at most, the same on all ranks.
+// Uses tensors of at most `large` bytes, the same on all ranks.
 absl::StatusOr<double> BandwidthOfGpus(int n, int64_t large, LinkProbe* probe) {
   const int64_t small = large / kTimesSmaller;
   DPIPE_ASSIGN_OR_RETURN(const Nanos small_ns, probe->AllReduce(small, kGpuReduces));
@@ -170,16 +171,16 @@ absl::StatusOr<double> BandwidthOfGpus(int n, int64_t large, LinkProbe* probe) {
   return internal::RingBandwidth(n, {small, small_ns}, {large, large_ns});
 }
 
-// A small share of what this process's GPUs hold; those of several processes are taken to hold
-// more.
+// Returns a small share of the memory of this process's GPUs. GPUs of several processes are assumed
+// to have enough for the maximum.
 int64_t ProbeBytes(const TrainingJob& job, int64_t memory_bytes) {
   constexpr int kPart = 16;
   if (job.processes != nullptr) return kMostGpuBytes;
-  if (memory_bytes == 0) return kMostGpuBytes / kTimesSmaller;  // it is not known
+  if (memory_bytes == 0) return kMostGpuBytes / kTimesSmaller;  // it is unknown
   return std::clamp<int64_t>(memory_bytes / kPart / kMiB * kMiB, kMiB, kMostGpuBytes);
 }
 
-// Only the first process, whose rank 0 has measured, knows.
+// Distributes the measurements of the first process, which has rank 0.
 absl::StatusOr<ClusterSpec> LeadersCluster(ProcessGroup* processes, const ClusterSpec& own) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text,
                          processes->FromLeader("the cluster", own.SerializeAsString()));

@@ -1,4 +1,4 @@
-// GPUs of several processes as a cluster: on fake ones, over a fake NCCL.
+// GPUs of several processes as a cluster: fake GPUs, over a fake NCCL.
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,7 +68,7 @@ TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
   EXPECT_THAT(nccl_.violations(), IsEmpty());
 }
 
-// They are not summed on the host, which cannot reach their memory.
+// The host cannot reach their memory, so it cannot sum for them.
 TEST_F(MeasureGpuClusterTest, GpusThatNothingConnectsAreRefused) {
   const auto owned = StartWorkers(*cuda::CreateCudaDevices(&driver_, 2));
   TrainingJob job;

@@ -1,6 +1,6 @@
-// Wishes to a run, as files that a person or a scheduler makes in its folder:
-//   touch out/train/SAVE_NOW      save a checkpoint, and go on
-//   touch out/train/STOP          save a checkpoint, and end
+// Requests to a run, as files that a user or a scheduler creates in its folder:
+//   touch out/train/SAVE_NOW      save a checkpoint and continue
+//   touch out/train/STOP          save a checkpoint and end
 #ifndef DPIPE_CORE_TRAIN_SIGNAL_FILES_H_
 #define DPIPE_CORE_TRAIN_SIGNAL_FILES_H_
 
@@ -11,8 +11,8 @@ namespace dpipe {
 inline constexpr char kSaveNowFile[] = "SAVE_NOW";
 inline constexpr char kStopFile[] = "STOP";
 
-// Whether the file is there; it is removed then, so that a wish is granted once. A file that cannot
-// be removed is no wish: it would never end.
+// True if the file exists. Removes it, so that a request is executed once. A file that cannot be
+// removed is ignored: the request would be repeated forever.
 bool TakeSignalFile(const std::string& folder, const char* name);
 
 }  // namespace dpipe

@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// Of every layer once, with the largest batch that it was timed with.
+// Returns the sum over all layers, each with the largest batch that it was timed with.
 int64_t TotalNs(const ModelProfile& profile) {
   int64_t total = 0;
   for (const ComponentProfile& component : profile.components()) {

@@ -1,4 +1,4 @@
-// What to plan with where several processes have profiled a model, each on its own devices.
+// Chooses a profile for planning when several processes have profiled a model on their own devices.
 #ifndef DPIPE_CORE_TRAIN_SLOWEST_PROFILE_H_
 #define DPIPE_CORE_TRAIN_SLOWEST_PROFILE_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe {
 
-// The profile, of those that the processes bring, whose layers take the longest in all: a step is
+// Returns the profile, among those of all processes, with the largest total layer time: a step is
 // as slow as its slowest device. Every process calls this and gets the same one.
 absl::StatusOr<ModelProfile> SlowestProfile(ProcessGroup* processes, ModelProfile own);
 

@@ -1,4 +1,4 @@
-// Element types as safetensors files name them.
+// Names of element types in safetensors files.
 #ifndef DPIPE_CORE_TRAIN_TENSOR_DTYPES_H_
 #define DPIPE_CORE_TRAIN_TENSOR_DTYPES_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe {
 
-// "F32", "BF16", "I32".
+// Returns "F32", "BF16" or "I32".
 std::string SafetensorsDtype(DType dtype);
 
 }  // namespace dpipe

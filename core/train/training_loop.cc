@@ -53,13 +53,14 @@ class Loop {
     DPIPE_RETURN_IF_ERROR(run_steps_(static_cast<int>(count), is_last, options_.on_step).status());
     const Nanos duration = options_.clock() - start;
     result_.training_ns += duration;
-    // The first step is longer than others: it prepares its own inputs, and compiles kernels.
+    // The first step takes longer than others: it prepares its own inputs, and compiles kernels.
     step_ns_ = std::max<Nanos>(1, duration / count);
     result_.steps_done += count;
     return absl::OkStatus();
   }
 
-  // As many steps as fill a piece, but none beyond the next pause, the end, or the time limit.
+  // Returns the number of steps that fill a piece, limited by the next pause, the end and the time
+  // limit.
   int64_t NextCount() const {
     const Nanos length = std::min(options_.run_length_ns, TimeLeft());
     int64_t count = step_ns_ == 0 ? 1 : std::max<int64_t>(1, length / step_ns_);
@@ -91,7 +92,7 @@ class Loop {
   const TrainingLoopOptions& options_;
   const RunStepsFn& run_steps_;
   const Nanos start_ns_;
-  Nanos step_ns_ = 0;  // of the last piece; 0: not known yet
+  Nanos step_ns_ = 0;  // of the last piece; 0: unknown
   TrainingLoopResult result_;
 };
 

@@ -1,9 +1,9 @@
-// Trains until there is a reason to stop, with pauses for what must not overlap a step: saving,
-// drawing samples.
+// Runs training steps until there is a reason to stop, with pauses for work that must not overlap a
+// step: saving, sampling.
 //
 // A session is run in pieces of about `run_length_ns`, so that a pause, a time limit and a request
-// to stop take effect soon. Pieces lose no work: what a step prepares for the next one is kept
-// between them. Numbers do not depend on where the cuts are.
+// to stop take effect soon. No work is lost between pieces: inputs prepared for the next step are
+// kept. Numbers do not depend on the boundaries of pieces.
 #ifndef DPIPE_CORE_TRAIN_TRAINING_LOOP_H_
 #define DPIPE_CORE_TRAIN_TRAINING_LOOP_H_
 
@@ -19,11 +19,11 @@ namespace dpipe {
 
 struct TrainingLoopOptions {
   int64_t num_steps = 0;    // at least 1
-  int64_t first_step = 0;   // steps done already, of a run that is continued; counts in num_steps
-  Nanos time_limit_ns = 0;  // of the whole loop, pauses included; 0: none
+  int64_t first_step = 0;   // completed steps of a continued run; included in num_steps
+  Nanos time_limit_ns = 0;  // for the whole loop, including pauses; 0: none
 
-  // `action` is called, with the number of steps done, after every `every_steps` steps but the
-  // last. Its error ends the loop.
+  // `action` is called with the number of completed steps after every `every_steps` steps, except
+  // the last. Its error ends the loop.
   struct Pause {
     int64_t every_steps = 0;
     std::function<absl::Status(int64_t steps_done)> action;
@@ -31,7 +31,7 @@ struct TrainingLoopOptions {
   std::vector<Pause> pauses;
 
   std::function<void(const StepResult&)> on_step;  // see LocalSession::Run
-  std::function<bool()> should_stop;               // asked between pieces; may be empty
+  std::function<bool()> should_stop;               // called between pieces; may be empty
   // Called between pieces, after the pauses and before should_stop; may be empty. Its error ends
   // the loop.
   std::function<absl::Status(int64_t steps_done)> after_piece;
@@ -42,16 +42,16 @@ struct TrainingLoopOptions {
 enum class StopReason { kAllSteps, kTimeLimit, kAsked };
 
 struct TrainingLoopResult {
-  int64_t steps_done = 0;  // those before first_step, too
+  int64_t steps_done = 0;  // including those before first_step
   StopReason reason = StopReason::kAllSteps;
-  Nanos training_ns = 0;  // in steps, without pauses
+  Nanos training_ns = 0;  // in steps, excluding pauses
 };
 
 // LocalSession::Run without the trace.
 using RunStepsFn = std::function<absl::StatusOr<RunResult>(
     int count, bool is_last, const std::function<void(const StepResult&)>& on_step)>;
 
-// InvalidArgument where num_steps is not above first_step, or a pause's every_steps is not
+// Returns InvalidArgument if num_steps is not above first_step, or a pause's every_steps is not
 // positive.
 absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& options,
                                                    const RunStepsFn& run_steps);

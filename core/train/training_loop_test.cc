@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// Stands for a session whose steps all take the same time; its clock is the loop's.
+// A fake session whose steps all take the same time; its clock is the loop's.
 class FakeSession {
  public:
   explicit FakeSession(Nanos step_ns) : step_ns_(step_ns) {}

@@ -17,8 +17,8 @@
 namespace dpipe {
 namespace {
 
-// A message is a header of this size, which says what it consists of, and its tensors, each by
-// itself. The receiver states what it expects; the header shows it where that is wrong.
+// A message is a header of this size, which describes its contents, followed by its tensors, each
+// sent separately. The receiver states what it expects, and the header reveals a mismatch.
 constexpr size_t kHeaderBytes = 256;
 
 uint64_t HeaderSlot(int64_t tag) { return GlooSlot({2, static_cast<uint64_t>(tag)}); }
@@ -27,8 +27,8 @@ uint64_t TensorSlot(int64_t tag, size_t i, int64_t size_bytes) {
   return GlooSlot({3, static_cast<uint64_t>(tag), i, static_cast<uint64_t>(size_bytes)});
 }
 
-// As long as there is room the specs' names, which suffice to compare them; else a number that is
-// made of all of them at the end.
+// Returns the specs' names if they fit, which suffices to compare them. Otherwise truncates them
+// and appends a hash of the full text.
 std::string Header(absl::Span<const TensorSpec> specs) {
   std::string text = SpecNames(specs);
   if (text.size() > kHeaderBytes) {
@@ -44,15 +44,16 @@ std::string Header(absl::Span<const TensorSpec> specs) {
 
 std::string HeaderText(const std::string& header) { return header.c_str(); }
 
-// What is to arrive, and where.
+// Expected tensors, and the memory that they are received into.
 struct Arrival {
   std::string header;
   std::vector<Tensor> tensors;
-  std::vector<std::unique_ptr<GlooTransfer>> transfers;  // into the two above; go before them
+  // Into the two above; destroyed before them.
+  std::vector<std::unique_ptr<GlooTransfer>> transfers;
 };
 
-// Arrivals that nobody waits for any more: their bytes come all the same, and hold up what comes
-// after them if they have no place.
+// Receives that nobody waits for any more. Their bytes still arrive, and without a buffer they
+// would block those that come after them.
 class Abandoned {
  public:
   void Add(std::unique_ptr<Arrival> arrival) {
@@ -94,7 +95,7 @@ class GlooRecv : public PendingRecv {
       if (i > 0 || arrival_->header == expected_) continue;
       const absl::Status wrong = WrongSpecs(Rank(mesh_->rank()), from_, what_,
                                             HeaderText(expected_), HeaderText(arrival_->header));
-      mesh_->Abort(wrong);  // what was sent would never be taken
+      mesh_->Abort(wrong);  // nobody would ever receive the tensors
       return wrong;
     }
     done_ = true;
@@ -127,9 +128,8 @@ class GlooCommunicator : public Communicator {
         outbox_(std::make_unique<GlooOutbox>(mesh_.get())),
         thread_(std::make_unique<CollectiveThread>()) {}
 
-  // A connection that closes while bytes come the other way drops what it has still to send. So
-  // everybody closes when all have everything: the last thing that comes from a rank is that it
-  // is at its end.
+  // A connection that closes while bytes arrive drops its unsent bytes. So all ranks close only
+  // when each has received everything: the last message from a rank says that it has finished.
   ~GlooCommunicator() override {
     thread_ = nullptr;
     outbox_ = nullptr;
@@ -214,8 +214,8 @@ class GlooCommunicator : public Communicator {
   const std::shared_ptr<Device> device_;
   const std::unique_ptr<GlooMesh> mesh_;
   Abandoned abandoned_;
-  GlooExchange collectives_;  // the thread's
-  GlooExchange values_;       // the rank's
+  GlooExchange collectives_;  // used by the thread
+  GlooExchange values_;       // used by the rank
   std::unique_ptr<GlooOutbox> outbox_;
   std::unique_ptr<CollectiveThread> thread_;
 };

@@ -1,5 +1,5 @@
-// Ranks that are processes, on one host or on many, or threads of several: messages go over TCP by
-// Gloo. The sums' bits are those of in_process.
+// Ranks that are processes, on one host or many, or threads of several processes. Messages go over
+// TCP by Gloo. Sums have the same bits as those of in_process.
 #ifndef DPIPE_CORE_COMM_GLOO_GLOO_H_
 #define DPIPE_CORE_COMM_GLOO_GLOO_H_
 
@@ -14,7 +14,7 @@ namespace dpipe {
 
 using GlooOptions = JobRank;  // the device is a CPU
 
-// A ConnectJobRankFn.
+// Connects a rank by Gloo; a ConnectJobRankFn.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectGloo(StoreClient* store,
                                                           const GlooOptions& options);
 

@@ -11,10 +11,10 @@
 namespace dpipe {
 namespace {
 
-// Tensors go together as long as they are no more than this, which bounds what is copied.
+// Tensors are batched up to this total size, which bounds the size of the copies.
 constexpr int64_t kBatchElements = 4 << 20;
 
-// What distinguishes the transfers of a group.
+// Distinguishes the transfers within a group.
 enum Phase { kScatter = 1, kShare, kGather, kValues, kEnd };
 
 using Parts = std::vector<absl::Span<char>>;
@@ -23,7 +23,7 @@ absl::Span<char> Bytes(float* data, int64_t count) {
   return absl::MakeSpan(reinterpret_cast<char*>(data), count * sizeof(float));
 }
 
-// Calls `run` for ranges [begin, end) of tensors that go together.
+// Calls `run` for each range [begin, end) of tensors that form a batch.
 absl::Status ForBatches(absl::Span<const Tensor> tensors,
                         const std::function<absl::Status(size_t begin, size_t end)>& run) {
   size_t begin = 0;
@@ -45,7 +45,7 @@ int64_t ShardSize(absl::Span<const Tensor> full, Shard shard) {
   return size;
 }
 
-// One shard of every tensor, from `full` to a row, or back.
+// Copies one shard of every tensor from `full` to a contiguous row; Unpack copies it back.
 void Pack(absl::Span<const Tensor> full, Shard shard, float* row) {
   for (const Tensor& t : full) {
     const int64_t n = t.num_elements();
@@ -63,7 +63,7 @@ void Unpack(const float* row, Shard shard, absl::Span<const Tensor> full) {
 
 }  // namespace
 
-// Receives are posted first: what arrives before that is waited for by its sender.
+// Receives are posted first, because a sender waits until its message's receive is posted.
 absl::Status GlooExchange::Exchange(const RankGroup& group, int phase,
                                     absl::Span<const absl::Span<char>> out,
                                     absl::Span<const absl::Span<char>> in,
@@ -80,7 +80,7 @@ absl::Status GlooExchange::Exchange(const RankGroup& group, int phase,
         receiving.emplace_back(),
         mesh_->Receive(group.ranks[j], slot(in[j].size()), in[j].data(), in[j].size()));
   }
-  // Everybody begins with another peer, or all would send to the first one.
+  // Every rank begins with a different peer; otherwise all would send to the first one.
   for (int k = 1; k < group.size(); ++k) {
     const int j = (group.own.index + k) % group.size();
     if (out[j].empty()) continue;
@@ -92,8 +92,8 @@ absl::Status GlooExchange::Exchange(const RankGroup& group, int phase,
   return absl::OkStatus();
 }
 
-// Leaves this rank's shard of the sums in packed_, at its place, and everybody else's own numbers
-// at theirs.
+// Leaves this rank's shard of the sums at its position in packed_, and this rank's own unsummed
+// elements at the other positions.
 absl::Status GlooExchange::SumShards(const RankGroup& group, absl::Span<const Tensor> full,
                                      const std::string& what) {
   const int n = group.size();
@@ -123,7 +123,7 @@ absl::Status GlooExchange::SumShards(const RankGroup& group, absl::Span<const Te
   return absl::OkStatus();
 }
 
-// The other half of an all-reduce, after SumShards.
+// Does the second half of an all-reduce, after SumShards.
 absl::Status GlooExchange::ShareSums(const RankGroup& group, absl::Span<const Tensor> full,
                                      const std::string& what) {
   Parts rows;

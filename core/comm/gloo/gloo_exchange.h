@@ -1,10 +1,9 @@
-// Sums and gathers over a group of ranks, in the order of ranks, by messages of one rank to
-// another.
+// Sums and gathers over a group of ranks, in rank order, made of messages between pairs of ranks.
 //
-// Gloo's own collectives add in the order of their rings; here every sum is taken as if by one
-// rank that adds the others' in turn, so that the bits are those of ranks in one process. Each rank
-// sums a shard of its own and gives it to the others: 2 (n-1)/n of the bytes go through each rank,
-// both ways, as in a ring.
+// Gloo's own collectives add in the order of their rings. Here every sum is taken as if by one rank
+// that adds the others' values in turn, so the bits are those of ranks in one process. Each rank
+// sums one shard and sends it to the others. As in a ring, 2 (n-1)/n of the bytes go through each
+// rank, in each direction.
 #ifndef DPIPE_CORE_COMM_GLOO_GLOO_EXCHANGE_H_
 #define DPIPE_CORE_COMM_GLOO_GLOO_EXCHANGE_H_
 
@@ -25,16 +24,16 @@ class GlooExchange {
   // `mesh` outlives this.
   explicit GlooExchange(GlooMesh* mesh) : mesh_(mesh) {}
 
-  // As Communicator's of these names, but that they block.
+  // Blocking versions of Communicator's methods of the same names.
   absl::Status AllReduceSum(const RankGroup& group, absl::Span<const Tensor> tensors,
                             const std::string& what);
   absl::Status AllGather(const RankGroup& group, absl::Span<const Tensor> shards,
                          absl::Span<const Tensor> full, const std::string& what);
   absl::Status ReduceScatterSum(const RankGroup& group, absl::Span<const Tensor> full,
                                 absl::Span<const Tensor> shards, const std::string& what);
-  // Over all ranks.
+  // Sums over all ranks.
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what);
-  // Until all ranks have come to their end.
+  // Blocks until all ranks have called it.
   absl::Status MeetAtEnd();
 
  private:
@@ -47,7 +46,7 @@ class GlooExchange {
                          const std::string& what);
 
   GlooMesh* const mesh_;
-  std::vector<float> packed_;    // shard by shard, each of all tensors in turn
+  std::vector<float> packed_;    // one shard after another, each with all tensors in turn
   std::vector<float> received_;  // the group's contributions to this rank's shard, in its order
 };
 

@@ -18,9 +18,10 @@
 namespace dpipe {
 namespace {
 
-// Gloo's own time-outs close every connection of the process; deadlines are WaitWatch's instead.
+// Gloo's own timeouts close every connection of the process, so WaitWatch enforces deadlines
+// instead.
 constexpr auto kNoTimeout = std::chrono::hours(24 * 365);
-// When all ranks are there.
+// Time limit for connecting once all ranks are present.
 constexpr absl::Duration kConnectTime = absl::Seconds(20);
 // How long the store may take to notice a death after the connection broke.
 constexpr absl::Duration kGrace = absl::Seconds(2);
@@ -29,7 +30,7 @@ std::chrono::milliseconds Millis(absl::Duration duration) {
   return absl::ToChronoMilliseconds(duration);
 }
 
-// Addresses of the ranks, by way of the job's store.
+// The ranks' addresses, exchanged through the job's store.
 class AddressStore : public ::gloo::rendezvous::Store {
  public:
   AddressStore(StoreClient* store, std::string prefix, absl::Duration deadline)
@@ -43,7 +44,7 @@ class AddressStore : public ::gloo::rendezvous::Store {
     Throw(value.status());
     return std::vector<char>(value->begin(), value->end());
   }
-  // get waits.
+  // Does nothing, because get waits.
   void wait(const std::vector<std::string>&) override {}
 
  private:
@@ -66,7 +67,7 @@ GlooTransfer::~GlooTransfer() = default;
 
 class GlooMesh::Connections {
  public:
-  // Throws.
+  // Throws if connecting fails.
   Connections(StoreClient* store, const Options& options) : context_(options.rank, options.size) {
     ::gloo::transport::tcp::attr attributes;
     attributes.hostname = store->address();
@@ -95,8 +96,8 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
                                                             const Options& options) {
   auto mesh = std::unique_ptr<GlooMesh>(new GlooMesh(store, options));
   if (options.size == 1) return mesh;
-  // Once all ranks are here it takes no time to connect, unless one dies, and the store's waits
-  // know of that.
+  // Once all ranks are present, connecting takes no time unless one of them dies, which the store's
+  // waits notice.
   const auto nonces =
       ExchangeTexts(store, absl::StrCat("gloo/", options.name, "/here"), options.rank, options.size,
                     RandomBytes(kHmacBytes), "to connect to", options.deadline);
@@ -108,7 +109,7 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
     mesh->connections_ = std::make_unique<Connections>(store, options);
   } catch (const std::exception& e) {
     store->AwaitFailure(kGrace);
-    const absl::Status failure = store->failure();  // the mesh may hear of it later
+    const absl::Status failure = store->failure();  // the mesh may be notified later
     const absl::Status status = absl::UnavailableError(absl::StrCat(
         "rank ", options.rank, " at ", store->address(), ", connecting to the other ",
         options.size - 1, " ranks: ", failure.ok() ? e.what() : std::string(failure.message())));
@@ -119,13 +120,13 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
   return mesh;
 }
 
-// Gloo accepts the first connection, so each side proves who it is before any tensor is sent.
+// Gloo accepts the first connection, so each side proves its identity before any tensor is sent.
 absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) {
   const auto proof = [&](int from, int to) {
     return store_->Sign(absl::StrCat("data of ", options_.name, " from rank ", from, " to rank ",
                                      to, ":", nonces[from], nonces[to]));
   };
-  constexpr uint64_t kSlot = 4;  // others are hashes (gloo_slot.h)
+  constexpr uint64_t kSlot = 4;  // other slots are hashes (gloo_slot.h)
   std::vector<std::string> sent(size()), received(size(), std::string(kHmacBytes, '\0'));
   std::vector<std::unique_ptr<GlooTransfer>> sends(size()), receives(size());
   for (int peer = 0; peer < size(); ++peer) {
@@ -149,8 +150,8 @@ absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) 
   return absl::OkStatus();
 }
 
-// A peer that has proved itself may fail or leave at once, which ends every wait here; but what it
-// sent before arrives, and so whether all ranks have connected does not depend on who is faster.
+// A peer that has proved itself may fail or leave at once, which ends every wait here. What it sent
+// before that still arrives, so success in connecting does not depend on which rank is faster.
 absl::Status GlooMesh::AwaitProof(GlooTransfer* transfer) {
   const absl::Status status = Wait(transfer, "the proof of who it is");
   if (status.ok()) return status;

@@ -1,4 +1,4 @@
-// One rank's connections to all others, by Gloo over TCP. Gloo's exceptions end here.
+// One rank's connections to all others, by Gloo over TCP. Converts Gloo's exceptions to statuses.
 #ifndef DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_
 #define DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_
 
@@ -19,9 +19,9 @@ class UnboundBuffer;
 
 namespace dpipe {
 
-// Bytes on their way, in memory that stays where it is until they have arrived or the transfer is
-// destroyed. Of transfers between two ranks with one slot the first sent is the first received;
-// both sides must state the same size, or the process ends.
+// Bytes in transfer. Their memory must stay in place until they have arrived or the transfer is
+// destroyed. Transfers between two ranks with the same slot are received in the order sent. Both
+// sides must state the same size, or the process ends.
 class GlooTransfer {
  public:
   GlooTransfer(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, bool sends, int peer);
@@ -38,15 +38,15 @@ class GlooTransfer {
 class GlooMesh {
  public:
   struct Options {
-    std::string name;  // of this mesh in the store: the same on every rank, and used once
+    std::string name;  // of this mesh in the store: the same on every rank, used once
     int rank = 0;
     int size = 1;
-    absl::Duration deadline;  // of any one wait, and of making the connections
+    absl::Duration deadline;  // of any one wait, and of connecting
   };
 
-  // Returns when all ranks are connected to each other, and have proved on every connection that
-  // they know the job's secret. What is sent later is neither encrypted nor signed. `store`
-  // outlives the mesh.
+  // Returns when all ranks are connected to each other and have proved on every connection that
+  // they know the job's secret. Later transfers are neither encrypted nor signed. `store` outlives
+  // the mesh.
   static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(StoreClient* store,
                                                            const Options& options);
   ~GlooMesh();
@@ -55,18 +55,19 @@ class GlooMesh {
   int size() const { return options_.size; }
   const absl::Duration& deadline() const { return options_.deadline; }
 
-  // Return at once.
+  // Start a transfer and return at once.
   absl::StatusOr<std::unique_ptr<GlooTransfer>> Send(int to, uint64_t slot, const void* data,
                                                      int64_t size_bytes);
   absl::StatusOr<std::unique_ptr<GlooTransfer>> Receive(int from, uint64_t slot, void* data,
                                                         int64_t size_bytes);
-  // Until the bytes have arrived, or have been taken; once only. `what` names them in errors:
+  // Blocks until the bytes have arrived, or have been taken. Call at most once. `what` names them
+  // in errors:
   //   rank 1 waited 1.2s for WHAT from rank 2: rank 2 (pid 7 on node1) has died: ...
-  // A deadline that passes ends the waits of all ranks. `forever`: none; the job's failure ends the
-  // wait all the same.
+  // A deadline that passes ends the waits of all ranks. If `forever`, there is no deadline, but the
+  // job's failure still ends the wait.
   absl::Status Wait(GlooTransfer* transfer, const std::string& what, bool forever = false);
 
-  // The job's failure, if any.
+  // Returns the job's failure, or OK.
   absl::Status failure() const { return watch_.failure(); }
   void Abort(const absl::Status& status) { store_->Fail(status); }
 
@@ -76,10 +77,12 @@ class GlooMesh {
   GlooMesh(StoreClient* store, const Options& options);
   absl::StatusOr<std::unique_ptr<GlooTransfer>> Start(int peer, uint64_t slot, void* data,
                                                       int64_t size_bytes, bool sends);
-  // `nonces`: of all ranks, new for this mesh.
+  // Proves this rank's identity on all connections, and checks that of the peers. `nonces` has one
+  // per rank, all generated for this mesh.
   absl::Status ProveConnections(const std::vector<std::string>& nonces);
   absl::Status AwaitProof(GlooTransfer* transfer);
-  // A connection that breaks is how a death shows first; the store says whose it is.
+  // Returns why a connection broke. A death first shows as a broken connection, and the store says
+  // which process died.
   absl::Status Broken(int peer, const std::string& reason);
 
   StoreClient* const store_;

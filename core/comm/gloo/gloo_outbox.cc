@@ -11,7 +11,7 @@ GlooOutbox::GlooOutbox(GlooMesh* mesh) : mesh_(mesh) {
   thread_ = std::thread([this] { Loop(); });
 }
 
-// The deadline is waited for in pieces, so that only time counts in which this process runs.
+// The deadline is divided into pieces, so that only time in which this process runs counts.
 GlooOutbox::~GlooOutbox() {
   constexpr int kPieces = 32;
   std::optional<std::string> left;
@@ -36,8 +36,8 @@ void GlooOutbox::Add(std::unique_ptr<Parcel> parcel) {
   parcels_.push_back(std::move(parcel));
 }
 
-// A parcel stays in the queue until it is taken: one that is not has been sent long before its
-// time, which is no error. After a failure nothing is waited for.
+// A parcel stays in the queue until it is taken. That may take long, because a message may be sent
+// long before its receiver needs it. After a failure, waits return at once.
 void GlooOutbox::Loop() {
   while (true) {
     Parcel* next = nullptr;

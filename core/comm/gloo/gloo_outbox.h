@@ -1,4 +1,5 @@
-// Messages that a rank has sent and that are not taken yet: keeps their bytes alive until then.
+// Messages that a rank has sent and that have not been taken yet; keeps their bytes alive until
+// then.
 #ifndef DPIPE_CORE_COMM_GLOO_GLOO_OUTBOX_H_
 #define DPIPE_CORE_COMM_GLOO_GLOO_OUTBOX_H_
 
@@ -21,12 +22,14 @@ class GlooOutbox {
     std::string what;
     std::vector<Tensor> tensors;
     std::string header;
-    std::vector<std::unique_ptr<GlooTransfer>> transfers;  // of the two above; go before them
+    // Of the two above; destroyed before them.
+    std::vector<std::unique_ptr<GlooTransfer>> transfers;
   };
 
   // `mesh` outlives the outbox.
   explicit GlooOutbox(GlooMesh* mesh);
-  // Until everything has been taken, the job has failed, or a deadline passes, which fails it.
+  // Blocks until everything has been taken or the job has failed. Fails the job if the deadline
+  // passes.
   ~GlooOutbox();
   GlooOutbox(const GlooOutbox&) = delete;
   GlooOutbox& operator=(const GlooOutbox&) = delete;

@@ -1,4 +1,4 @@
-// Which transfers belong together: a number computed alike on both sides.
+// Identifiers of transfers, which both sides compute identically.
 #ifndef DPIPE_CORE_COMM_GLOO_GLOO_SLOT_H_
 #define DPIPE_CORE_COMM_GLOO_GLOO_SLOT_H_
 
@@ -7,8 +7,8 @@
 
 namespace dpipe {
 
-// Mixes a few numbers into 64 bits. Of the few thousand transfers that a run tells apart, two get
-// one slot with a probability of 1e-12.
+// Mixes a few numbers into 64 bits. Among the few thousand transfers that a run distinguishes, two
+// get the same slot with a probability of 1e-12.
 inline uint64_t GlooSlot(std::initializer_list<uint64_t> parts) {
   uint64_t hash = 0x9e3779b97f4a7c15;
   for (uint64_t part : parts) {

@@ -30,8 +30,8 @@ Transport Gloo() {
 
 INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(Gloo()), TransportName);
 
-// Rank 2 fails while rank 1 waits for it and rank 0 for rank 1. (That the store notices a death,
-// and says so in the same way, is store_test's.)
+// Rank 2 fails while rank 1 waits for it and rank 0 waits for rank 1. (store_test covers that the
+// store notices a death and reports it in the same way.)
 TEST(GlooTest, AFailedRanksWordsReachThoseWhoWaitForItAndOthers) {
   const StoreRanks ranks(3);
   const auto statuses = ranks.RunJoined(3, [&](StoreClient* store, int rank) -> absl::Status {
@@ -58,12 +58,12 @@ TEST(GlooTest, AFailedRanksWordsReachThoseWhoWaitForItAndOthers) {
   }
 }
 
-// Somebody who has learnt the ranks' addresses and got hold of rank 1's connection, but does not
-// know the job's secret: rank 1 of another job, between whose store and ours all is copied.
+// A stranger that has learnt the ranks' addresses and taken over rank 1's connection, but does not
+// know the job's secret: rank 1 of another job, with everything copied between its store and ours.
 TEST(GlooTest, WhoDoesNotKnowTheSecretGetsNoConnection) {
   const StoreRanks ours(2), theirs(2);
   const auto copy = [](StoreClient* from, StoreClient* to, int rank) {
-    // The mesh's own, and Gloo's two.
+    // The mesh's own key, and Gloo's two.
     for (const char* key : {"gloo/test/here/", "gloo/test/rank_", "gloo/test/"}) {
       const std::string name = key + std::to_string(rank);
       const auto value = from->Get(name, "a value");

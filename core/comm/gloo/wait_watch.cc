@@ -50,7 +50,7 @@ absl::Status WaitWatch::failure() const {
 void WaitWatch::Loop() {
   RunningClock clock(5 * kTick);
   while (!stopping_) {
-    // Not a wait of the mutex's, which ends at a time of day.
+    // Not a wait on the mutex, which ends at a time of day.
     absl::SleepFor(kTick);
     const absl::Duration lap = clock.Lap();
     absl::MutexLock lock(&mutex_);

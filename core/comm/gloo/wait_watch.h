@@ -1,4 +1,4 @@
-// Ends waits: those that take longer than their deadline, and all of them once the job has failed.
+// Ends waits that exceed their deadline, and all waits once the job has failed.
 #ifndef DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_
 #define DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_
 
@@ -14,7 +14,7 @@
 
 namespace dpipe {
 
-// Thread-safe. Has a thread that looks at the time; only time counts in which this process runs.
+// Thread-safe. Has a thread that watches the time. Only time in which this process runs counts.
 class WaitWatch {
  public:
   struct Wait {
@@ -30,12 +30,12 @@ class WaitWatch {
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;
 
-  // The failure, where there is one already.
+  // Starts watching a wait. Returns the failure, if there has been one.
   absl::StatusOr<WaitId> Begin(absl::Duration deadline, std::function<void()> abort);
-  // What became of it; from then on it is not aborted.
+  // Stops watching the wait and returns its final state. It is not aborted afterwards.
   Wait End(WaitId wait);
 
-  // Ends all waits, those to come as well; the first status counts.
+  // Ends all current and future waits. Only the first status counts.
   void Fail(const absl::Status& status);
   absl::Status failure() const;
 

@@ -12,14 +12,14 @@
 namespace dpipe {
 namespace {
 
-// Few enough thread blocks that all three communicators of a rank always find room on the GPU
-// beside each other: none then waits for another to leave it.
+// Few enough thread blocks for all three communicators of a rank to fit on the GPU at the same
+// time, so that none waits for another to finish.
 constexpr int kMostBlocks = 8;
-// Looked for without sleeping: NCCL should not need so long to put a group on its stream, and a
-// sleep takes longer than it says. Connecting does.
+// Spin for this long before sleeping: NCCL should enqueue a group on its stream sooner, and a sleep
+// takes longer than requested. Connecting takes longer.
 constexpr absl::Duration kSpin = absl::Microseconds(200);
 constexpr absl::Duration kPoll = absl::Microseconds(50);
-// A longer turn of a waiting loop is one in which this process did not run.
+// A longer iteration of a waiting loop means that this process did not run.
 constexpr absl::Duration kLongestLap = absl::Milliseconds(100);
 
 absl::Status Aborted(const std::string& name) {
@@ -79,7 +79,7 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
                                                   size, " ranks to join ", name_));
 }
 
-// ncclCommGetAsyncError also completes what NCCL does in the background, and then gives its error.
+// ncclCommGetAsyncError also advances NCCL's background work, and returns its error.
 absl::StatusOr<bool> CommStream::IsSettled(const std::string& what) {
   ncclResult_t result = ncclSuccess;
   DPIPE_RETURN_IF_ERROR(
@@ -88,7 +88,7 @@ absl::StatusOr<bool> CommStream::IsSettled(const std::string& what) {
   return result != ncclInProgress;
 }
 
-// The lock is let go of between two looks: whoever aborts must get in.
+// The lock is released between two checks, so that another thread can abort.
 absl::Status CommStream::Settle(const std::string& what) {
   RunningClock clock(kLongestLap);
   absl::Duration waited;
@@ -173,9 +173,9 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Finish() {
   if (posted->status.ok() && posted->operation.enqueue_after) {
     posted->status = posted->operation.enqueue_after(CallFor(what));
   }
-  // After an error too the stream may have work that uses the tensors.
+  // Even after an error the stream may have work that uses the tensors.
   absl::StatusOr<std::shared_ptr<CommEvent>> end = Record();
-  std::unique_ptr<Posted> finished;  // lets go of the tensors without the lock, after the end
+  std::unique_ptr<Posted> finished;  // releases the tensors after the lock and the end
   absl::MutexLock lock(&mutex_);
   finished = std::move(posted_);
   if (!finished->status.ok() && comm_ != nullptr) {
@@ -193,7 +193,7 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operati
   return Finish();
 }
 
-// After an error of the GPU nothing is under way; the device says so.
+// After an error of the GPU nothing is in flight; the device reports the error.
 bool CommStream::IsReached(const CommEvent& event) const {
   return driver_.Done(event.get()).value_or(true);
 }
@@ -210,8 +210,8 @@ absl::Status CommStream::Look(absl::Duration passed) {
   return TookTooLong(deadline_, current->what);
 }
 
-// An operation that is being enqueued counts too: its thread measures how long NCCL takes (Settle),
-// but not how long the GPU has no room for what is to be enqueued next.
+// An operation that is being enqueued counts too. Its thread measures how long NCCL takes (Settle),
+// but not how long the GPU's queue is too full for the next piece of work.
 CommStream::UnderWay* CommStream::Current() {
   if (!under_way_.empty()) return &under_way_.front();
   return posted_ != nullptr && !posted_->settling ? &posted_->under_way : nullptr;
@@ -235,19 +235,19 @@ std::optional<CommStream::Wait> CommStream::Close() {
 }
 
 void CommStream::Abort() {
-  std::vector<Tensor> unsettled;  // lets go of them without the lock
+  std::vector<Tensor> unsettled;  // releases them without the lock
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   if (comm_ == nullptr) return;
-  // NCCL gives a thread that has no context one on GPU 0 when it has done. Nothing is left to be
-  // done about an error: the communicator is not used again.
+  // Afterwards, NCCL makes GPU 0's context current on a thread that had none. An error can be
+  // ignored, because the communicator is not used again.
   driver_.Within(cuda::CudaDeviceOf(*device_).context(),
                  [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { api_->ncclCommAbort(comm_); });
   comm_ = nullptr;
   unsettled.swap(unsettled_);
 }
 
-// A thread for each: NCCL tells the GPU to end what is under way before it waits for that.
+// One thread each: NCCL tells the GPU to end the work in flight, then waits for it.
 void CommStream::AbortAll(absl::Span<CommStream* const> streams) {
   std::vector<std::thread> threads;
   for (CommStream* stream : streams) {

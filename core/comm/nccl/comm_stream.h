@@ -1,4 +1,4 @@
-// One NCCL communicator with the stream that it works on, and what is under way there.
+// One NCCL communicator with its stream, and the operations in flight on it.
 #ifndef DPIPE_CORE_COMM_NCCL_COMM_STREAM_H_
 #define DPIPE_CORE_COMM_NCCL_COMM_STREAM_H_
 
@@ -21,80 +21,81 @@
 
 namespace dpipe {
 
-// An event of the stream after an operation, destroyed with its last owner.
+// An event recorded on the stream after an operation. Destroyed with its last owner.
 class CommEvent : public cuda::OwnedEvent {
  public:
   using cuda::OwnedEvent::OwnedEvent;
-  // What the device is given from now on waits for the operation.
+  // Makes work that is enqueued on the device from now on wait for the operation.
   absl::Status HoldUp(const cuda::CudaDevice& device) const {
     return device.driver().Wait(device.stream(), get());
   }
 };
 
-// Operations run one after another, in the order of their posting. Each waits for what the device
-// has enqueued before it. Operations come from one thread; Look, Idle, Close and Abort may be
-// called by any.
+// Operations run one after another, in the order in which they were posted. Each waits for the work
+// that the device has enqueued before it. Operations come from one thread; any thread may call
+// Look, Idle, Close and Abort.
 class CommStream {
  public:
   struct Operation {
     std::string what;  // "activation of micro-batch 3 from rank 1"
-    // What the stream reads and writes: their blocks are not used again before it is through.
+    // Tensors that the stream reads and writes. Their blocks are not reused before it is done.
     std::vector<Tensor> tensors;
     // Calls NCCL, in groups, and the driver.
     std::function<absl::Status(const NcclCall& call)> enqueue = nullptr;
-    // Null, or what comes on the stream after the last group.
+    // Null, or enqueues work on the stream after the last group.
     std::function<absl::Status(const NcclCall& call)> enqueue_after = nullptr;
   };
 
-  // `deadline`: of joining, and of every operation.
+  // Creates a stream without a communicator. `deadline` applies to joining and to every operation.
   static absl::StatusOr<std::unique_ptr<CommStream>> Create(const NcclApi* api,
                                                             std::shared_ptr<Device> device,
                                                             const std::string& name,
                                                             absl::Duration deadline);
-  // Aborts what is under way.
+  // Aborts the operations in flight.
   ~CommStream();
 
-  // Makes the communicator, of `size` ranks: every rank calls this with the same `id`, at the same
-  // time, and before anything else but Abort. DeadlineExceeded where not all have come within the
-  // deadline.
+  // Creates the communicator, of `size` ranks. Every rank calls this with the same `id`, at the
+  // same time, before any other method except Abort. Returns DeadlineExceeded if not all ranks have
+  // joined within the deadline.
   absl::Status Connect(const std::string& id, int rank, int size);
 
-  // Enqueues an operation, in two halves: its last group may need other ranks to call too before it
-  // comes to the stream, and other streams' operations may have to be posted before they do. Each
-  // Post that succeeds is followed by one Finish, which waits for that.
+  // Post and Finish enqueue an operation in two steps. Its last group may reach the stream only
+  // after other ranks have called too, and these may first need operations on this rank's other
+  // streams. Each successful Post is followed by one Finish, which blocks until the group is
+  // enqueued.
   absl::Status Post(Operation operation);
   absl::StatusOr<std::shared_ptr<CommEvent>> Finish();
-  // Both.
+  // Posts and finishes an operation.
   absl::StatusOr<std::shared_ptr<CommEvent>> Enqueue(Operation operation);
 
-  // Forgets what is done and looks after what is not. `passed` is the time since the last look.
-  // DeadlineExceeded where the operation whose turn it is has had it for longer than the deadline,
-  // while nothing on this rank's side kept it from running; Unavailable where NCCL reports an
-  // error. Both name it and the time.
+  // Removes completed operations and checks the current one. `passed` is the time since the last
+  // call. Returns DeadlineExceeded if the current operation has run for longer than the deadline
+  // while nothing on this rank's side kept it from running, or Unavailable if NCCL reports an
+  // error. Both messages name the operation and the time.
   absl::Status Look(absl::Duration passed);
-  // Whether the stream has come to the end of all operations.
+  // True if the stream has completed all operations.
   bool Idle() const;
 
-  // What is under way: the device waits for it, or, where `begun` is false, will when it has made
-  // the inputs and NCCL has connected the ranks.
+  // An operation in flight. The device waits for it if `begun`. Otherwise the device will wait once
+  // it has computed the inputs and NCCL has connected the ranks.
   struct Wait {
     std::string what;
     bool begun;
-    absl::Duration waited;  // by the last look
+    absl::Duration waited;  // up to the last call of Look
   };
-  // Nothing can be enqueued from now on. What is under way first, if anything is.
+  // Rejects further operations. Returns the first operation in flight, if any.
   std::optional<Wait> Close();
 
-  // Ends everything under way, without results. May be called at any time, more than once. NCCL
-  // waits for its work on this stream, which may wait for that of another communicator of the
-  // device: all of them are to be aborted at the same time.
+  // Ends all operations in flight, without results. May be called at any time, and repeatedly. NCCL
+  // waits for its work on this stream, which may wait for work of another communicator of the
+  // device, so abort all of these at the same time.
   void Abort();
   static void AbortAll(absl::Span<CommStream* const> streams);
 
  private:
   struct UnderWay {
     std::string what;
-    // Its turn has come, and the device has made its inputs.
+    // Reached when it is this operation's turn and the device has computed its inputs.
     std::shared_ptr<CommEvent> begin = nullptr;
     std::shared_ptr<CommEvent> end = nullptr;
     absl::Duration waited = absl::ZeroDuration();
@@ -112,30 +113,30 @@ class CommStream {
              std::shared_ptr<cuda::CudaDevice> stream_device, std::string name,
              absl::Duration deadline);
   absl::StatusOr<std::shared_ptr<CommEvent>> Record();
-  // Waits until what NCCL does in the background for `what` is done.
+  // Blocks until NCCL has done its background work for `what`.
   absl::Status Settle(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether it is; an error of NCCL names `what`.
+  // True if it has. An error of NCCL names `what`.
   absl::StatusOr<bool> IsSettled(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReached(const CommEvent& event) const;
-  // The operation whose turn it is, if it is one that Look measures; else null.
+  // Returns the current operation if Look measures its time; otherwise null.
   UnderWay* Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   NcclCall CallFor(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const NcclApi* const api_;
   const std::shared_ptr<Device> device_;
-  // Has the stream. What is a tensor of it goes back to the device when the stream is through.
+  // Owns the stream. Tensors on this device return to `device_` when the stream is done with them.
   const std::shared_ptr<cuda::CudaDevice> stream_device_;
   cuda::Driver& driver_;
   const cuda::Stream stream_;
   const std::string name_;
   const absl::Duration deadline_;
-  // Held for calls of NCCL on comm_, never for work that is put on the stream (nccl_call.h).
+  // Held during NCCL's calls on comm_, never while work is enqueued on the stream (nccl_call.h).
   mutable absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   ncclComm_t comm_ ABSL_GUARDED_BY(mutex_) = nullptr;  // from Connect to Abort
   std::unique_ptr<Posted> posted_ ABSL_GUARDED_BY(mutex_);
-  // The tensors of operations that NCCL has not settled: it may still put them on the stream, until
-  // the abort.
+  // Tensors of operations that NCCL has not settled. It may still enqueue these operations on the
+  // stream until the abort.
   std::vector<Tensor> unsettled_ ABSL_GUARDED_BY(mutex_);
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
 };

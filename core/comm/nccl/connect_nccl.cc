@@ -19,9 +19,9 @@
 namespace dpipe {
 namespace {
 
-// CUDA distributes the streams of a process over this many hardware queues of the GPU by default.
-// Where two streams share a queue, what one of them waits for holds the other up too, and
-// communicators that wait for each other's ranks never end.
+// By default, CUDA distributes a process's streams over this many hardware queues of the GPU. If
+// two streams share a queue, a wait on one also blocks the other, and communicators that wait for
+// each other's ranks deadlock.
 constexpr int kLeastQueues = 8;
 constexpr char kQueues[] = "CUDA_DEVICE_MAX_CONNECTIONS";
 
@@ -46,7 +46,7 @@ class LocalPeers : public NcclPeers {
     absl::Mutex mutex;
     absl::Status failure ABSL_GUARDED_BY(mutex);
     std::map<int, Member> joined ABSL_GUARDED_BY(mutex);
-    std::set<int> hearing ABSL_GUARDED_BY(mutex);  // those that are being told
+    std::set<int> hearing ABSL_GUARDED_BY(mutex);  // those being notified
   };
   LocalPeers(std::shared_ptr<Members> members, int rank)
       : members_(std::move(members)), rank_(rank) {}
@@ -60,7 +60,7 @@ class LocalPeers : public NcclPeers {
     }
     if (!failure.ok()) member.hear(failure);
   }
-  // All at the same time, and under no lock: to hear it is to wait for a GPU to stop.
+  // Notifies all at the same time, and without a lock, because `hear` waits for a GPU to stop.
   void Tell(const absl::Status& status) override {
     std::map<int, Member> others;
     {
@@ -83,7 +83,7 @@ class LocalPeers : public NcclPeers {
   }
   absl::Status Cause() override { return absl::OkStatus(); }
   // One thread may destroy the communicators of all ranks, one after another, when all have posted
-  // what they will: so this waits for the other ranks' GPUs, but not for the others to leave.
+  // everything. So this waits for the other ranks' GPUs, but not for the others to leave.
   void Leave() override {
     while (!OthersAreIdle()) absl::SleepFor(absl::Milliseconds(1));
     absl::MutexLock lock(&members_->mutex);
@@ -110,7 +110,7 @@ class LocalPeers : public NcclPeers {
 
 class StorePeers : public NcclPeers {
  public:
-  // `key`: of these communicators in the store.
+  // `key` identifies these communicators in the store.
   StorePeers(StoreClient* store, std::string key, int rank, int size)
       : store_(store), key_(std::move(key)), rank_(rank), size_(size) {}
 
@@ -122,7 +122,7 @@ class StorePeers : public NcclPeers {
     store_->AwaitFailure(kGrace);
     return store_->failure();
   }
-  // There is no deadline, because others may save or draw before they come.
+  // There is no deadline, because other ranks may save or sample before they leave.
   void Leave() override {
     if (store_->failure().ok()) {
       MeetRanks(store_, absl::StrCat(key_, "/end"), rank_, size_, "to end").IgnoreError();
@@ -137,8 +137,8 @@ class StorePeers : public NcclPeers {
   int listener_ = -1;
 };
 
-// The node of each rank: ranks whose processes give the same host name are on one. Returns when all
-// ranks have come.
+// Returns the node of each rank when all ranks have joined. Ranks whose processes have the same
+// host name are on one node.
 absl::StatusOr<std::vector<int>> MeetOnNodes(StoreClient* store, const std::string& key,
                                              const JobRank& rank) {
   DPIPE_ASSIGN_OR_RETURN(
@@ -153,7 +153,7 @@ absl::StatusOr<std::vector<int>> MeetOnNodes(StoreClient* store, const std::stri
   return nodes;
 }
 
-// From rank 0, to all.
+// Distributes rank 0's ids to all ranks.
 absl::StatusOr<NcclIds> ShareIds(const NcclApi& api, StoreClient* store, const std::string& key,
                                  const JobRank& rank) {
   const std::string ids_key = absl::StrCat(key, "/ids");

@@ -1,5 +1,5 @@
-// How ranks with a GPU each find each other: as threads of one process, or at the store of a job of
-// several processes, on one host or many.
+// How ranks with a GPU each find each other: as threads of one process, or through the store of a
+// job of several processes, on one host or many.
 #ifndef DPIPE_CORE_COMM_NCCL_CONNECT_NCCL_H_
 #define DPIPE_CORE_COMM_NCCL_CONNECT_NCCL_H_
 
@@ -16,16 +16,18 @@
 
 namespace dpipe {
 
-// The communicators of ranks that are threads of this process, a GPU each. They are destroyed when
-// no rank will post anything any more: by their threads, or by one. Both functions return
-// FailedPrecondition where CUDA_DEVICE_MAX_CONNECTIONS leaves streams too few queues on the GPU.
+// Creates the communicators of ranks that are threads of this process, with a GPU each. Destroy
+// them only when no rank will post anything more, each on its own thread or all on one. Both
+// functions return FailedPrecondition if CUDA_DEVICE_MAX_CONNECTIONS gives streams too few hardware
+// queues on the GPU.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
     const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
     absl::Duration deadline);
 
-// As a ConnectJobRankFn; on a thread that is bound to the rank's GPU. Rank 0 makes NCCL's ids, the
-// others find them in the store. Who has died the store knows: its failure aborts what is under
-// way, and every rank's error says what it waited for, and why in vain.
+// Connects a rank by NCCL; a ConnectJobRankFn, called on a thread that is bound to the rank's GPU.
+// Rank 0 creates NCCL's ids, and the others read them from the store. The store knows which process
+// has died. Its failure aborts the operations in flight, and every rank's error says what it waited
+// for and why the wait failed.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclApi* api, StoreClient* store,
                                                           const JobRank& rank);
 

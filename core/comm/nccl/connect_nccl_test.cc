@@ -55,7 +55,7 @@ class Ranks {
   void AwaitCommunicators(int count) const {
     while (nccl_.num_live_communicators() < count) std::this_thread::yield();
   }
-  // As far as they come by themselves.
+  // Runs all GPU work that can complete.
   void LetGpusRun() { driver_.RunAll(); }
 
   const StoreRanks& store() const { return *store_; }
@@ -90,7 +90,7 @@ Transport Nccl() {
 
 INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(Nccl()), TransportName);
 
-// A process that says nothing to anybody when it dies.
+// A process that dies without notifying anybody.
 class NoPeers : public NcclPeers {
  public:
   void Join(Member member) override {}
@@ -122,7 +122,7 @@ class DyingRank {
     DPIPE_CHECK(connected.ok()) << connected.status();
     communicator_ = *std::move(connected);
   }
-  // Returns when rank 1 receives, if it is the first.
+  // Sends zeros. If this is the first message, returns when rank 1 receives it.
   void SendToRank1(const std::string& what) {
     const Tensor t = Tensor::Zeros(ranks_->device(2), {4}, DType::kF32);
     DPIPE_CHECK(communicator_->Send(Rank(1), 0, {t}, what).ok());
@@ -135,7 +135,7 @@ class DyingRank {
   std::unique_ptr<Communicator> communicator_;
 };
 
-// From the next rank, and to the one before.
+// Receives from the next rank and sends to the previous one.
 absl::Status PassDown(Communicator& communicator, const std::shared_ptr<Device>& device) {
   const int rank = communicator.rank().value();
   communicator.BeginMessages();
@@ -148,7 +148,7 @@ absl::Status PassDown(Communicator& communicator, const std::shared_ptr<Device>&
   return communicator.EndMessages();
 }
 
-// Rank 1 waits for rank 2, which dies then, and rank 0 for rank 1. `before_death` is called when
+// Makes rank 1 wait for rank 2, which then dies, and rank 0 for rank 1. Calls `before_death` when
 // both wait.
 std::vector<absl::Status> WaitForADyingRank(Ranks* ranks,
                                             const std::function<void()>& before_death) {
@@ -204,7 +204,7 @@ TEST(ConnectNcclTest, WhoHasDiedIsNamedAlsoWhereNcclNoticesFirst) {
   ExpectTheDeathNamed(WaitForADyingRank(&ranks, [&] { ranks.nccl().Break(1, ncclRemoteError); }));
 }
 
-// Nobody waits for the deadline, which is a minute here.
+// No rank waits for the deadline, which is a minute here.
 TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
   Ranks ranks(3);
   const auto connect = [&](StoreClient* store, int rank) {
@@ -252,7 +252,7 @@ TEST(ConnectNcclTest, WhoeverWaitsForADeadRanksFirstMessageSaysSo) {
                     HasSubstr("rank 2 (pid 7 on node2) has died")));
 }
 
-// What the GPU computes then is worth nothing, and it says so.
+// The GPU's results are then invalid, and the device reports so.
 TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
   Ranks ranks(2);
   const auto body = [&](StoreClient* store, int rank) -> absl::Status {
@@ -270,7 +270,7 @@ TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
     DPIPE_ASSIGN_OR_RETURN(const auto recv,
                            communicator->PostRecv(Rank(1), 0, {{{4}, DType::kF32}}, "activation"));
     const absl::Status waits = recv->Wait().status();
-    EXPECT_TRUE(waits.ok()) << waits;  // the GPU does
+    EXPECT_TRUE(waits.ok()) << waits;  // only the GPU waits
     DPIPE_RETURN_IF_ERROR(store->Set("waits", ""));
     return ranks.device(0)->Synchronize();
   };
@@ -294,7 +294,7 @@ TEST(ConnectNcclTest, WhoDoesNotComeIsNamed) {
   }
 }
 
-// The failure comes before the rank has called for anything: the first call names its message.
+// The failure occurs before the rank has called anything: the first call names its message.
 TEST(ConnectNcclTest, ARanksFirstMessageAfterAFailureIsNamed) {
   Ranks ranks(2);
   const auto statuses =

@@ -16,10 +16,10 @@ ReductionRoom RoomOf(const ExactReduction& reduction) {
                           reduction.chunk_bytes);
 }
 
-// Where the chunks that are under way lie in a reduction's room. Chunk c has slot c mod the number
-// of slots; there a slice has a row for each other rank of the node, in which its share arrives,
-// and where there is one more, that is for the sum that it adds to. Beyond the slots is the
-// landing, where a slice's sum arrives from the last node.
+// Positions of the in-flight chunks in a reduction's workspace. Chunk c uses slot c mod the number
+// of slots. In a slot, a slice has one row for each other rank of the node, in which that rank's
+// share arrives; an extra row, if any, holds the sum that they are added to. After the slots comes
+// the landing, in which a slice's sum arrives from the last node.
 class Room {
  public:
   explicit Room(const ExactReduction& reduction)
@@ -37,7 +37,7 @@ class Room {
     }
   }
 
-  // The row of another rank of the node.
+  // Returns the row of another rank of the node.
   float* RowOf(float* room, int local, int64_t chunk, size_t slice) const {
     return Row(room, local < local_ ? local : local - 1, chunk, slice);
   }
@@ -57,18 +57,18 @@ class Room {
   const int local_;
   const ReductionRoom room_;
   const int64_t row_floats_;
-  std::vector<std::vector<int64_t>> offsets_;  // of a slice in a row, by chunk
+  std::vector<std::vector<int64_t>> offsets_;  // of a slice within a row, by chunk
 };
 
-// What one rank enqueues of a reduction. Chunk c, on node a of k:
+// Enqueues one rank's part of a reduction. Chunk c, on node a of k:
 //
 //   at step   the group of transfers                        after it
 //   c + a     exchange
-//   c+a+1     receives the sum of the nodes before          adds in order; on the last node, into
+//   c+a+1     receives the sum of the previous nodes        adds in order; on the last node, into
 //                                                           place
 //   c+a+2     sends its sum to the next node
 //   c+2k-a-1  receives the whole sum from the next node
-//   c+2k-a    sends it to the node before, spreads it
+//   c+2k-a    sends it to the previous node, spreads it
 //   c+k+1     reduce-scatter: last node to home             home adds it to its sums
 class ReductionSteps {
  public:
@@ -105,18 +105,19 @@ class ReductionSteps {
     return reduction_.tensors[slice.tensor].data<float>() + range.begin;
   }
   float* OwnInTensor(const Slice& slice) const { return InTensor(slice, OwnOf(slice)); }
-  // The share of a rank of the node: this rank's in its tensor, another's where it arrives.
+  // Returns a rank's share: this rank's in its tensor, another rank's in the row where it arrives.
   float* TermOf(int local, int64_t chunk, const Slice& slice, size_t s) const {
     return local == local_ ? OwnInTensor(slice) : place_.RowOf(room_, local, chunk, s);
   }
-  // Where the sum of the nodes before arrives, and what this node sends on is made: on the first
-  // node in place of the first term, unless that is in the tensor and has to stay.
+  // Returns where the sum of the previous nodes arrives and where the sum that this node sends on
+  // is computed. On the first node it replaces the first term, unless that is in a tensor that must
+  // not be modified.
   float* Sum(int64_t chunk, const Slice& slice, size_t s) const {
     if (node_ > 0 || (local_ == 0 && scatters())) return place_.SumRow(room_, chunk, s);
     return TermOf(0, chunk, slice, s);
   }
 
-  // f(slice, its number) for the slices of a chunk; of none before the first and after the last.
+  // Calls f(slice, index) for the slices of a chunk. Does nothing if there is no such chunk.
   template <typename F>
   absl::Status ForSlices(int64_t chunk, const F& f) const {
     if (chunk < 0 || chunk >= static_cast<int64_t>(reduction_.chunks.size())) {
@@ -126,7 +127,7 @@ class ReductionSteps {
     for (size_t s = 0; s < slices.size(); ++s) DPIPE_RETURN_IF_ERROR(f(slices[s], s));
     return absl::OkStatus();
   }
-  // f(local) for the other ranks of this node.
+  // Calls f(local) for the other ranks of this node.
   template <typename F>
   absl::Status ForNeighbours(const F& f) const {
     for (int local = 0; local < layout_.ranks_per_node; ++local) {
@@ -135,7 +136,8 @@ class ReductionSteps {
     return absl::OkStatus();
   }
 
-  // The order of a pair of ranks' calls is the same on both: that of the stages, as here.
+  // Enqueues a step's transfers. A pair of ranks makes its calls in the same order on both sides,
+  // the order of the stages here.
   absl::Status Transfer(int64_t step) {
     return SettledGroup(call_, [&]() -> absl::Status {
       DPIPE_RETURN_IF_ERROR(Exchange(step - node_));
@@ -277,7 +279,7 @@ absl::Status EnqueueReduction(const NcclCall& call, const ExactReduction& reduct
 absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group, NodeLayout layout,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full) {
   const int node = layout.NodeOf(group.own.index), local = layout.LocalOf(group.own.index);
-  // Sends the share of member `sent` of every tensor to member `with` and receives that of
+  // Sends the share of member `sent` of every tensor to member `with`, and receives that of member
   // `received` from it.
   const auto swap = [&](int sent, int received, int with) -> absl::Status {
     for (const Tensor& tensor : full) {

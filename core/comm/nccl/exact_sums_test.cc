@@ -1,5 +1,5 @@
-// Reductions over nodes, with sums in rank order: how tensors are divided, and what comes out, on
-// fake GPUs whose streams run in any order that events allow.
+// Reductions over nodes, with sums in rank order: how tensors are divided, and the results, on fake
+// GPUs whose streams run in any order that events allow.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -45,13 +45,13 @@ TEST(ReductionSlicesTest, GroupsAreDividedIntoNodesWhereTheirRanksAreNeighboursA
   expect(Layout({0, 1, 4, 5}, pairs), 2, 2);
   expect(Layout({2, 3}, pairs), 1, 2);
   expect(Layout({0, 1, 2, 3}, {}), 1, 4);
-  expect(Layout({0, 2, 4}, pairs), 1, 3);            // a rank on each
+  expect(Layout({0, 2, 4}, pairs), 1, 3);            // one rank per node
   expect(Layout({0, 1, 2}, pairs), 1, 3);            // two and one
-  expect(Layout({0, 1, 2, 4}, pairs), 1, 4);         // two, one and one: 4 are not 3 times any
-  expect(Layout({0, 1, 2, 3, 4, 5}, dealt), 1, 6);   // in turn
-  expect(Layout({0, 2, 4}, dealt), 1, 3);            // of one node
+  expect(Layout({0, 1, 2, 4}, pairs), 1, 4);         // two, one and one: 4 ranks on 3 nodes
+  expect(Layout({0, 1, 2, 3, 4, 5}, dealt), 1, 6);   // round-robin
+  expect(Layout({0, 2, 4}, dealt), 1, 3);            // all on one node
   expect(Layout({0, 1, 2, 3}, {0, 0, 0, 1}), 1, 4);  // three and one
-  expect(Layout({0, 1, 2, 3}, {0, 1, 1, 0}), 1, 4);  // around
+  expect(Layout({0, 1, 2, 3}, {0, 1, 1, 0}), 1, 4);  // wraps around
   expect(Layout({0, 1, 2, 3, 4, 5}, {0, 0, 0, 1, 1, 1}), 2, 3);
 }
 
@@ -61,7 +61,7 @@ std::vector<Tensor> Sized(const std::vector<int64_t>& sizes) {
   return tensors;
 }
 
-// Every element is in the share of one slice; shares begin at 16 bytes, chunks are not too large.
+// Every element is in the share of one slice, shares are 16-byte aligned, chunks are not too large.
 TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
   const std::vector<Tensor> tensors = Sized({1, 0, 1000, 3, 77, 4096, 5});
   for (const NodeLayout layout : {NodeLayout{1, 3}, NodeLayout{2, 2}, NodeLayout{3, 4}}) {
@@ -105,7 +105,7 @@ TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
   }
 }
 
-// The last rank of a node has all of what is too small to be divided.
+// A tensor that is too small to be divided belongs to the last rank of a node.
 TEST(ReductionSlicesTest, TensorsThatOneRankHasWholeFillItsRow) {
   const std::vector<Tensor> tensors = Sized(std::vector<int64_t>(100, 3));
   const std::vector<Chunk> chunks = AllReduceChunks(tensors, {1, 4}, 1024);
@@ -130,7 +130,7 @@ TEST(ReductionSlicesTest, ChunksAreSmallerTheMoreNodesThereAre) {
   }
 }
 
-// Ranks on fake GPUs, by nodes.
+// Ranks on fake GPUs, grouped by node.
 class Nodes {
  public:
   Nodes(const std::vector<int>& nodes, int64_t chunk_bytes, uint64_t seed)
@@ -182,7 +182,7 @@ class Nodes {
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
-// Sizes that give several chunks of 1 KiB, slices that are cut, empty shares and tensors.
+// Sizes that produce several chunks of 1 KiB, split slices, empty shares and an empty tensor.
 const std::vector<int64_t>& Sizes() {
   static const auto* const sizes = new std::vector<int64_t>{1, 1000, 0, 7, 3, 613, 64, 2, 2048};
   return *sizes;
@@ -190,7 +190,7 @@ const std::vector<int64_t>& Sizes() {
 float Value(int rank, size_t tensor, int64_t i) {
   return RandomStream(rank, i, tensor, RandomPurpose::kTest).NextNormal();
 }
-// The sum over the ranks in their order, which is not that of any other order of additions.
+// Returns the sum over the ranks in their order, which differs from sums in any other order.
 float Sum(const std::vector<Rank>& group, size_t tensor, int64_t i) {
   float sum = Value(group[0].value(), tensor, i);
   for (size_t m = 1; m < group.size(); ++m) sum += Value(group[m].value(), tensor, i);
@@ -221,10 +221,10 @@ std::vector<Case> Cases() {
       {{0, 0, 1, 1}, {a, b, c, d}},
       {{0, 0, 1, 1, 2, 2}, {a, b, c, d, e, f}},
       {{0, 0, 0, 1, 1, 1}, {a, b, c, d, e, f}},
-      {{0, 0, 0, 1, 1, 1}, {a, c, d, e}},        // two of three on each
+      {{0, 0, 0, 1, 1, 1}, {a, c, d, e}},        // two of three per node
       {{0, 0, 1, 1, 2, 2}, {a, b, e, f}},        // not on every node
-      {{0, 0, 1, 1, 2, 2}, {a, c, e}},           // one on each
-      {{0, 1, 0, 1, 0, 1}, {a, b, c, d, e, f}},  // in turn
+      {{0, 0, 1, 1, 2, 2}, {a, c, e}},           // one per node
+      {{0, 1, 0, 1, 0, 1}, {a, b, c, d, e, f}},  // round-robin
       {{0, 0, 0}, {a, b, c}},
   };
 }
@@ -306,8 +306,8 @@ TEST(ExactSumsTest, AllGathersFillInTheShardsOfAllNodes) {
   }
 }
 
-// Three nodes of three ranks: what leaves the middle one for each of its neighbours is the whole
-// tensor once, and a rank only talks to its likes on other nodes.
+// Three nodes of three ranks. The middle one sends each neighbour the whole tensor once, and a rank
+// only communicates with the ranks of the same number on other nodes.
 TEST(ExactSumsTest, NodesExchangeATensorOnceEachWay) {
   constexpr int64_t kCount = 3000;
   const std::vector<int> node_of = {0, 0, 0, 1, 1, 1, 2, 2, 2};

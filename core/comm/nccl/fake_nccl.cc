@@ -25,7 +25,7 @@ using Link = std::pair<int, int>;  // from, to
 
 // One side of a message.
 struct Call {
-  std::shared_ptr<Call> other;  // once it is there
+  std::shared_ptr<Call> other;  // set once it has been made
   Round* round = nullptr;
   Link link;
   void* data = nullptr;
@@ -34,7 +34,7 @@ struct Call {
   bool copied = false;
 };
 
-// The calls of a group that are under way at a time: the n-th of each link.
+// Calls of a group that are in flight at the same time: the n-th of each link.
 struct Round {
   std::vector<std::shared_ptr<Call>> calls;
   bool reached = false;  // by its stream
@@ -44,7 +44,7 @@ struct Round {
 
 struct World {
   int joined = 0;
-  std::map<Link, std::deque<std::shared_ptr<Call>>> open;  // calls whose other side has not come
+  std::map<Link, std::deque<std::shared_ptr<Call>>> open;  // calls without the other side yet
   std::set<Link> connected;
 };
 
@@ -52,12 +52,12 @@ struct Comm {
   std::shared_ptr<World> world;
   int rank = 0, size = 0;
   bool aborted = false;
-  // In progress: what will come to the stream after `asks` further calls of GetAsyncError.
+  // In progress: reaches the stream after `asks` further calls of GetAsyncError.
   std::vector<std::shared_ptr<Round>> launching = {};
   cudaStream_t stream = nullptr;
   int asks = 0;
-  bool entering = false;  // it is coming there now
-  int on_stream = 0;      // rounds there
+  bool entering = false;  // being enqueued on the stream
+  int on_stream = 0;      // rounds on the stream
 };
 constexpr int kAsks = 3;
 
@@ -116,8 +116,8 @@ ncclResult_t InitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncc
   return ncclInProgress;
 }
 
-// Under the state's lock: the communicators whose groups in progress connect together with that of
-// `comm`, by links that have not been used. False where one of them has to be called yet.
+// Under the state's lock: finds the communicators whose groups in progress connect together with
+// that of `comm`, by unused links. Returns false if one of them has not been called yet.
 bool FindConnecting(Comm* comm, std::set<Comm*>* found)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
   if (comm->aborted) return false;
@@ -152,7 +152,7 @@ bool Ready(Round* round) {
   return true;
 }
 
-// Whichever side runs first moves the bytes.
+// Runs a round. The side of a call that runs first moves the bytes.
 void Run(Round* round) {
   absl::MutexLock lock(&state->mutex);
   round->ran = true;
@@ -175,8 +175,8 @@ void Run(Round* round) {
   }
 }
 
-// What a communicator has in progress comes to its stream. The driver calls Ready
-// under its own lock, so it is called under no lock of ours.
+// Moves a communicator's calls in progress to its stream. The driver calls Ready under its own
+// lock, so this calls the driver under no lock of ours.
 void Launch(Comm* comm) {
   std::vector<std::shared_ptr<Round>> rounds;
   cudaStream_t stream;
@@ -217,7 +217,8 @@ ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 
-// What a communicator has sent lies in its buffers until the other side's stream has read it.
+// Counts messages whose data is still in the communicator's buffers, because the other side's
+// stream has not read it.
 int CountUnread(const Comm* comm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
   int unread = 0;
   for (const auto& round : state->rounds) {
@@ -231,7 +232,7 @@ int CountUnread(const Comm* comm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
   return unread;
 }
 
-// Returns when the stream is through with what was called.
+// Returns when the stream has completed all calls.
 ncclResult_t Abort(ncclComm_t handle) {
   Comm* const comm = Of(handle);
   {
@@ -260,7 +261,7 @@ ncclResult_t Abort(ncclComm_t handle) {
   return ncclInternalError;
 }
 
-// Under the state's lock: pairs calls up in their order.
+// Pairs up calls in order. Called under the state's lock.
 void Match(const Pending& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
   auto& open = p.comm->world->open[p.call->link];
   if (open.empty() || open.front()->sends == p.call->sends) {

@@ -13,7 +13,7 @@ namespace {
 
 class NcclRecv : public PendingRecv {
  public:
-  // `end` is there when the run has ended.
+  // `end` is set when the run has ended.
   NcclRecv(NcclFailure* failure, const NcclMessage& message, std::shared_ptr<Device> device,
            std::shared_ptr<const std::shared_ptr<CommEvent>> end)
       : failure_(*failure),
@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<PendingRecv>> MessageRuns::PostRecv(
   return pending;
 }
 
-// A second message from one rank to another begins a new group, as in VerifyPlan.
+// Adds a message to a run. A second message from one rank to the same rank begins a new group, as
+// in VerifyPlan.
 MessageRuns::Group& MessageRuns::Add(std::vector<Group>* run, NcclMessage message) {
   const auto is_alike = [&](const NcclMessage& other) {
     return other.peer == message.peer && other.sends == message.sends;
@@ -100,8 +101,8 @@ absl::Status MessageRuns::Post() {
   return absl::OkStatus();
 }
 
-// Both communicators are called before either is waited for: ranks may have to answer on both
-// before either gets on.
+// Calls both communicators before it waits for either, because ranks may have to answer on both
+// before either can make progress.
 absl::Status MessageRuns::PostGroups(const Group* up, const Group* down) {
   struct Part {
     CommStream* stream;

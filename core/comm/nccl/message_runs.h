@@ -1,4 +1,4 @@
-// Runs of a rank's messages: what stands between BeginMessages and EndMessages.
+// Runs of a rank's messages: those between BeginMessages and EndMessages.
 #ifndef DPIPE_CORE_COMM_NCCL_MESSAGE_RUNS_H_
 #define DPIPE_CORE_COMM_NCCL_MESSAGE_RUNS_H_
 
@@ -18,16 +18,16 @@
 
 namespace dpipe {
 
-// A run becomes one NCCL group for each direction, so that none of its messages waits for another
-// one; but of several messages from one rank to another the second begins a new group. Used by the
-// rank's thread.
+// A run becomes one NCCL group per direction, so that none of its messages waits for another one.
+// However, a second message from one rank to the same rank begins a new group. Used by the rank's
+// thread.
 class MessageRuns {
  public:
-  // `streams` and `failure` outlive it and what it returns.
+  // `streams` and `failure` outlive this and the objects that it returns.
   MessageRuns(Rank rank, std::shared_ptr<Device> device, const RankStreams* streams,
               NcclFailure* failure);
 
-  // A message outside of Begin and End is a run by itself.
+  // A message outside Begin and End forms a separate run.
   void Begin() { in_run_ = true; }
   absl::Status End();
   absl::Status Send(Rank to, std::vector<Tensor> tensors, const std::string& what);
@@ -36,8 +36,8 @@ class MessageRuns {
                                                         const std::string& what);
 
  private:
-  // Messages that go over one communicator as one NCCL group, and where the event of their end is
-  // to come.
+  // Messages that go over one communicator as one NCCL group. `end` is set to the group's end event
+  // once it is posted.
   struct Group {
     std::vector<NcclMessage> messages;
     std::shared_ptr<std::shared_ptr<CommEvent>> end =
@@ -46,7 +46,7 @@ class MessageRuns {
   static Group& Add(std::vector<Group>* run, NcclMessage message);
   static CommStream::Operation OperationOf(const Group& group);
   absl::Status Post();
-  absl::Status PostGroups(const Group* up, const Group* down);  // null: there is none
+  absl::Status PostGroups(const Group* up, const Group* down);  // null if there is none
 
   const Rank rank_;
   const std::shared_ptr<Device> device_;

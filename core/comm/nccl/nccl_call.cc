@@ -6,7 +6,7 @@ namespace dpipe {
 
 absl::Status NcclStatus(const NcclApi& api, ncclResult_t result, const std::string& call) {
   if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
-  // Which call of CUDA or of the network it was.
+  // Says which call of CUDA or of the network failed.
   const std::string detail = api.ncclGetLastError(nullptr);
   return absl::UnavailableError(absl::StrCat("NCCL, ", call, ": ", api.ncclGetErrorString(result),
                                              detail.empty() ? "" : ": ", detail));

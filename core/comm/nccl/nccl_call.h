@@ -1,4 +1,4 @@
-// NCCL's calls as an operation of a communicator makes them (comm_stream.h).
+// NCCL's calls as made by an operation of a communicator (comm_stream.h).
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_CALL_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_CALL_H_
 
@@ -12,30 +12,31 @@
 
 namespace dpipe {
 
-// Unavailable, with NCCL's own words, unless `result` is success or in progress.
+// Returns Unavailable with NCCL's own message, unless `result` is success or in progress.
 absl::Status NcclStatus(const NcclApi& api, ncclResult_t result, const std::string& call);
 
-// What an operation is enqueued with.
+// Everything that an operation needs to enqueue its work.
 struct NcclCall {
   const NcclApi* api;
   cuda::Driver* driver;
-  ncclComm_t comm;  // valid inside `exclusively` only: another thread may abort it
+  ncclComm_t comm;  // valid only inside `exclusively`: another thread may abort it
   cuda::Stream stream;
-  // Makes calls of NCCL while nobody aborts the communicator; Cancelled where somebody has. Calls
-  // of the driver stay outside: where the GPU's queue is full they wait for the stream, which may
-  // wait for a rank that never comes, and then only an abort ends both.
+  // Makes calls of NCCL while no thread aborts the communicator. Returns Cancelled if it has been
+  // aborted. Calls of the driver stay outside: if the GPU's queue is full they wait for the stream.
+  // The stream may wait for a rank that never arrives, and then only an abort ends both waits.
   std::function<absl::Status(const std::function<absl::Status()>& calls)> exclusively;
-  // Communicators are nonblocking: NCCL may not have put on the stream yet what it was called for.
-  // Returns when it has. To be called after each group, before anything else is enqueued or NCCL is
-  // called again; CommStream does so after the last group.
+  // Blocks until NCCL has enqueued the group on the stream. Communicators are nonblocking, so NCCL
+  // may do so after its call has returned. Call this after each group, before anything else is
+  // enqueued or NCCL is called again; CommStream does so after the last group.
   std::function<absl::Status()> settle;
 };
 
-// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error. They come to the
-// stream when `settle` has returned; after SettledGroup they are there.
+// Makes `calls` between ncclGroupStart and ncclGroupEnd, which is called after an error too. The
+// group is on the stream after `settle` has returned, which SettledGroup also calls.
 absl::Status Group(const NcclCall& call, const std::function<absl::Status()>& calls);
 absl::Status SettledGroup(const NcclCall& call, const std::function<absl::Status()>& calls);
-// Bytes of any type, to and from a rank of the communicator, inside a group. No bytes are no call.
+// Sends or receives bytes of any type, to or from a rank of the communicator, inside a group. Makes
+// no call if size_bytes is 0.
 absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer);
 absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int peer);
 

@@ -23,14 +23,14 @@ class OperationEnd : public DeviceEvent {
   const std::shared_ptr<CommEvent> event_;
 };
 
-// A collective of one rank has no event: it ends where it begins.
+// A collective of one rank has no end event: it ends where it begins.
 class NcclCollective : public PendingCollective {
  public:
   NcclCollective(NcclFailure* failure, cuda::CudaDevice* device, std::string what,
                  std::shared_ptr<CommEvent> end)
       : failure_(*failure), device_(*device), what_(std::move(what)), end_(std::move(end)) {}
 
-  // On return what the device is given next waits for the end.
+  // After it returns, work enqueued on the device waits for the end.
   absl::Status Wait() override {
     if (end_ != nullptr) {
       DPIPE_RETURN_IF_ERROR(failure_.StatusOf(what_));
@@ -83,7 +83,7 @@ int64_t NcclCollectives::ChunkBytes(NodeLayout layout) const {
   return options_.chunk_bytes > 0 ? options_.chunk_bytes : ReductionChunkBytes(layout.num_nodes);
 }
 
-// Larger than ever before, or as it is.
+// Grows the workspace if it is too small.
 Tensor NcclCollectives::ReductionRoom(int64_t size_bytes) {
   const int64_t count = size_bytes / static_cast<int64_t>(sizeof(float));
   if (!reduction_room_.has_value() || reduction_room_->num_elements() < count) {
@@ -141,7 +141,8 @@ Communicator::StartedCollective NcclCollectives::StartAllGather(absl::Span<const
   return Start(std::move(operation));
 }
 
-// Every rank gets every rank's values, and adds them up itself. As bytes, in a tensor of int32.
+// Sends every rank's values to every rank, which adds them up itself. They are sent as bytes, in a
+// tensor of int32.
 absl::Status NcclCollectives::AllReduceSum(absl::Span<double> values, const std::string& what) {
   const int own = options_.rank.value(), size = options_.size;
   if (size == 1) return absl::OkStatus();

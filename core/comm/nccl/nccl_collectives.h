@@ -20,7 +20,7 @@
 
 namespace dpipe {
 
-// Used by the rank's thread. The functions are those of Communicator, with sums in rank order
+// Used by the rank's thread. The methods are those of Communicator, with sums in rank order
 // (exact_sums.h).
 class NcclCollectives {
  public:
@@ -28,10 +28,10 @@ class NcclCollectives {
     Rank rank;
     int size = 1;
     std::shared_ptr<Device> device;
-    std::vector<int> nodes;   // of the ranks; empty: all are on one
-    int64_t chunk_bytes = 0;  // of a reduction's tensors a step; 0: ReductionChunkBytes
+    std::vector<int> nodes;   // by rank; empty: all ranks are on one node
+    int64_t chunk_bytes = 0;  // of a reduction's tensors per step; 0: ReductionChunkBytes
   };
-  // `stream` and `failure` outlive it and what it returns.
+  // `stream` and `failure` outlive this and the objects that it returns.
   NcclCollectives(Options options, CommStream* stream, NcclFailure* failure);
 
   Communicator::StartedCollective StartAllReduceSum(absl::Span<const Rank> group,
@@ -48,7 +48,7 @@ class NcclCollectives {
 
  private:
   int64_t ChunkBytes(NodeLayout layout) const;
-  // Memory for a reduction, of that size or more.
+  // Returns workspace of at least that size.
   Tensor ReductionRoom(int64_t size_bytes);
   Communicator::StartedCollective StartReduction(ExactReduction reduction, const std::string& what);
   Communicator::StartedCollective Start(CommStream::Operation operation);
@@ -58,7 +58,7 @@ class NcclCollectives {
   cuda::CudaDevice& device_;
   CommStream& stream_;
   NcclFailure& failure_;
-  std::optional<Tensor> reduction_room_;  // for all reductions, which come one after another
+  std::optional<Tensor> reduction_room_;  // shared by all reductions, which run one after another
 };
 
 }  // namespace dpipe

@@ -25,8 +25,8 @@ class NcclCommunicator : public Communicator {
             {options_.rank, options_.size, options_.device, options_.nodes, options_.chunk_bytes},
             streams_.collectives.get(), &failure_) {}
 
-  // What this rank has sent arrives, unless the job fails. Then nobody looks for NCCL's errors any
-  // more, since a communicator that is gone is one to its peers.
+  // Waits until this rank's messages have arrived, unless the job fails. Afterwards NCCL's errors
+  // are ignored, since a communicator that is gone is an error to its peers.
   ~NcclCommunicator() override {
     while (connected_ && failure_.status().ok() && !streams_.Idle()) {
       absl::SleepFor(absl::Milliseconds(1));
@@ -37,7 +37,7 @@ class NcclCommunicator : public Communicator {
   }
 
   absl::Status Connect() {
-    // First, so that whoever tells this rank of a failure finds what is to be aborted then.
+    // First, so that a failure reported to this rank finds the communicators to abort.
     failure_.JoinPeers();
     const absl::Status connected = streams_.Connect(options_.ids, rank(), size());
     if (connected.ok()) {
@@ -100,9 +100,9 @@ class NcclCommunicator : public Communicator {
   bool connected_ = false;
 };
 
-// A message each way that one will be sent, in a single run: NCCL connects a group's ranks all
-// together, which ranks that come to their first messages one after another might wait for in a
-// circle.
+// Sends a message in each direction in which there will be one, all in a single run. NCCL connects
+// all ranks of a group together, so ranks that reach their first messages one after another might
+// wait for each other in a circle.
 absl::Status NcclCommunicator::ExpectMessages(absl::Span<const Rank> to,
                                               absl::Span<const Rank> from) {
   const TensorSpec spec{{1}, DType::kF32};

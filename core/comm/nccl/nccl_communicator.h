@@ -1,47 +1,53 @@
 // Ranks with a GPU each, in one process or many, over NCCL.
 //
-// Messages of a rank to higher ranks go over one communicator and stream, those to lower ranks over
-// another, collectives over a third. On each, operations run one after another in the order of the
-// rank's calls: a collective, or an NCCL group of messages. A run of messages (BeginMessages) is
-// one group a communicator; but of several messages from one rank to another, the second begins a
-// new one. All messages of a group are under way at once, and each waits until the other side has
-// come to it; what the group is followed by waits for all of them.
+// A rank's messages to higher ranks go over one communicator and stream, those to lower ranks over
+// another, and collectives over a third. On each, operations run one after another in the order of
+// the rank's calls. An operation is a collective, or an NCCL group of messages. A run of messages
+// (BeginMessages) is one group per communicator, except that a second message from one rank to the
+// same rank begins a new group. All messages of a group are in flight at once, and each waits until
+// the other side has reached it. Whatever follows the group waits for all of them.
 //
-// A plan cannot deadlock here that passes VerifyPlan, where a rank posts each group of a run of
-// messages when all before it, in its list and of its way, is through, and goes on when the run is.
-// Take what happens there one by one. When a group is posted there, what precedes it is through
-// there, and so here: it has its inputs, and the groups before it in its queue are through, so that
-// it is under way. When it is through there, the other side of each of its messages has been
-// posted, so that it is under way here too. Two queues and not one, because a rank that waits for
-// what comes from below can still answer from above.
+// A plan that passes VerifyPlan cannot deadlock here. In VerifyPlan's model, a rank posts each
+// group of a run when everything before it in the rank's list and in its direction has completed.
+// The rank continues when the whole run has completed. The proof is by induction over the events of
+// that model:
+// - When a group is posted in the model, everything before it has completed there, and so here. The
+//   group has its inputs, and the earlier groups in its queue have completed, so it is in flight.
+// - When a group completes in the model, the other side of each of its messages has been posted
+//   there, and so is in flight here too.
 //
-// NCCL has no two calls to one rank under way at a time, nor two from it; the next begins when the
-// group's others are through (nccl_message.h). So a message is one call.
+// There are two queues, not one, because a rank that waits for a message from below must still be
+// able to answer one from above.
 //
-// Messages have no tags on the way. MatchMessages says that the two sides of a pair of ranks call
-// in the same order; the shapes are agreed on by the plan.
+// NCCL has at most one call to each rank, and one from each, in flight at a time. The next one
+// begins when the group's other calls have completed (nccl_message.h). So a message is one call.
 //
-// Sums are taken in rank order, as the contract wants and NCCL's own reductions do not: within a
-// node each rank receives its share of every other rank's tensor and adds them up; the sums go from
-// node to node (exact_sums.h). That is as much traffic as a ring's, within nodes and between them.
+// Messages carry no tags. MatchMessages guarantees that the two sides of a pair of ranks call in
+// the same order; the plan determines the shapes.
 //
-// Waits are put on the device's stream. The rank's thread is held up by creation, by the sum of
-// doubles, and where two ranks talk for the first time: NCCL connects them when both have called,
-// and not before all that are called in the same group have. ExpectMessages does that for all
-// messages at once, because ranks that come to it in the order of their lists could wait for each
-// other in a circle; collectives do it in the order that the contract requires.
+// Sums are taken in rank order, as the contract requires and NCCL's own reductions do not
+// guarantee: within a node each rank receives its share of every other rank's tensor and adds them
+// up, and the sums go from node to node (exact_sums.h). This is as much traffic as a ring's, within
+// nodes and between them.
 //
-// A thread of the communicator looks after deadlines and NCCL's errors (nccl_failure.h): the first
-// one aborts this rank's communicators and is told to the other ranks (nccl_peers.h).
+// Waits are enqueued on the device's stream. The rank's thread blocks only during creation, in the
+// sum of doubles, and when two ranks communicate for the first time. NCCL connects two ranks when
+// both have called, but not before all other peers of the same group have called too.
+// ExpectMessages connects all of them at once, because ranks that reach their first messages in the
+// order of their lists could wait for each other in a circle. Collectives connect in the order that
+// the contract requires.
 //
-// The parts, in the order of reading:
+// A thread of the communicator checks deadlines and NCCL's errors (nccl_failure.h). The first
+// failure aborts this rank's communicators and is reported to the other ranks (nccl_peers.h).
+//
+// The parts, in reading order:
 //
 //   nccl_call.h          a group of NCCL's calls, on a nonblocking communicator
-//   comm_stream.h        a communicator with its stream, and the operations that are under way
-//   rank_streams.h       the three of a rank
-//   nccl_failure.h       what ends them, and what is said of it
-//   nccl_message.h       a message as one call; message_runs.h: those that go together
-//   exact_sums.h         sums in rank order; nccl_collectives.h: the collectives made of them
+//   comm_stream.h        a communicator with its stream and the operations in flight
+//   rank_streams.h       the three communicators of a rank
+//   nccl_failure.h       failures: detection, effects and messages
+//   nccl_message.h       a message as one call; message_runs.h: messages that go together
+//   exact_sums.h         sums in rank order; nccl_collectives.h: collectives made of them
 //   connect_nccl.h       how ranks find each other
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
@@ -65,15 +71,16 @@ struct NcclOptions {
   Rank rank;
   int size = 1;
   NcclIds ids;
-  std::shared_ptr<Device> device;  // a GPU that no other rank of the job has
+  std::shared_ptr<Device> device;  // a GPU that no other rank of the job uses
   absl::Duration deadline = absl::Seconds(120);
   std::shared_ptr<NcclPeers> peers;
-  std::vector<int> nodes;   // where each rank is, numbered in any way; empty: all on one node
-  int64_t chunk_bytes = 0;  // of a reduction's tensors a step; 0: ReductionChunkBytes
+  std::vector<int> nodes;   // by rank, numbered in any way; empty: all ranks on one node
+  int64_t chunk_bytes = 0;  // of a reduction's tensors per step; 0: ReductionChunkBytes
 };
 
-// Returns when all ranks have come; a rank that cannot tells the others. FailedPrecondition for a
-// virtual GPU: NCCL refuses two ranks on one GPU, which the in-process communicator serves.
+// Returns when all ranks have joined. A rank that fails to join tells the others. Returns
+// FailedPrecondition for a virtual GPU: NCCL refuses two ranks on one GPU, for which there is
+// CreatePeerCommunicators.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclCommunicator(NcclOptions options);
 
 }  // namespace dpipe

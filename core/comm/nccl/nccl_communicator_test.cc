@@ -30,7 +30,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// `size` fake GPUs with a rank each.
+// `size` fake GPUs with one rank each.
 class NcclJob {
  public:
   explicit NcclJob(int size, absl::Duration deadline = absl::Seconds(60), uint64_t seed = 1)
@@ -63,9 +63,9 @@ class NcclJob {
   FakeNccl& nccl() { return nccl_; }
   void set_memory_limit(int64_t bytes) { driver_.set_memory_limit(bytes); }
   void set_queue_limit(size_t count) { driver_.set_queue_limit(count); }
-  // Lets go of the communicators, from rank 0 on.
+  // Destroys the communicators, starting with rank 0.
   void Disconnect() { communicators_.clear(); }
-  // As far as they come by themselves.
+  // Runs all GPU work that can complete.
   void LetGpusRun() { driver_.RunAll(); }
   int64_t live_bytes() {
     driver_.RunAll();
@@ -88,8 +88,8 @@ void ExpectAllOk(const std::vector<absl::Status>& statuses) {
   for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
-// A ring of messages in both directions, each made just before it is sent and dropped right after,
-// whatever the streams' speeds.
+// A ring of messages in both directions, each created just before it is sent and dropped right
+// after, with streams of any speed.
 TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     NcclJob job(3, absl::Seconds(60), seed);
@@ -98,7 +98,7 @@ TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
       const Rank next((rank + 1) % 3), previous((rank + 2) % 3);
       for (int i = 0; i < 6; ++i) {
         const float value = static_cast<float>(10 * rank + i);
-        // Rank 0 sends first, or everybody would wait for everybody under blocking messages.
+        // Rank 0 sends first; otherwise all ranks would wait for each other with blocking messages.
         const auto send = [&] {
           return comm.Send(next, i, {Vector(device, {value, -value}), Vector(device, {value})},
                            "ring");
@@ -118,14 +118,14 @@ TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
   }
 }
 
-// Messages that the receiving side waits for, from rank to rank, or not at all.
+// Messages from rank to rank. The receiver may wait for them or not.
 struct Exchange {
   int from, to;
   std::vector<TensorSpec> specs = {{{3}, DType::kF32}};
 };
 using MessageRun = std::vector<Exchange>;
 
-// What a rank does of its runs, one after another; between two it waits for what it has received.
+// Executes a rank's runs one after another. Between two runs it waits for the received messages.
 absl::Status RunMessages(Communicator& comm, const std::shared_ptr<Device>& device,
                          const std::vector<MessageRun>& runs) {
   for (const MessageRun& run : runs) {
@@ -171,7 +171,7 @@ absl::Status ExpectMessages(Communicator& comm, const std::vector<MessageRun>& r
                              std::vector<Rank>(from.begin(), from.end()));
 }
 
-// By rank. Nobody waits for the deadline unless something is wrong.
+// Runs by rank. No rank waits for the deadline unless something is wrong.
 void ExpectToEnd(const std::vector<std::vector<MessageRun>>& runs) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     NcclJob job(static_cast<int>(runs.size()), absl::Seconds(5), seed);
@@ -183,7 +183,7 @@ void ExpectToEnd(const std::vector<std::vector<MessageRun>>& runs) {
   }
 }
 
-// Each rank's first message to the other waits for it to call, and neither does before it has sent.
+// Each rank's first message to the other waits for it to call, and both send first.
 TEST(NcclCommunicatorTest, RanksThatFirstTalkBothMaySendFirst) {
   NcclJob job(2, absl::Seconds(5));
   ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) {
@@ -193,21 +193,21 @@ TEST(NcclCommunicatorTest, RanksThatFirstTalkBothMaySendFirst) {
   }));
 }
 
-// Rank 2 answers rank 1 when it has rank 1's message, by way of rank 0's queue of messages from
-// higher ranks, where one from rank 1 stands before it that comes later. In one run, order is free.
+// Rank 2 sends to rank 0 after it has rank 1's message. In rank 0's queue of messages from higher
+// ranks, a later message from rank 1 comes first. Within one run the order is free.
 TEST(NcclCommunicatorTest, MessagesOfARunDoNotWaitForEachOther) {
   const Exchange late{1, 0}, early{2, 0}, between{2, 1};
   ExpectToEnd({{{late, early}}, {{between}, {late}}, {{early}, {between}}});
 }
 
-// Rank 1 has something for rank 0 when rank 2 has sent it what comes after its second message
-// there.
+// Rank 1 sends to rank 0 after it has received from rank 2, which sends to rank 1 after its second
+// message to rank 0.
 TEST(NcclCommunicatorTest, ASecondMessageWaitsForThoseBeforeItOnly) {
   const Exchange twice{2, 0}, between{2, 1}, late{1, 0};
   ExpectToEnd({{{twice, twice, late}}, {{between}, {late}}, {{twice}, {twice}, {between}}});
 }
 
-// Nor do the tensors of one message for another message: of all types, and some empty.
+// The tensors of one message do not wait for another message either: all types, some empty.
 TEST(NcclCommunicatorTest, TensorsOfAMessageGoTogether) {
   const TensorSpec wide{{3, 5}, DType::kF32}, half{{7}, DType::kBf16}, empty{{0, 2}, DType::kF32};
   for (const std::vector<TensorSpec>& specs : std::vector<std::vector<TensorSpec>>{
@@ -217,8 +217,8 @@ TEST(NcclCommunicatorTest, TensorsOfAMessageGoTogether) {
   }
 }
 
-// What has been sent and received is given back in the order of the GPU's work: asking for memory
-// finds it, nobody has to look after what is done.
+// Sent and received tensors are freed in the order of the GPU's work: an allocation finds the
+// memory without polling for completed work.
 TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
   constexpr int64_t kCount = 1 << 18;
   NcclJob job(2);
@@ -243,7 +243,7 @@ TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
   EXPECT_LE(most_bytes, 4 * kCount * 4);
 }
 
-// There is room for two of three tensors, and the first of them is still being sent.
+// There is memory for two of three tensors, and the first of them is still being sent.
 TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
   constexpr int64_t kCount = 1 << 20, kBytes = kCount * 4;
   NcclJob job(2);
@@ -255,7 +255,7 @@ TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
       DPIPE_RETURN_IF_ERROR(recv->Wait().status());
       return device->Synchronize();
     }
-    // It is the first message, so that rank 1 has made room for it on return.
+    // This is the first message, so rank 1 has allocated its buffer when it returns.
     DPIPE_RETURN_IF_ERROR(
         comm.Send(Rank(1), 0, {Tensor::Zeros(device, {kCount}, DType::kF32)}, "activation"));
     Tensor::Zeros(device, {kCount}, DType::kF32);
@@ -263,7 +263,7 @@ TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
   }));
 }
 
-// A reduction works with room for two chunks' shares, however many there are.
+// A reduction's workspace holds two chunks' shares, for any number of chunks.
 TEST(NcclCommunicatorTest, ChunksShareTheRoomOfAReduction) {
   constexpr int64_t kCount = int64_t{12} << 20;  // 48 MiB
   NcclJob job(2);
@@ -295,7 +295,7 @@ TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
   };
   NcclJob job(kSize);
   ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
-    // Ranks 1 and 3, then all; odd sizes, and one smaller than the group.
+    // Ranks 1 and 3, then all; odd sizes, and one tensor smaller than the group.
     const std::vector<std::vector<Rank>> groups = {{Rank(1), Rank(3)},
                                                    {Rank(0), Rank(1), Rank(2), Rank(3)}};
     for (const auto& group : groups) {
@@ -354,17 +354,17 @@ TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
   }
 }
 
-// The rank's thread waits for room in the queue of a stream that waits for rank 1: the deadline
-// still ends both.
+// The rank's thread waits for room in the queue of a stream that waits for rank 1. The deadline
+// still ends both waits.
 TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
   NcclJob job(2, absl::Milliseconds(500));
   const std::vector<Rank> both = {Rank(0), Rank(1)};
-  job.set_queue_limit(202);  // for the messages of 200 tensors, but not for their sums too
+  job.set_queue_limit(202);  // for the messages of 200 tensors, but not for their sums as well
   const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
     std::vector<Tensor> first = {Vector(device, std::vector<float>(16, 1))};
     DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(both, absl::MakeSpan(first), "first gradients"));
     DPIPE_RETURN_IF_ERROR(device->Synchronize());
-    if (comm.rank() == Rank(1)) return absl::OkStatus();  // is gone
+    if (comm.rank() == Rank(1)) return absl::OkStatus();  // has left
     std::vector<Tensor> many;
     for (int i = 0; i < 200; ++i) many.push_back(Vector(device, std::vector<float>(16, 1)));
     return comm.StartAllReduceSum(both, many, "gradients of stage 1").status();
@@ -373,8 +373,8 @@ TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
   EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("gradients of stage 1"));
 }
 
-// Rank 1 does not call, so that NCCL has not put the message on the stream when rank 0 gives up. It
-// may still do so, and must find its memory.
+// Rank 1 does not call, so NCCL has not enqueued the message on the stream when rank 0 gives up. It
+// may still do so, and then needs the message's memory.
 TEST(NcclCommunicatorTest, WhatNcclHasInProgressKeepsItsMemoryUntilTheAbort) {
   constexpr int64_t kCount = 1 << 18;
   NcclJob job(2, absl::Milliseconds(200));
@@ -390,7 +390,7 @@ TEST(NcclCommunicatorTest, WhatNcclHasInProgressKeepsItsMemoryUntilTheAbort) {
   });
 }
 
-// A sender is through before the receiver has read its buffers.
+// A sender completes before the receiver has read its buffers.
 TEST(NcclCommunicatorTest, NobodyLeavesBeforeWhatItSentIsRead) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     NcclJob job(3, absl::Seconds(60), seed);
@@ -428,7 +428,7 @@ TEST(NcclCommunicatorTest, AnErrorOfNcclIsToldToAllRanks) {
   }
 }
 
-// Wherever rank 1 is by then.
+// At any point of rank 1's execution.
 TEST(NcclCommunicatorTest, AbortEndsEveryWait) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     NcclJob job(2, absl::Seconds(60), seed);
@@ -448,15 +448,15 @@ TEST(NcclCommunicatorTest, AbortEndsEveryWait) {
   }
 }
 
-// On one communicator the GPU waits for rank 2; what another one is to do comes after that in the
-// device's order. To abort it is to wait for the first, which must be aborted too by then.
+// On one communicator the GPU waits for rank 2. Work of another one comes after that in the
+// device's order, so aborting it waits for the first, which must be aborted at the same time.
 TEST(NcclCommunicatorTest, CommunicatorsWhoseWorkWaitsForEachOtherAreAborted) {
   NcclJob job(3);
   absl::Notification waits;
   const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
     const Exchange up{0, 1}, further{1, 2}, down{2, 1};
     DPIPE_RETURN_IF_ERROR(RunMessages(comm, device, {{up, further, down}}));
-    if (comm.rank() == Rank(2)) return absl::OkStatus();  // is gone
+    if (comm.rank() == Rank(2)) return absl::OkStatus();  // has left
     if (comm.rank() == Rank(0)) {
       waits.WaitForNotification();
       comm.Abort(absl::InternalError("rank 0 ran out of disk"));
@@ -474,7 +474,7 @@ TEST(NcclCommunicatorTest, CommunicatorsWhoseWorkWaitsForEachOtherAreAborted) {
                     EndsWith(" for gradient from rank 2: rank 0 ran out of disk")));
 }
 
-// Nothing was waited for when the job failed: each call says what it came for.
+// The rank waited for nothing when the job failed: each call says what it was for.
 TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
   NcclJob job(2);
   absl::Notification aborted;

@@ -33,7 +33,7 @@ void NcclFailure::WatchLoop(absl::Duration interval) {
   device_.driver().MakeCurrent({device_.context().gpu, 0, nullptr}).IgnoreError();
   RunningClock clock(2 * interval);
   while (!stopping_) {
-    // Not a wait for a condition with a time-out, which would end at a time of day.
+    // Not a timed wait on a condition, which would end at a time of day.
     absl::SleepFor(interval);
     const absl::Duration passed = clock.Lap();
     for (CommStream* stream : streams_.all()) {
@@ -63,13 +63,13 @@ bool NcclFailure::End(const absl::Status& status, bool explained) {
     explained_ = explained;
   }
   device_.Keep(kept);
-  // Neither the GPU nor a thread waits any longer.
+  // Ends the waits of the GPU and of all threads.
   CommStream::AbortAll(streams_.all());
   return true;
 }
 
-// What the GPU waits for, since its thread may be at a later instruction; of several waits the
-// longest, of waits that have not begun yet the first.
+// Returns what the GPU waits for, since its thread may be at a later instruction. Of several waits
+// it returns the longest; of waits that have not begun yet, the first.
 std::optional<CommStream::Wait> NcclFailure::CloseStreams() {
   std::optional<CommStream::Wait> longest;
   for (CommStream* stream : streams_.all()) {

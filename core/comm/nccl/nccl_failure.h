@@ -1,4 +1,4 @@
-// The failure of a rank's communicators: how it is noticed, what it ends, and what is said of it.
+// The failure of a rank's communicators: detection, effects and messages.
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_FAILURE_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_FAILURE_H_
 
@@ -20,46 +20,47 @@
 namespace dpipe {
 
 // A failure is an error that NCCL reports, a deadline that passes, a call of Abort, or another
-// rank's failure. The first one counts: it aborts all three communicators at the same time, is kept
-// by the device, whose results are worth nothing then, and is told to the other ranks unless it
-// came from them. It says which rank waited for which operation, with which peer, and for how long:
+// rank's failure. Only the first one counts. It aborts all three communicators at the same time,
+// and is reported to the other ranks unless it came from them. It is also stored in the device,
+// whose results are then invalid. Its message says which rank waited for which operation, with
+// which peer, and for how long:
 //
 //   rank 1 waited 2m for activation of micro-batch 3 from rank 0: rank 0 ran out of disk
 //
-// Thread-safe, except Watch and StopWatching, which belong to the rank's thread.
+// Thread-safe, except Watch and StopWatching, which only the rank's thread may call.
 class NcclFailure {
  public:
-  // `streams` outlive the failure.
+  // `streams` outlive this.
   NcclFailure(Rank rank, cuda::CudaDevice* device, const RankStreams* streams,
               std::shared_ptr<NcclPeers> peers);
   ~NcclFailure() { StopWatching(); }
 
-  // Hears of other ranks' failures from now on.
+  // Starts to receive other ranks' failures.
   void JoinPeers();
-  // Looks after deadlines and NCCL's errors from now on, on a thread.
+  // Starts a thread that checks deadlines and NCCL's errors.
   void Watch(absl::Duration deadline);
   void StopWatching();
 
-  // This rank has failed.
+  // Reports that this rank has failed.
   void Fail(const absl::Status& status);
-  // OK until a failure.
+  // Returns OK until there is a failure.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same for a call that begins or waits for `what`: where the rank waited for nothing when
-  // others failed, this is what it would have waited for.
+  // Returns the same for a call that begins or waits for `what`. If this rank waited for nothing
+  // when another one failed, the message says that it waited for `what`.
   absl::Status StatusOf(const std::string& what) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Why something has failed with `status`: because the job had, or for that reason itself.
+  // Returns the reason for an error `status`: the job's failure if there is one, else `status`.
   absl::Status Reason(const absl::Status& status);
-  // The same for an error met while `what` was enqueued.
+  // Returns the same for an error that occurred while `what` was enqueued.
   absl::Status ReasonOf(const std::string& what, const absl::Status& status);
-  // "rank 3 MESSAGE".
+  // Prefixes the message: "rank 3 MESSAGE".
   absl::Status OfThisRank(const absl::Status& status) const;
 
  private:
-  // Another rank has failed.
+  // Records another rank's failure.
   void Hear(const absl::Status& status);
-  // False where there was a failure already. `explained`: `status` says what this rank did.
+  // Returns false if there was a failure already. If `explained`, `status` says what this rank did.
   bool End(const absl::Status& status, bool explained) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nothing can be enqueued from now on. What this rank waits for, if it waits for anything.
+  // Rejects further operations. Returns the operation that this rank waits for, if any.
   std::optional<CommStream::Wait> CloseStreams();
   absl::Status InVain(const std::string& what, absl::Duration waited,
                       const absl::Status& reason) const;

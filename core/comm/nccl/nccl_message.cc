@@ -8,10 +8,10 @@
 namespace dpipe {
 namespace {
 
-// That of allocations: a tensor that lies in a whole is aligned as any other.
+// The same as that of allocations, so that a tensor within a whole is aligned like any other.
 constexpr int64_t kAlignment = 512;
 
-// Where each tensor lies in the whole, and the whole's size at the end. In bytes.
+// Returns the offset in bytes of each tensor in the whole, followed by the whole's size.
 std::vector<int64_t> Places(absl::Span<const TensorSpec> specs) {
   std::vector<int64_t> places = {0};
   for (const TensorSpec& spec : specs) {
@@ -35,7 +35,7 @@ Tensor Whole(const std::shared_ptr<Device>& device, int64_t size_bytes, DType dt
   return Tensor::Empty(device, {size_bytes / SizeOf(dtype)}, dtype);
 }
 
-// Copies all tensors into the whole or out of it.
+// Copies all tensors into the whole, or out of it.
 absl::Status CopyParts(const NcclCall& call, const NcclMessage& message, bool out) {
   const std::vector<int64_t> places = Places(SpecsOf(message.tensors));
   for (size_t i = 0; i < message.tensors.size(); ++i) {

@@ -1,8 +1,8 @@
-// Messages as NCCL carries them.
+// Messages in the form in which NCCL carries them.
 //
-// In a group, NCCL has one call to each rank under way, and one from each: a second one begins when
-// the group's others are through. Calls of a group that are to progress whatever becomes of the
-// others are therefore one a message, and a message of several tensors goes in one piece.
+// Within a group, NCCL has at most one call to each rank and one from each in flight; a second one
+// begins when the group's other calls have completed. Messages must make progress independently, so
+// each is one call, and a message of several tensors is sent in one piece.
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_MESSAGE_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_MESSAGE_H_
 
@@ -24,21 +24,23 @@ struct NcclMessage {
   int peer = 0;
   bool sends = false;
   std::vector<Tensor> tensors;
-  // On the way; undefined: the tensors themselves are, of which one at most is not empty.
+  // The piece that is sent. If undefined, the tensors themselves are sent, and at most one of them
+  // is not empty.
   Tensor whole;
-  bool copies = false;  // between the two
+  bool copies = false;  // data is copied between `tensors` and `whole`
 };
 
 NcclMessage MessageTo(int peer, std::string what, std::vector<Tensor> tensors);
-// Its tensors are made on `device`. They lie in the piece that arrives, if they are of one type.
+// Creates the tensors on `device`. They are slices of the piece that arrives if they are of one
+// type.
 NcclMessage MessageFrom(int peer, std::string what, const std::vector<TensorSpec>& specs,
                         const std::shared_ptr<Device>& device);
 
-// What the stream uses: all tensors of the messages.
+// Returns all tensors that the stream uses for the messages.
 std::vector<Tensor> TensorsOf(absl::Span<const NcclMessage> messages);
 
-// Enqueues the sending and receiving of all messages as one group, which is not settled yet. Then,
-// when it is, what is left to be done with what has arrived.
+// EnqueueMessages enqueues the sends and receives of all messages as one group, which is not
+// settled yet. EnqueueUnpacking, called when it is, enqueues the remaining copies of received data.
 absl::Status EnqueueMessages(const NcclCall& call, absl::Span<const NcclMessage> messages);
 absl::Status EnqueueUnpacking(const NcclCall& call, absl::Span<const NcclMessage> messages);
 

@@ -1,4 +1,4 @@
-// How the ranks of a job learn of each other's failures, and part.
+// How the ranks of a job learn of each other's failures, and how they leave.
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_PEERS_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_PEERS_H_
 
@@ -11,23 +11,24 @@ namespace dpipe {
 // Thread-safe.
 class NcclPeers {
  public:
-  // What the others want of a rank. Both functions may be called by any thread.
+  // Functions that the others call on a rank. Any thread may call them.
   struct Member {
-    std::function<void(const absl::Status&)> hear;  // of another rank's failure
-    std::function<bool()> is_idle;                  // its GPU is through with all of its messages
+    std::function<void(const absl::Status&)> hear;  // receives another rank's failure
+    std::function<bool()> is_idle;  // true if its GPU has completed all its messages
   };
 
   virtual ~NcclPeers() = default;
-  // From now on, until Leave returns, this rank hears of other ranks' failures; at once of one that
-  // there is already.
+  // From now on, until Leave returns, this rank is notified of other ranks' failures. If there
+  // already is one, it is notified at once.
   virtual void Join(Member member) = 0;
-  // This rank has failed. Called at most once.
+  // Reports that this rank has failed. Called at most once.
   virtual void Tell(const absl::Status& status) = 0;
-  // NCCL says that a peer is gone. The failure that says which and why, where it comes to be known
-  // within a moment; else OK.
+  // Called when NCCL reports that a peer is gone. Returns the failure that says which and why if it
+  // becomes known within a moment; otherwise OK.
   virtual absl::Status Cause() = 0;
-  // This rank is idle and will abort its communicators, which takes away the buffers that other
-  // ranks may still be reading. Returns when none is any more, or the job has failed.
+  // Called when this rank is idle and will abort its communicators, which frees the buffers that
+  // other ranks may still be reading. Returns when no rank reads them any more, or the job has
+  // failed.
   virtual void Leave() = 0;
 };
 

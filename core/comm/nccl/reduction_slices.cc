@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kAlignedFloats = kReductionAlignment / kFloatBytes;
 
-// Number `shard.index` of the parts of n elements, which begin at aligned ones.
+// Returns part `shard.index` of n elements. Parts begin at aligned elements.
 ElementRange AlignedPart(Shard shard, int64_t n) {
   const auto aligned = [&](int64_t element) {
     return element == n ? n : element / kAlignedFloats * kAlignedFloats;
@@ -35,7 +35,7 @@ class ChunkBuilder {
         row_bytes_(ReductionRoomFor(layout, false, BytesOf(tensors), chunk_bytes).row_bytes),
         rows_(layout.ranks_per_node, 0) {}
 
-  // How many slices so much of a tensor has to be.
+  // Returns the number of slices that so many elements must be divided into.
   int NumParts(int64_t num_elements) const {
     return static_cast<int>((num_elements * kFloatBytes + chunk_bytes_ - 1) / chunk_bytes_);
   }
@@ -67,8 +67,8 @@ class ChunkBuilder {
 
   const int64_t chunk_bytes_, row_bytes_;
   std::vector<Chunk> chunks_;
-  int64_t bytes_ = 0;          // of the last
-  std::vector<int64_t> rows_;  // of the last, by rank of the node
+  int64_t bytes_ = 0;          // of the last chunk
+  std::vector<int64_t> rows_;  // of the last chunk, by rank of the node
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ NodeLayout LayoutOf(const RankGroup& group, absl::Span<const int> nodes) {
   const int size = group.size();
   const NodeLayout one_node{1, size};
   if (nodes.empty()) return one_node;
-  // Where each node's ranks begin.
+  // First member of each node.
   std::vector<int> begins, seen;
   for (int member = 0; member < size; ++member) {
     const int node = nodes[group.ranks[member]];

@@ -1,4 +1,4 @@
-// For tests of what knows CPUs only, on transports between GPUs.
+// For tests of CPU-only code on transports between GPUs.
 #ifndef DPIPE_CORE_COMM_NCCL_SEND_THROUGH_GPU_H_
 #define DPIPE_CORE_COMM_NCCL_SEND_THROUGH_GPU_H_
 
@@ -9,8 +9,8 @@
 
 namespace dpipe {
 
-// A communicator for tensors of `cpu`: they go over `inner`, the communicator of `gpu`, and its
-// waits block until the GPU is there, as those of CPUs do.
+// Returns a communicator for tensors on `cpu`. They are sent through `inner`, the communicator of
+// `gpu`. Its waits block until the GPU is done, as those of CPUs do.
 std::unique_ptr<Communicator> SendThroughGpu(std::unique_ptr<Communicator> inner,
                                              std::shared_ptr<Device> gpu,
                                              std::shared_ptr<Device> cpu);

@@ -1,4 +1,4 @@
-// How much of a time limit is left, whatever becomes of the time of day meanwhile.
+// A time limit that is independent of the time of day.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_DEADLINE_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_DEADLINE_H_
 
@@ -9,10 +9,10 @@ namespace dpipe {
 
 class Deadline {
  public:
-  // From now on.
+  // Starts now.
   explicit Deadline(absl::Duration limit) : limit_(limit) {}
 
-  // Negative once it has passed.
+  // Returns the time left; negative once the limit has passed.
   absl::Duration left() const { return limit_ - absl::Nanoseconds(MonotonicNow() - begin_ns_); }
   bool passed() const { return left() <= absl::ZeroDuration(); }
 

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Counts them, and writes to a pipe when the first one begins and when the last one ends.
+// Counts holds, and writes to a pipe when the first one begins and when the last one ends.
 class Holds {
  public:
   void Add(int change) {

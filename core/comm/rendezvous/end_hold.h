@@ -1,4 +1,4 @@
-// Work that is not to be cut off when the job fails: a checkpoint that is being written.
+// Protects work that must not be cut off when the job fails, such as writing a checkpoint.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_END_HOLD_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_END_HOLD_H_
 
@@ -6,11 +6,11 @@
 
 namespace dpipe {
 
-// A failed job waits at most this long for a hold to end: several times what tens of gigabytes
-// take.
+// Maximum time that a failed job waits for a hold to end: several times what writing tens of
+// gigabytes takes.
 inline constexpr absl::Duration kLongestHold = absl::Minutes(10);
 
-// While one exists, neither EndWithJob nor the launcher that has started this process ends it.
+// While one exists, neither EndWithJob nor the launcher that started this process ends the process.
 // Thread-safe; there may be several.
 class EndHold {
  public:
@@ -19,7 +19,7 @@ class EndHold {
   EndHold(const EndHold&) = delete;
   EndHold& operator=(const EndHold&) = delete;
 
-  // Whether this process has one.
+  // True if this process has one.
   static bool held();
 };
 

@@ -1,7 +1,7 @@
 // Ends a process when its job fails.
 //
-// A failure ends every wait for other processes at once. But a process may be computing for itself,
-// or be held up by a disk, and would come to the next wait much later, or never.
+// A failure ends every wait for other processes at once. But a process may be computing on its own,
+// or be blocked by a disk, and would reach its next wait much later, or never.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_END_WITH_JOB_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_END_WITH_JOB_H_
 
@@ -14,14 +14,14 @@
 
 namespace dpipe {
 
-// Long enough for a rank that waits to report what for.
+// Long enough for a waiting rank to report what it waits for.
 inline constexpr absl::Duration kTimeToEnd = absl::Seconds(10);
 
 class EndWithJob {
  public:
-  // While this exists, a failure of the job ends the process `time_to_end` later, with a line on
-  // standard error that says why and exit code 1; nothing is tidied up. Time in which there is an
-  // EndHold does not count, up to `longest_hold` of it. `store` outlives this.
+  // While this exists, a failure of the job ends the process `time_to_end` later, without cleanup,
+  // with exit code 1 and a line on standard error that says why. Time during which there is an
+  // EndHold does not count, up to a total of `longest_hold`. `store` outlives this.
   explicit EndWithJob(StoreClient* store, absl::Duration time_to_end = kTimeToEnd,
                       absl::Duration longest_hold = kLongestHold);
   ~EndWithJob();

@@ -1,4 +1,4 @@
-// How often the two ends of a connection look after each other.
+// Timing of the heartbeats by which the two ends of a connection monitor each other.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_HEARTBEAT_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_HEARTBEAT_H_
 
@@ -9,15 +9,15 @@
 
 namespace dpipe {
 
-// A thread looks at the time at least this often.
+// Maximum interval at which a thread checks the time.
 inline constexpr absl::Duration kHeartbeatTick = absl::Milliseconds(50);
 
-// Ten chances to be heard before the silence is too long.
+// Returns the interval: ten heartbeats fit into the permitted silence.
 inline absl::Duration HeartbeatInterval(absl::Duration silence) {
   return std::min(silence / 10, absl::Seconds(1));
 }
 
-// As the two ends count time.
+// Returns the clock by which both ends count time.
 inline RunningClock HeartbeatClock() { return RunningClock(4 * kHeartbeatTick); }
 
 }  // namespace dpipe

@@ -14,10 +14,10 @@ inline constexpr size_t kHmacBytes = 32;
 // Returns kHmacBytes bytes. Thread-safe, also while the process exits.
 std::string HmacSha256(absl::string_view key, absl::string_view text);
 
-// True if both have the same bytes. Takes as long when they differ as when they do not.
+// True if both have the same bytes. Takes constant time for a given size.
 bool SameBytes(absl::string_view a, absl::string_view b);
 
-// Returns `count` bytes that nobody can guess.
+// Returns `count` cryptographically secure random bytes.
 std::string RandomBytes(size_t count);
 
 }  // namespace dpipe

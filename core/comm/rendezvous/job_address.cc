@@ -13,7 +13,7 @@
 namespace dpipe {
 namespace {
 
-// Reads variables, and remembers the first that is wrong.
+// Reads variables, and remembers the first error.
 class Reader {
  public:
   Reader(const Environment& environment, std::string source)
@@ -42,7 +42,7 @@ class Reader {
       status_ = absl::InvalidArgumentError(absl::StrCat("in ", source_, ", ", message));
     }
   }
-  // The process's number among as many as there are.
+  // Reads the process's number and the number of processes.
   void Place(const char* number, const char* count, int* process, int* num_processes) {
     *num_processes = Number(count, 1, 1 << 20);
     *process = Number(number, 0, *num_processes - 1);
@@ -68,26 +68,26 @@ absl::StatusOr<std::optional<JobAddress>> FromTorchrun(const Environment& enviro
   reader.Place("RANK", "WORLD_SIZE", &address.process, &address.num_processes);
   address.host = reader.Required("MASTER_ADDR");
   address.port = reader.Number("MASTER_PORT", 1, kMaxPort);
-  // There torchrun itself serves MASTER_PORT, with another protocol.
+  // Then torchrun itself uses MASTER_PORT, with another protocol.
   if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++address.port;
   address.num_local = reader.Number("LOCAL_WORLD_SIZE", 1, address.num_processes, 1);
   address.local_process = reader.Number("LOCAL_RANK", 0, address.num_local - 1, 0);
-  // All are here, so nobody need reach them from elsewhere.
+  // All processes are on this host, so no other host needs to reach them.
   if (address.num_local == address.num_processes) address.host = kThisHost;
   address.job = reader.Text("DPIPE_JOB", reader.Text("TORCHELASTIC_RUN_ID"));
-  // A restart of the same run is another job to whatever is left of the one before.
+  // A restart of the run must not mix with processes that are left from before.
   const std::string restart = reader.Text("TORCHELASTIC_RESTART_COUNT");
   if (!restart.empty()) absl::StrAppend(&address.job, " restart ", restart);
   return reader.Finish(std::move(address));
 }
 
-// A port of the job's own, so that two jobs on one host do not meet.
+// Returns a port specific to the job, so that two jobs on one host do not meet.
 int SlurmPort(const std::string& job) {
   int id = 0;
   return absl::SimpleAtoi(job, &id) ? 20000 + id % 10000 : kDefaultJobPort;
 }
 
-// How many tasks a node has by Slurm's list of them, "4(x2),3"; 0 where that does not tell.
+// Returns the number of tasks of a node in Slurm's list, "4(x2),3"; 0 if the list does not say.
 int SlurmTasksOf(const std::string& tasks, int node) {
   for (absl::string_view entry : absl::StrSplit(tasks, ',')) {
     const std::pair<absl::string_view, absl::string_view> parts =

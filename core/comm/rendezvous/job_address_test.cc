@@ -111,7 +111,8 @@ TEST(JobAddressTest, SlurmNodesNeedNotHaveEquallyManyTasks) {
   EXPECT_THAT(std::string(From(set).status().message()),
               HasSubstr("SLURM_TASKS_PER_NODE is '2(x3),1,3', which has no task 1 (from 0) on "
                         "node 3"));
-  set["SLURM_STEP_TASKS_PER_NODE"] = "4(x5)";  // the step's own, where the job has others
+  // The step's own list takes precedence over the job's.
+  set["SLURM_STEP_TASKS_PER_NODE"] = "4(x5)";
   EXPECT_EQ(local("3"), 4);
   set["SLURM_STEP_TASKS_PER_NODE"] = "many";
   EXPECT_THAT(std::string(From(set).status().message()),
@@ -138,7 +139,7 @@ TEST(JobAddressTest, OpenMpi) {
               HasSubstr("MASTER_ADDR is not set, which processes on several hosts need"));
 }
 
-// Nobody need reach them from elsewhere.
+// No other host needs to reach them.
 TEST(JobAddressTest, ProcessesOfOneHostMeetAtItsLoopbackAddress) {
   std::map<std::string, std::string> torchrun = {{"RANK", "1"},
                                                  {"WORLD_SIZE", "2"},

@@ -19,12 +19,12 @@
 namespace dpipe {
 namespace {
 
-// How to make a secret that several hosts share.
+// Command that creates a secret for several hosts.
 constexpr char kHowToMake[] =
     "export DPIPE_JOB_SECRET=$(openssl rand -hex 32), once, and give it to the processes of all "
     "hosts";
 constexpr size_t kMaxFileBytes = 4096;
-// A file that another host has made may take a moment to be seen on a network file system.
+// A file created by another host may take a moment to appear on a network file system.
 constexpr int kMaxAttempts = 50;
 constexpr absl::Duration kBetweenAttempts = absl::Milliseconds(100);
 
@@ -32,7 +32,7 @@ absl::Status SystemError(const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
-// True if nobody but the owner has any right to it.
+// True if only the owner has any permission.
 bool IsPrivate(const struct stat& status) { return (status.st_mode & 077) == 0; }
 
 absl::Status CheckOwner(const struct stat& status, const std::string& path) {
@@ -55,9 +55,9 @@ absl::StatusOr<std::string> ReadAtMost(int fd, size_t max_bytes) {
   return text;
 }
 
-// NotFound if there is no such file.
+// Returns NotFound if there is no such file.
 absl::StatusOr<JobSecret> ReadIfThere(const std::string& path) {
-  // Without O_NONBLOCK a FIFO would wait for a writer.
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
   const Socket file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.fd() < 0 && errno == ENOENT) return absl::NotFoundError(path);
   const std::string named = absl::StrCat("the file ", path, " of the job's secret");
@@ -82,7 +82,7 @@ absl::StatusOr<JobSecret> ReadIfThere(const std::string& path) {
   return JobSecret::FromHex(absl::StripAsciiWhitespace(*text), absl::StrCat("the file ", path));
 }
 
-// Fails if there is one already, so that the first of several processes decides.
+// Fails if the file exists, so that the first of several processes decides.
 absl::Status MakeFile(const std::string& path) {
   const std::string unfinished =
       absl::StrCat(path, ".", absl::BytesToHexString(RandomBytes(8)), ".new");
@@ -98,7 +98,7 @@ absl::Status MakeFile(const std::string& path) {
       return status;
     }
   }
-  // As a whole, and never over another's.
+  // Atomic, and never overwrites another process's file.
   const bool made = link(unfinished.c_str(), path.c_str()) == 0;
   const absl::Status status =
       made ? absl::OkStatus() : SystemError(absl::StrCat(path, " cannot be made"));

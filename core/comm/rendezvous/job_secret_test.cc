@@ -146,7 +146,7 @@ TEST(JobSecretTest, AFolderThatOthersCanUseIsRefused) {
   }
 }
 
-// The secrets of a job's first two processes, as what started them sets their variables.
+// Finds the secrets of a job's first two processes, from the variables that their starter sets.
 void ExpectTheSame(const std::vector<Variables>& processes) {
   std::vector<std::string> found;
   for (const Variables& variables : processes) {

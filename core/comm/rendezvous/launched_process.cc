@@ -19,19 +19,19 @@ std::optional<int> NumberIn(const char* variable) {
 
 }  // namespace
 
-// What a process of the job starts in its turn has the variable, too, but another parent.
+// A program started by a process of the job inherits the variable too, but has another parent.
 bool StartedByLauncher() { return NumberIn(kLauncherVariable) == getppid(); }
 
 std::optional<int> InheritedListener() {
   const std::optional<int> fd = NumberIn(kListenerVariable);
-  if (fd.has_value()) unsetenv(kListenerVariable);  // not for programs that this one starts
+  if (fd.has_value()) unsetenv(kListenerVariable);  // not inherited by child programs
   return fd;
 }
 
 std::optional<int> InheritedHoldPipe() {
   const std::optional<int> fd = NumberIn(kHoldVariable);
   if (!fd.has_value() || !StartedByLauncher()) return std::nullopt;
-  fcntl(*fd, F_SETFD, FD_CLOEXEC);  // not for programs that this one starts
+  fcntl(*fd, F_SETFD, FD_CLOEXEC);  // not inherited by child programs
   return fd;
 }
 

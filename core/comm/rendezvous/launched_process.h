@@ -1,4 +1,4 @@
-// What a process knows of the launcher that has started it (see local_launcher.h), by variables of
+// What a process knows about the launcher that started it (see local_launcher.h), from variables of
 // its environment.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_LAUNCHED_PROCESS_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_LAUNCHED_PROCESS_H_
@@ -7,19 +7,19 @@
 
 namespace dpipe {
 
-// Whose values are the launcher's process id and the numbers of two descriptors.
+// Their values are the launcher's process id and two file descriptors.
 inline constexpr char kLauncherVariable[] = "DPIPE_LAUNCHER_PID";
 inline constexpr char kListenerVariable[] = "DPIPE_LISTENER_FD";
 inline constexpr char kHoldVariable[] = "DPIPE_HOLD_FD";
 
-// Whether a launcher has started this process.
+// True if a launcher has started this process.
 bool StartedByLauncher();
 
-// Where the launcher has started this process as number 0: the open socket.
+// Returns the listening socket if a launcher has started this process as number 0.
 std::optional<int> InheritedListener();
 
-// Where the launcher has started this process: a pipe on which it writes '1' when it begins to hold
-// the job's end up and '0' when it no longer does (see EndHold).
+// Returns a pipe to the launcher, if a launcher has started this process. The process writes '1' to
+// it when its first EndHold begins and '0' when its last one ends.
 std::optional<int> InheritedHoldPipe();
 
 }  // namespace dpipe

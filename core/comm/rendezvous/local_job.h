@@ -1,4 +1,4 @@
-// For tests: a job on this machine, whose processes are threads or forks.
+// A job on this machine for tests, whose processes are threads or forks.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_JOB_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_JOB_H_
 
@@ -11,19 +11,19 @@
 
 namespace dpipe {
 
-// The arguments of a process's ProcessGroup::Join(address, options). Used once.
+// Arguments of one process's ProcessGroup::Join(address, options). Used once.
 struct JobMember {
   JobAddress address;
   ProcessGroupOptions options;
 };
 
-// A process on each of the hosts, which may have the same name. The first one's options have the
+// Returns one process per entry of `hosts`; entries may be equal. The first one's options have the
 // socket that the store listens on.
 std::vector<JobMember> LocalJob(const std::vector<std::string>& hosts);
-// `num_processes` on one host.
+// Returns `num_processes` processes on one host.
 std::vector<JobMember> LocalJob(int num_processes, int ranks_per_process = 1);
 
-// Runs each process on a thread, and returns when all have.
+// Runs each process on one thread, and returns when all have finished.
 void RunAsThreads(const std::vector<JobMember>& job,
                   const std::function<void(const JobMember&)>& process);
 

@@ -33,7 +33,7 @@ volatile std::sig_atomic_t signal_to_pass_on = 0;
 
 void NoteSignal(int number) { signal_to_pass_on = number; }
 
-// What a process prints, whole lines at a time.
+// A process's output, printed in whole lines.
 struct Stream {
   int fd = -1;
   FILE* to = nullptr;
@@ -44,8 +44,8 @@ struct Child {
   pid_t pid = -1;
   bool running = false;
   Stream out, err;
-  Socket holds;       // where it says that it holds: see EndHold
-  bool held = false;  // what it has said last
+  Socket holds;       // pipe from which its holds are read; see EndHold
+  bool held = false;  // its last report
   bool waited_for = false;
   Nanos kill_at_ns = std::numeric_limits<Nanos>::max();  // after a failure
 };
@@ -69,7 +69,7 @@ class Launcher {
     DPIPE_ASSIGN_OR_RETURN(listener_, ListenOnLoopback());
     job_ = absl::StrCat("local ", getpid(), " ", std::random_device()());
     for (int i = 0; i < options_.num_processes; ++i) DPIPE_RETURN_IF_ERROR(Start(i));
-    listener_ = Socket();  // process 0 has its own
+    listener_ = Socket();  // process 0 has inherited it
     while (NumRunning() > 0) {
       ForwardOutput();
       if (signal_to_pass_on != 0) {
@@ -79,7 +79,7 @@ class Launcher {
       Reap();
       if (failed_ns_ != kNever) KillLate();
     }
-    ForwardOutput();  // what was in the pipes when the last one ended
+    ForwardOutput();  // the pipes' contents when the last process ended
     return exit_code_;
   }
 
@@ -98,10 +98,10 @@ class Launcher {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, &old_int_);
     sigaction(SIGTERM, &action, &old_term_);
-    // Ignored where it was, as by nohup.
+    // Stays ignored if it was, as under nohup.
     sigaction(SIGHUP, nullptr, &old_hup_);
     if (old_hup_.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
-    // Where it is ignored, which a program may have handed down, nobody learns how a child ended.
+    // If it is ignored, which may be inherited, exit statuses of children are lost.
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &old_child_);
   }
@@ -132,12 +132,12 @@ class Launcher {
     return absl::OkStatus();
   }
 
-  // In the child; does not return.
+  // Runs in the child; does not return.
   [[noreturn]] void Become(int number, pid_t parent, int out, int err, int holds,
                            const std::vector<std::string>& environment) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // the launcher has died already
-    // A separate process group: the terminal's Ctrl-C comes once, by way of the launcher.
+    // A separate process group: the terminal's Ctrl-C arrives once, through the launcher.
     setpgid(0, 0);
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
@@ -210,7 +210,7 @@ class Launcher {
         stream->line.erase(0, end + 1);
       }
     }
-    if (count != 0) return;  // more to come
+    if (count != 0) return;  // the pipe is still open
     if (!stream->line.empty()) Print(number, stream, stream->line);
     close(std::exchange(stream->fd, -1));
   }
@@ -226,7 +226,7 @@ class Launcher {
     }
   }
 
-  // After a failure.
+  // Kills processes whose time is up after a failure.
   void KillLate() {
     const Nanos now = MonotonicNow(), grace = absl::ToInt64Nanoseconds(options_.grace);
     int num_late = 0;
@@ -250,7 +250,7 @@ class Launcher {
                      " after that; they are killed"));
   }
 
-  // By the last that it has said.
+  // True if the last report says that it holds.
   static bool Holds(Child* child) {
     char state;
     while (read(child->holds.fd(), &state, 1) == 1) {
@@ -259,8 +259,8 @@ class Launcher {
     return child->held;
   }
 
-  // Reports the first failures. If several are found together, nobody knows which was first; a
-  // process that a signal has ended did not end because of the others.
+  // Reports the first failures. If several are found at once, their order is unknown. A process
+  // that was ended by a signal takes precedence, because it did not exit in response to the others.
   void Reap() {
     const bool told = exit_code_ != 0;
     bool by_signal = false;
@@ -269,7 +269,8 @@ class Launcher {
       const Ending ending = EndingOf(children_[i].pid);
       children_[i].running = ending.runs;
       if (ending.runs || ending.code == 0 || told) continue;
-      // Who ends so has saved because of the signal, and has said so.
+      // An exit with this code means that the process saved because of the signal, and has reported
+      // it.
       if (passed_on_ == 0 || ending.code != 128 + passed_on_ || ending.by_signal) {
         Say(absl::StrCat("process ", i, " (pid ", children_[i].pid, ") ", ending.words));
       }
@@ -319,8 +320,8 @@ class Launcher {
   const JobSecret secret_ = JobSecret::Random();
   std::vector<Child> children_;
   int exit_code_ = 0;
-  int passed_on_ = 0;         // the last signal that all have got
-  Nanos failed_ns_ = kNever;  // the first of them
+  int passed_on_ = 0;         // the last signal forwarded to all
+  Nanos failed_ns_ = kNever;  // time of the first failure
   struct sigaction old_int_, old_term_, old_hup_, old_child_;
 };
 

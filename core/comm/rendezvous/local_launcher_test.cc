@@ -66,7 +66,7 @@ TEST(LocalLauncherTest, MoreProcessesThanTheMachineCanHoldAreRefused) {
               HasSubstr(absl::StrCat("--nproc=", max + 1, ": at most ", max, " processes can")));
 }
 
-// By polling: what is waited for is another program's doing.
+// Polls, because the condition depends on another program.
 template <typename Condition>
 void WaitUntil(const Condition& holds) {
   while (!holds()) absl::SleepFor(absl::Milliseconds(5));
@@ -85,7 +85,7 @@ TEST(LocalLauncherTest, EachKnowsWhichItIsAndIsHeardWithItsNumber) {
   EXPECT_THAT(launched.err, AllOf(HasSubstr("[0] err 0\n"), HasSubstr("[2] err 2\n")));
 }
 
-// What each process prints after "secret ", first of all.
+// Returns the text that each process prints first, after "secret ".
 std::vector<std::string> SecretsIn(const std::string& out) {
   const std::string begin = "] secret ";
   std::vector<std::string> secrets;
@@ -144,7 +144,7 @@ TEST(LocalLauncherTest, WhoDoesNotEndAfterAnErrorIsKilled) {
   EXPECT_THAT(launched.err, HasSubstr("2 processes have not ended 100ms after that"));
 }
 
-// Process 1 fails while process 0 holds.
+// Process 1 fails while process 0 has a hold.
 Launched LaunchHolder(absl::Duration longest_hold) {
   const std::string flag = ::testing::TempDir() + "/holds";
   std::remove(flag.c_str());
@@ -175,7 +175,7 @@ TEST(LocalLauncherTest, WhoHoldsForTooLongIsKilled) {
   EXPECT_THAT(launched.err, HasSubstr("1 processes have not ended 100ms after that"));
 }
 
-// As where the launcher's own parent ignores it, which is handed down: then the system keeps no
+// The launcher's parent may ignore SIGCHLD, and children inherit that. Then the system discards
 // exit codes.
 TEST(LocalLauncherTest, ExitCodesCountWhereTheParentIgnoresItsChildren) {
   const auto before = std::signal(SIGCHLD, SIG_IGN);
@@ -184,7 +184,7 @@ TEST(LocalLauncherTest, ExitCodesCountWhereTheParentIgnoresItsChildren) {
   EXPECT_EQ(launched.exit_code, 7) << launched.err;
 }
 
-// A launcher in another process, whose processes write their ids to FOLDER/N.
+// Starts a launcher in another process. Its processes write their ids to FOLDER/N.
 pid_t ForkLauncher(int num_processes, const std::string& folder, const std::string& script) {
   mkdir(folder.c_str(), 0700);
   const pid_t pid = fork();
@@ -212,7 +212,7 @@ TEST(LocalLauncherTest, ASignalReachesAll) {
   EXPECT_EQ(WEXITSTATUS(status), 5);
 }
 
-// As //tools:train does when it has saved: an exit code, and no failure.
+// As //tools:train does after saving: an exit code, but no failure.
 TEST(LocalLauncherTest, EndingBecauseOfASignalIsNoFailure) {
   const std::string folder = ::testing::TempDir() + "/hung_up";
   testing::internal::CaptureStderr();
@@ -232,7 +232,7 @@ TEST(LocalLauncherTest, NoneOutlivesALauncherThatIsKilled) {
   kill(launcher, SIGKILL);
   waitpid(launcher, nullptr, 0);
   for (pid_t pid : {first, second}) {
-    // Gone, or a zombie that whoever inherited it has not looked at yet.
+    // Gone, or a zombie that its new parent has not reaped yet.
     WaitUntil([&] {
       return kill(pid, 0) != 0 ||
              ReadAll(absl::StrCat("/proc/", pid, "/stat")).find(") Z") != std::string::npos;

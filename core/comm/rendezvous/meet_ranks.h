@@ -1,4 +1,4 @@
-// A point that all ranks of a job come to.
+// A barrier for all ranks of a job.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_MEET_RANKS_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_MEET_RANKS_H_
 
@@ -12,12 +12,12 @@
 namespace dpipe {
 
 // Returns when all of `size` ranks have called it with this key, which is used once. The job's
-// failure ends the wait. `why` completes what errors say: "waited 5s for rank 3 to connect to".
-// Costs `size` messages to the store from each rank.
+// failure ends the wait. `why` completes the text of errors: "waited 5s for rank 3 to connect to".
+// Sends `size` messages from each rank to the store.
 absl::Status MeetRanks(StoreClient* store, const std::string& key, int rank, int size,
                        const std::string& why, absl::Duration deadline = absl::InfiniteDuration());
 
-// The same, where every rank brings a text; gives the texts of all, by rank.
+// The same, but each rank contributes a text. Returns all texts, by rank.
 absl::StatusOr<std::vector<std::string>> ExchangeTexts(
     StoreClient* store, const std::string& key, int rank, int size, const std::string& text,
     const std::string& why, absl::Duration deadline = absl::InfiniteDuration());

@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// "rank 3 (pid 4711 on node2)", "ranks 4-7 (...)".
+// Returns "rank 3 (pid 4711 on node2)" or "ranks 4-7 (...)".
 std::string ProcessName(int process, int ranks, const std::string& host) {
   const int first = process * ranks;
   return absl::StrCat(ranks == 1 ? absl::StrCat("rank ", first)
@@ -22,7 +22,7 @@ std::string ProcessName(int process, int ranks, const std::string& host) {
                       " (pid ", getpid(), " on ", host, ")");
 }
 
-// An earlier run's store may take a moment to go.
+// Opens the store's sockets. Retries, because an earlier run's store may take a moment to exit.
 absl::StatusOr<std::vector<Socket>> Listeners(const JobAddress& address,
                                               const ProcessGroupOptions& options) {
   const absl::Duration deadline = options.join_deadline;
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> ProcessGroup::FromLeader(const std::string& what,
 
 absl::Status ProcessGroup::FirstOnHostFirst(const std::string& what,
                                             const std::function<absl::Status()>& work) {
-  // A host's processes need not have neighbouring numbers: schedulers also deal them out in turn.
+  // A host's processes need not have consecutive numbers: schedulers may assign them round-robin.
   int first = 0;
   while (store_->HostOf(first) != store_->HostOf(process())) ++first;
   const std::string key = absl::StrCat("first on host/", NextNumber(), "/", first);

@@ -37,7 +37,7 @@ TEST(ProcessGroupTest, AllGetWhatTheLeaderHas) {
   });
 }
 
-// The first of two on each host.
+// `hosts` has two processes per host; expects the first one of each to run first.
 void ExpectFirstsFirst(const std::vector<std::string>& hosts) {
   std::map<std::string, std::atomic<int>> done;
   for (const std::string& host : hosts) done[host] = 0;
@@ -62,7 +62,7 @@ TEST(ProcessGroupTest, TheFirstOfAHostIsFirstWhereHostsTakeTurns) {
   ExpectFirstsFirst({"node1", "node2", "node1", "node2"});
 }
 
-// Others would wait for ever for who has failed; its word ends their wait.
+// Other processes would wait forever for one that failed; its report ends their wait.
 TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
     const absl::Status status = group->FirstOnHostFirst(
@@ -76,12 +76,12 @@ TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   });
 }
 
-// In another process, alone in its job.
+// Runs in another process, alone in its job.
 [[noreturn]] void FailAndGoOn() {
   JoinAndRun(LocalJob(1), [](ProcessGroup* group) {
     const EndWithJob end(&group->store(), absl::Milliseconds(200));
     group->store().Fail(absl::UnavailableError("rank 7 has died"));
-    while (true) absl::SleepFor(absl::Seconds(1));  // nobody is waited for
+    while (true) absl::SleepFor(absl::Seconds(1));  // waits for no other process
   });
   std::abort();
 }
@@ -92,7 +92,7 @@ TEST(EndWithJobDeathTest, WhoDoesNotNoticeIsEnded) {
               "rank 0 .*: rank 7 has died; this process has not ended 200ms after that");
 }
 
-// Says on standard error when a hold, which begins with the failure, is over.
+// Prints to standard error when a hold, which begins with the failure, has ended.
 [[noreturn]] void FailAndHold(absl::Duration hold_for, absl::Duration longest_hold) {
   JoinAndRun(LocalJob(1), [&](ProcessGroup* group) {
     const EndWithJob end(&group->store(), absl::Milliseconds(100), longest_hold);

@@ -23,9 +23,9 @@
 namespace dpipe {
 namespace {
 
-// Between two rounds over a host's addresses: the host of the store may start later than we do.
+// Pause between two rounds over a host's addresses, since the store's host may start later.
 constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
-// A host may have addresses that lead nowhere from here; the others are not to wait for them.
+// Some of a host's addresses may be unreachable from here and must not delay the others.
 constexpr absl::Duration kLongestTry = absl::Seconds(3);
 
 std::string SystemReason() { return std::strerror(errno); }
@@ -49,7 +49,7 @@ int PollMillis(absl::Duration left) {
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1000 * 3600));
 }
 
-// Ready for `events` in time?
+// True if the descriptor is ready for `events` before the deadline.
 bool WaitFor(int fd, short events, const Deadline& deadline) {
   while (true) {
     pollfd entry = {fd, events, 0};
@@ -60,7 +60,7 @@ bool WaitFor(int fd, short events, const Deadline& deadline) {
   }
 }
 
-// Messages are small and waited for: none may linger for more to come.
+// Disables Nagle's algorithm, because messages are small and latency matters.
 void SendAtOnce(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -87,7 +87,7 @@ absl::StatusOr<Socket> ConnectOnce(const addrinfo& address, const Deadline& dead
   return Established(std::move(socket));
 }
 
-// IPv4 addresses of a socket that speaks both are given as what they are.
+// Returns the address in numeric form; IPv4 addresses of a dual-stack socket in IPv4 notation.
 std::string Text(const sockaddr_storage& address, socklen_t size) {
   char host[NI_MAXHOST];
   if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), nullptr, 0,
@@ -114,7 +114,7 @@ bool IsNumeric(const std::string& host) {
          inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &any) == 1;
 }
 
-// NotFound if this machine does not have the address.
+// Returns NotFound if this machine does not have the address.
 absl::StatusOr<Socket> Listen(const sockaddr* address, socklen_t size) {
   Socket socket(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return absl::NotFoundError(SystemReason());
@@ -139,7 +139,7 @@ absl::StatusOr<Socket> ListenV4(in_addr_t host, int port) {
   return Listen(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
 }
 
-// Of IPv6 too if the system has it.
+// Includes IPv6 if the system supports it.
 absl::StatusOr<Socket> ListenOnAll(int port) {
   sockaddr_in6 address = {};
   address.sin6_family = AF_INET6;
@@ -211,7 +211,7 @@ Socket::Outcome Socket::Receive(std::string* data, size_t max_bytes) {
       received += count;
       outcome = Outcome::kData;
     } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return outcome == Outcome::kData ? outcome : Outcome::kClosed;  // the next call says so
+      return outcome == Outcome::kData ? outcome : Outcome::kClosed;  // the next call returns it
     } else if (errno == EAGAIN) {
       return outcome;
     }
@@ -239,8 +239,8 @@ std::string HostPort(const std::string& host, int port) {
                                       : absl::StrCat(host, ":", port);
 }
 
-// Where nobody listens at an address of this host yet, the system may give a connection's own end
-// the very port that it is to reach; TCP then connects it to itself.
+// If no process listens at an address of this host yet, the system may assign the connection the
+// same local port that it connects to. TCP then connects it to itself.
 bool IsConnectedToItself(const Socket& socket) {
   sockaddr_storage own = {}, peer = {};
   socklen_t own_size = sizeof(own), peer_size = sizeof(peer);

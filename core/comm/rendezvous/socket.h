@@ -1,5 +1,5 @@
-// TCP sockets over IPv4 and IPv6. Whatever may take long has a deadline, and errors name the host,
-// the port and the system's reason.
+// TCP sockets over IPv4 and IPv6. Operations that may take long have a deadline, and errors name
+// the host, the port and the system's reason.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_
 
@@ -14,7 +14,7 @@
 
 namespace dpipe {
 
-// What waits to be sent. Taking parts from the front moves the rest rarely.
+// Bytes waiting to be sent. Removing bytes from the front rarely moves the rest.
 class OutgoingBytes {
  public:
   bool empty() const { return front().empty(); }
@@ -33,7 +33,7 @@ class OutgoingBytes {
   size_t sent_ = 0;  // of bytes_
 };
 
-// Owns a file descriptor; it is non-blocking.
+// Owns a non-blocking file descriptor.
 class Socket {
  public:
   Socket() = default;
@@ -46,53 +46,56 @@ class Socket {
   }
 
   int fd() const { return fd_; }
-  // Gives the descriptor away.
+  // Gives up ownership of the descriptor.
   int Release() { return std::exchange(fd_, -1); }
-  // -1 where it is not open.
+  // Returns -1 if the socket is not open.
   int port() const;
-  // Numeric addresses of the two ends, "10.0.0.7" or "fd00::7"; "" where there is none.
+  // Return the numeric addresses of the two ends, "10.0.0.7" or "fd00::7"; "" if there is none.
   std::string LocalAddress() const;
   std::string PeerAddress() const;
 
-  // Sends all of `data`, waiting where the other end does not read. Unavailable; DeadlineExceeded
-  // where nothing at all could be sent for that long. A part may have been sent by then.
+  // Sends all of `data`, and waits while the other end does not read. Returns Unavailable if the
+  // connection breaks, and DeadlineExceeded if no bytes could be sent for as long as `deadline`.
+  // Part of the data may have been sent before an error.
   absl::Status SendAll(absl::string_view data, absl::Duration deadline);
 
-  // What a call of Receive came to.
+  // Result of Receive and SendSome.
   enum class Outcome { kData, kNothing, kClosed };
-  // Appends what has arrived to `data`, without waiting; at most `max_bytes`, so that a peer that
-  // sends without end does not keep the receiver from everything else. kClosed: the other end has
-  // closed, or the connection is broken.
+  // Appends received bytes to `data`, without waiting. Appends at most `max_bytes`, so that a peer
+  // that sends endlessly does not starve the receiver's other work. Returns kClosed if the other
+  // end has closed or the connection is broken.
   static constexpr size_t kMostAtOnce = size_t{1} << 20;
   Outcome Receive(std::string* data, size_t max_bytes = kMostAtOnce);
-  // Sends as much from the front of `bytes` as fits, without waiting, and removes it.
+  // Sends as much from the front of `bytes` as possible without waiting, and removes it.
   Outcome SendSome(OutgoingBytes* bytes);
 
  private:
   int fd_ = -1;
 };
 
-// "host:port", with brackets around an IPv6 address.
+// Returns "host:port", with brackets around an IPv6 address.
 std::string HostPort(const std::string& host, int port);
 
-// Whether both ends of a connection are the same socket, which nothing can come of.
+// True if both ends of a connection are the same socket, which makes it useless.
 bool IsConnectedToItself(const Socket& socket);
 
-// Tries every address of the host, a few seconds at most each, again and again until one answers or
-// the time is up, which is DeadlineExceeded with the last reason. `host` is a name or an address.
+// Tries every address of the host, a few seconds at most each, and repeats until one answers.
+// Returns DeadlineExceeded with the last reason when the time is up. `host` is a name or an
+// address.
 absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline);
 
-// Listens on 127.0.0.1, for this host alone. Port 0: any free one. Unavailable if it is taken.
+// Listens on 127.0.0.1, for this host alone. Port 0 means any free one. Returns Unavailable if the
+// port is taken.
 absl::StatusOr<Socket> ListenOnLoopback(int port = 0);
 
 // Listens on the addresses that `host` has on this machine, and on no others. For a job on several
-// hosts, a name's loopback addresses do not count, unless the name is "localhost": many systems
-// give their own name 127.0.1.1, by which other hosts do not reach them. If no address is left
-// (also because the name belongs to something that forwards to this machine), listens on all
-// addresses. Unavailable if the port is taken at one of them, or `host` has no address.
+// hosts, a name's loopback addresses are skipped, unless the name is "localhost": many systems map
+// their own name to 127.0.1.1, at which other hosts cannot reach them. If no address is left (for
+// example because the name belongs to a machine that forwards to this one), listens on all
+// addresses. Returns Unavailable if the port is taken at one of them, or `host` has no address.
 absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, int port,
                                              bool on_several_hosts);
-// The next connection, or a socket that is not open where there is none.
+// Returns the next connection, or a socket that is not open if there is none.
 Socket AcceptTcp(const Socket& listener);
 
 }  // namespace dpipe

@@ -20,7 +20,7 @@ struct Ends {
   Socket sender, receiver;
 };
 
-// Connected, with little room in between.
+// Returns connected sockets with small buffers.
 Ends Connected() {
   auto listener = ListenOnLoopback();
   EXPECT_TRUE(listener.ok()) << listener.status();
@@ -34,7 +34,7 @@ Ends Connected() {
   return {*std::move(sender), AcceptTcp(*listener)};
 }
 
-// Takes `size` bytes and no more, or what there is until the sender has closed.
+// Receives `size` bytes and no more, or all bytes until the sender closes.
 size_t Take(const Socket& receiver, size_t size) {
   char piece[4096];
   size_t taken = 0;
@@ -51,8 +51,9 @@ size_t Take(const Socket& receiver, size_t size) {
 TEST(SocketTest, ASlowReaderIsWaitedForAsLongAsItTakesSomething) {
   Ends ends = Connected();
   const std::string sent(4 << 20, 'x');
-  // 30 pieces, one each twentieth of a deadline: more than one deadline together. Socket::Receive
-  // would go on for as long as the sender does, be ahead of that, and then take nothing for long.
+  // 30 pieces, one every twentieth of a deadline: longer than one deadline in total.
+  // Socket::Receive would read for as long as the sender sends, get ahead of the schedule, and then
+  // read nothing for long.
   constexpr absl::Duration kDeadline = absl::Seconds(2);
   constexpr int kPieces = 30;
   size_t taken = 0;
@@ -127,13 +128,13 @@ TEST(SocketTest, TheLoopbackIsForThisHostAlone) {
   EXPECT_TRUE(ConnectTcp("127.0.0.1", listener->port(), absl::Seconds(60)).ok());
 }
 
-// An address that this machine has, so that it can be told from all others.
+// True if connecting succeeds. The address is one of this machine, distinct from all others.
 bool IsReached(const std::string& address, int port) {
   return ConnectTcp(address, port, absl::Milliseconds(20)).ok();
 }
 
 TEST(SocketTest, OneAddressIsListenedOnAndNoOther) {
-  // The whole of 127.0.0.0/8 is this host's.
+  // All of 127.0.0.0/8 belongs to this host.
   const auto listeners = ListenAt("127.0.0.7", 0, /*on_several_hosts=*/true);
   ASSERT_TRUE(listeners.ok()) << listeners.status();
   ASSERT_EQ(listeners->size(), 1);
@@ -152,7 +153,7 @@ TEST(SocketTest, LocalhostIsTheLoopbackAlsoForSeveralHosts) {
   }
 }
 
-// As where a name belongs to something that forwards to this host: 192.0.2.0/24 is nobody's.
+// As if a name belonged to a machine that forwards to this host: 192.0.2.0/24 is unassigned.
 TEST(SocketTest, AnAddressThatIsNotHereIsListenedForOnAll) {
   const auto listeners = ListenAt("192.0.2.1", 0, /*on_several_hosts=*/true);
   ASSERT_TRUE(listeners.ok()) << listeners.status();

@@ -18,7 +18,7 @@ StoreChallenge::StoreChallenge(const JobSecret& secret, absl::string_view store_
   DPIPE_CHECK_EQ(process_nonce.size(), kNonceBytes);
 }
 
-// The texts that are signed differ in their beginnings, whatever the nonces are.
+// The signed texts differ in their prefixes, for any nonces.
 std::string StoreChallenge::ProofOf(StoreSide side) const {
   return secret_.Sign(absl::StrCat("proof of the ", NameOf(side), ":", nonces_));
 }

@@ -1,18 +1,18 @@
-// How a process and the store of its job prove to each other that they know the job's secret,
-// before anything else is said.
+// Challenge by which a process and its job's store prove to each other that they know the job's
+// secret, before any other data is exchanged.
 //
 //   store -> process   a random nonce                       kNonceBytes
 //   process -> store   a random nonce, then its proof       kAnswerBytes
 //   store -> process   its proof                            kHmacBytes
 //
-// A proof is HMAC-SHA256(secret, role || the store's nonce || the process's nonce). Each side's
-// nonce is new for each connection, so that nothing overheard can be used again, and the roles
-// differ, so that nobody can be made to answer for the other side. The process proves itself first:
-// a stranger gets nothing but random bytes, and a closed connection.
+// A proof is HMAC-SHA256(secret, role || the store's nonce || the process's nonce). Each side draws
+// a new nonce for each connection, so recorded data cannot be replayed. The roles differ, so
+// neither side can be made to produce the other side's proof. The process proves itself first: a
+// stranger gets only random bytes and a closed connection.
 //
-// Both sides sign every later message with a key of the connection and the direction
-// (store_frame.h), so that a stranger between them can neither alter, add nor repeat a message. It
-// can read them: nothing is encrypted.
+// Both sides sign every later message with a key that is specific to the connection and the
+// direction (store_frame.h). So a stranger between them can neither alter, add nor repeat
+// messages, but can read them: nothing is encrypted.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_
 
@@ -36,9 +36,9 @@ class StoreChallenge {
   StoreChallenge(const JobSecret& secret, absl::string_view store_nonce,
                  absl::string_view process_nonce);
 
-  // What `side` sends to prove itself.
+  // Returns what `side` sends to prove itself.
   std::string ProofOf(StoreSide side) const;
-  // With which `side` signs the messages that it sends.
+  // Returns the key with which `side` signs its messages.
   std::string KeyOf(StoreSide side) const;
 
  private:

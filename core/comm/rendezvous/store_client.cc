@@ -66,7 +66,8 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClient
       client->thread_ = std::thread([raw = client.get()] { raw->Loop(); });
       return client;
     }
-    // The store of an earlier run, which is about to go, or gone; not this job's own failure.
+    // This was an earlier run's store that is about to exit, or has exited; not this job's own
+    // failure.
     const bool may_pass = absl::IsUnavailable(status) && client->failure().ok();
     if (!may_pass || deadline.left() < kRetryInterval) {
       return absl::Status(status.code(), absl::StrCat(here, ": ", status.message()));
@@ -147,7 +148,7 @@ absl::Status StoreClient::AwaitWelcome(absl::Duration limit) {
 }
 
 StoreClient::~StoreClient() {
-  if (!thread_.joinable()) return;  // has not come in
+  if (!thread_.joinable()) return;  // has not joined
   StoreMessage message;
   message.set_leaving(true);
   if (failure().ok()) Send(message).IgnoreError();
@@ -166,7 +167,7 @@ void StoreClient::Loop() {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
     }
-    // What came with the welcome is there already.
+    // Messages that arrived together with the welcome are in the buffer already.
     auto message = in_.Next();
     while (message.ok() && message->has_value()) {
       Handle(**std::move(message));
@@ -193,7 +194,7 @@ void StoreClient::Loop() {
     }
     if (since_heartbeat < HeartbeatInterval(options_.silence)) continue;
     since_heartbeat = absl::ZeroDuration();
-    Beat();  // also after a failure: this process is there until it leaves
+    Beat();  // also after a failure: this process counts as alive until it leaves
   }
 }
 
@@ -234,7 +235,7 @@ absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
   return SendFrame(message);
 }
 
-// A part of a message that could not be sent may have gone out: nothing can follow it.
+// Part of a message that could not be sent may have been transmitted, so nothing can follow it.
 absl::Status StoreClient::SendFrame(const StoreMessage& message) {
   if (broken_) return absl::UnavailableError("an earlier message could not be sent whole");
   const absl::Status sent = socket_.SendAll(writer_.Encode(message), options_.silence);
@@ -242,8 +243,8 @@ absl::Status StoreClient::SendFrame(const StoreMessage& message) {
   return sent;
 }
 
-// A connection that broke shows on reading; one that takes nothing is shut down when it is known
-// why, and what has arrived by then can still be read.
+// A broken connection is noticed when reading. A connection on which the store does not read is
+// shut down once the reason is recorded; data that has arrived can still be read.
 absl::Status StoreClient::Sent(const absl::Status& sent) {
   if (absl::IsDeadlineExceeded(sent)) {
     SetFailure(
@@ -253,8 +254,7 @@ absl::Status StoreClient::Sent(const absl::Status& sent) {
   return sent;
 }
 
-// A message that is on its way is a sign of life, too. Waiting for it would keep this thread from
-// reading.
+// A message being sent is a sign of life, too. Waiting for it would keep this thread from reading.
 void StoreClient::Beat() {
   if (!write_mutex_.TryLock()) return;
   StoreMessage heartbeat;
@@ -264,7 +264,7 @@ void StoreClient::Beat() {
   Sent(sent).IgnoreError();
 }
 
-// What cannot be sent any more is explained by the failure, where that is known.
+// Sends a message. If it cannot be sent, returns the job's failure, if known, as the reason.
 absl::Status StoreClient::Send(const StoreMessage& message) {
   DPIPE_RETURN_IF_ERROR(failure());
   const absl::Status sent = Sent(WriteFrame(message));
@@ -306,7 +306,7 @@ absl::StatusOr<std::string> StoreClient::Get(const std::string& key, const std::
   const absl::Status sent = Send(message);
   absl::MutexLock lock(&mutex_);
   if (!sent.ok() && failure_.ok())
-    return sent;  // a failure tells Await, which says what it was for
+    return sent;  // Await reports a failure, with what the wait was for
   auto there = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.count(key) > 0; };
   DPIPE_RETURN_IF_ERROR(Await(there, what, deadline));
   return Take(&values_, key);

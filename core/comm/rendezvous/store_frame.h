@@ -1,9 +1,9 @@
-// How messages of the store lie in a stream of bytes: a length of 4 bytes, little-endian, the
+// Encoding of the store's messages in a stream of bytes: a length of 4 bytes, little-endian, the
 // message, then its signature of kHmacBytes.
 //
-// The signature is HMAC-SHA256 of the message by a key of its own, which is made from the
-// connection's key for this direction and the message's number. So a message that is altered, left
-// out, repeated or moved ends the connection.
+// The signature is the HMAC-SHA256 of the message, by a key that is derived from the connection's
+// key for this direction and the message's number. So a message that is altered, omitted, repeated
+// or reordered ends the connection.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_FRAME_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_FRAME_H_
 
@@ -17,15 +17,16 @@
 
 namespace dpipe {
 
-// The longest message. What grows with the run is a process's part of a trace.
+// Maximum message size. The largest messages are a process's part of a trace, which grows with the
+// run.
 inline constexpr uint32_t kMaxFrameBytes = 256u << 20;
 
 // Signs the messages of one direction, in the order in which they are sent.
 class FrameWriter {
  public:
-  FrameWriter() = default;  // none can be written
+  FrameWriter() = default;  // cannot write
   explicit FrameWriter(std::string key) : key_(std::move(key)) {}
-  // The message has at most kMaxFrameBytes.
+  // Returns the encoded message. It must have at most kMaxFrameBytes.
   std::string Encode(const StoreMessage& message);
 
  private:
@@ -33,16 +34,16 @@ class FrameWriter {
   uint64_t num_written_ = 0;
 };
 
-// The messages of a stream that arrives in pieces.
+// Decodes the messages of a stream that arrives in pieces.
 class FrameReader {
  public:
-  FrameReader() = default;  // none can be read
+  FrameReader() = default;  // cannot read
   explicit FrameReader(std::string key) : key_(std::move(key)) {}
 
-  // Where received bytes are to be appended.
+  // Returns the buffer to which received bytes must be appended.
   std::string* buffer() { return &buffer_; }
-  // The next whole message, or none. InvalidArgument if it is longer than `max_bytes`, or not the
-  // one that the other side has signed as the next, or not a message.
+  // Returns the next complete message, if any. Returns InvalidArgument if it is longer than
+  // `max_bytes`, is malformed, or is not the one that the other side has signed as the next.
   absl::StatusOr<std::optional<StoreMessage>> Next(uint32_t max_bytes = kMaxFrameBytes);
 
  private:

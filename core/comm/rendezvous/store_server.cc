@@ -19,16 +19,16 @@ namespace dpipe {
 namespace {
 
 constexpr uint32_t kMaxJoinBytes = 64 * 1024;
-// More than processes that start together have at any moment: each is one for a few round trips.
+// More than a job's processes that are strangers at once: each is one for a few round trips only.
 constexpr int kMaxStrangers = 256;
-// Of one turn of the loop. A process that was let in has several turns to answer before as many
-// others have come that it would have to go.
+// Per iteration of the loop. A client that has been accepted has several iterations to answer
+// before so many others have been accepted that it might be dropped.
 constexpr int kMaxAcceptedAtOnce = 16;
 constexpr absl::Duration kSayInterval = absl::Seconds(10);
-// That a process has not taken. Several of the longest messages, which nobody but a process of the
-// job can cause.
+// Limit on bytes that a process has not read: several messages of maximum size. Only a process of
+// the job can cause so many.
 constexpr size_t kMaxUntakenBytes = size_t{4} * kMaxFrameBytes;
-// For a failure's words to reach everybody before the connections close.
+// Time for a failure's message to reach all processes before the connections close.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
 bool IsLoopback(const std::string& address) {
@@ -89,7 +89,7 @@ bool StoreServer::Finished(absl::Duration stopping_for) const {
   return alone || stopping_for >= (failure_.ok() ? options_.silence : kFarewell);
 }
 
-// For one more stranger.
+// Makes room for one more stranger.
 void StoreServer::MakeRoom() {
   const auto is_stranger = [](const Client& client) { return !client.proven && !client.gone; };
   std::map<std::string, int> counts;
@@ -167,7 +167,8 @@ void StoreServer::Tick(absl::Duration elapsed) {
       if (!client.proven) Refuse(&client);
       continue;
     }
-    // Who waits for the others to come says nothing; its death would show.
+    // A process that waits for the others to join sends nothing; its death would close the
+    // connection.
     if (!all_joined()) client.silent = absl::ZeroDuration();
     if (beat) Send(&client, heartbeat);
     if (client.silent <= options_.silence || !failure_.ok()) continue;
@@ -177,7 +178,7 @@ void StoreServer::Tick(absl::Duration elapsed) {
   }
 }
 
-// A stranger sends this and nothing else, so no more is read.
+// A stranger sends this answer and nothing else, so no more is read.
 void StoreServer::ReadAnswer(Client* client) {
   const Socket::Outcome outcome =
       client->socket.Receive(&client->answer, kAnswerBytes - client->answer.size());
@@ -229,7 +230,7 @@ void StoreServer::Read(Client* client) {
   client->silent = absl::ZeroDuration();
   while (!client->gone) {
     auto message = client->in.Next(client->process < 0 ? kMaxJoinBytes : kMaxFrameBytes);
-    if (!message.ok()) return Lost(client);  // no process of ours
+    if (!message.ok()) return Lost(client);  // not a process of this job
     if (!message->has_value()) return;
     Handle(client, **std::move(message));
   }
@@ -290,8 +291,8 @@ std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
   return "";
 }
 
-// The store of an earlier run is about to go. Who belongs to it has come already, so that others,
-// or a second one, belong to the next run.
+// The store of an earlier run is about to exit. All its processes have joined already, so others,
+// or another one with the same number, belong to the next run.
 std::string StoreServer::WhyNotNow(const StoreMessage::Join& join) const {
   if (join.protocol() != kStoreProtocol) return "";
   if (join.job() != options_.job) {
@@ -320,7 +321,7 @@ void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
     client->gone = true;
     return;
   }
-  if (!failure_.ok()) {  // who comes late hears why the others have gone
+  if (!failure_.ok()) {  // a late process gets the reason why the others have left
     Send(client, FailureMessage(failure_));
     client->gone = true;
     return;
@@ -331,8 +332,9 @@ void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
   if (all_joined()) WelcomeAll();
 }
 
-// A process on this host may have come by the loopback address, by which nobody else reaches it;
-// then it goes by the address at which others have reached this host.
+// Returns the address at which the other processes reach this one. A process on this host may have
+// connected to the loopback address, at which no other host reaches it. It then gets the address at
+// which others have reached this host.
 std::string StoreServer::AddressOf(const Client& client) const {
   const std::string address = client.socket.PeerAddress();
   if (!IsLoopback(address)) return address;
@@ -387,7 +389,7 @@ void StoreServer::Fail(const absl::Status& status) {
 
 void StoreServer::Send(Client* client, const StoreMessage& message) {
   client->out.Append(client->writer.Encode(message));
-  // What does not fit goes when the socket has room; a connection that is broken shows on reading.
+  // The rest is sent when the socket is writable; a broken connection is noticed when reading.
   client->socket.SendSome(&client->out);
   if (client->out.size() <= kMaxUntakenBytes || client->gone) return;
   client->gone = true;

@@ -1,16 +1,16 @@
-// What the processes of a job meet at: a table of keys and values, the news of who has died, and
-// notes from process to process. One process of the job, number 0, hosts it on a thread.
+// Meeting point of a job's processes: a table of keys and values, failure detection, and notes from
+// process to process. Process 0 of the job hosts it on a thread.
 //
-// The store decides what is wrong with a job. A process whose connection closes before it said that
-// it leaves has died; one that has not been heard of for a while is frozen or cut off from the
-// network; one may also say that it failed. All processes hear of the first of these failures, in
-// the same words.
+// The store decides when a job has failed. A process whose connection closes without a farewell has
+// died; one that has been silent for too long is frozen or cut off from the network; and a process
+// may report its own failure. All processes are notified of the first of these failures, in the
+// same words.
 //
 // A client must first prove that it knows the job's secret (store_challenge.h). Until then it is a
 // stranger: the store sends it only a random nonce, and reads only the answer. The number of
-// strangers and their time are limited. If there are too many, the store drops the oldest one of
-// the address that has the most, so that a flood from one host does not keep others out. A process
-// that was dropped tries again.
+// strangers and their time are limited. If there are too many, the store drops the oldest one from
+// the address that has the most, so that a flood from one host does not keep others out. A dropped
+// process retries.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
 
@@ -32,28 +32,29 @@
 
 namespace dpipe {
 
-// Changes with every incompatible change of StoreMessage.
+// Incremented with every incompatible change of StoreMessage.
 inline constexpr int kStoreProtocol = 4;
 
 struct StoreServerOptions {
-  JobSecret secret;  // which all processes know; must not be empty
+  JobSecret secret;  // known to all processes; must not be empty
   int num_processes = 1;
-  // Only processes of this job are let in: what another run of it has left alive is refused.
+  // Only processes of this job are admitted, and survivors of an earlier run are refused.
   std::string job;
-  absl::Duration join_deadline = absl::Seconds(60);  // for all processes to come
-  absl::Duration silence = absl::Seconds(20);        // longest that a process may not be heard of
+  absl::Duration join_deadline = absl::Seconds(60);  // for all processes to join
+  absl::Duration silence = absl::Seconds(20);  // maximum time without a message from a process
   absl::Duration stranger_deadline = absl::Seconds(5);  // to prove itself, and to join
-  // Gets a line for people, now and then, about strangers that were refused. Empty: standard error.
+  // Receives a line of text from time to time about refused strangers. If empty, they go to
+  // standard error.
   std::function<void(const std::string& line)> say;
 };
 
 class StoreServer {
  public:
-  // Takes listening sockets, which all have the same port; at least one.
+  // Takes listening sockets, at least one. All have the same port.
   StoreServer(std::vector<Socket> listeners, const StoreServerOptions& options);
   StoreServer(Socket listener, const StoreServerOptions& options);
-  // Waits until all processes have left, or a failure has been told to them; not longer than the
-  // silence that is allowed.
+  // Blocks until all processes have left or have been notified of a failure, at most as long as a
+  // process may be silent.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -61,22 +62,22 @@ class StoreServer {
   int port() const { return port_; }
 
  private:
-  // Everything below is the thread's own.
+  // Everything below belongs to the thread.
   struct Client {
     Socket socket;
     std::string address;
-    std::string nonce;    // that it was sent
-    std::string answer;   // so far
+    std::string nonce;    // sent to it
+    std::string answer;   // received so far
     bool proven = false;  // that it knows the secret
     FrameReader in;
     FrameWriter writer;
     OutgoingBytes out;  // to be sent
-    int process = -1;   // until it has said who it is
+    int process = -1;   // -1 until it has joined
     std::string name;
-    absl::Duration age;  // until then
+    absl::Duration age;  // until it has joined
     absl::Duration silent;
     bool gone = false;
-    std::vector<std::string> wanted;  // keys that it waits for, once for each answer
+    std::vector<std::string> wanted;  // keys that it waits for, one entry per answer
   };
   void Loop();
   void PollOnce();
@@ -106,11 +107,11 @@ class StoreServer {
   const std::vector<Socket> listeners_;
   const int port_;
   std::list<Client> clients_;
-  std::map<int, StoreMessage::Join> joined_;  // by process, as each has said who it is
+  std::map<int, StoreMessage::Join> joined_;  // by process, as each one sent it
   std::map<std::string, std::string> table_;
-  absl::Status failure_;  // the job's: the first
+  absl::Status failure_;  // the job's first failure
   absl::Duration age_, since_heartbeat_;
-  int64_t num_refused_ = 0, num_said_ = 0;  // strangers, and those that people know of
+  int64_t num_refused_ = 0, num_said_ = 0;  // strangers, and those that were reported
   std::string last_refused_;                // its address
   absl::Duration since_said_ = absl::InfiniteDuration();
   std::atomic<bool> stopping_ = false;

@@ -1,5 +1,5 @@
-// What somebody can do to a job's store who does not know its secret, or who sits between it and a
-// process: nothing but take its time.
+// Attacks on a job's store by strangers that do not know its secret, or are between it and a
+// process: they can only take some of its time.
 #include <poll.h>
 
 #include <atomic>
@@ -27,7 +27,7 @@ using ::testing::Not;
 constexpr int kProcesses = 3;
 constexpr char kJob[] = "job with a name";
 
-// The store of a job, its processes, and those that come from elsewhere.
+// The store of a job, its processes, and strangers.
 class StoreStrangersTest : public ::testing::Test {
  protected:
   void Start(absl::Duration stranger_deadline = absl::Seconds(5)) {
@@ -59,7 +59,7 @@ class StoreStrangersTest : public ::testing::Test {
     return options;
   }
 
-  // Begins to join, which ends when all have come.
+  // Begins to join, which ends when all have joined.
   void BeginToJoin(int process) {
     joining_.emplace_back([this, process] {
       auto client = StoreClient::Join(Options(process));
@@ -73,7 +73,7 @@ class StoreStrangersTest : public ::testing::Test {
     for (const auto& client : clients_) ASSERT_NE(client, nullptr);
   }
 
-  // That all do what they are for, and know nothing of what strangers said.
+  // Expects that all processes work, and that nothing from strangers has reached them.
   void ExpectThatTheJobWorks() {
     FinishJoining();
     for (int process = 0; process < kProcesses; ++process) {
@@ -118,7 +118,7 @@ Socket Connect(int port) {
   return *std::move(socket);
 }
 
-// A message of each kind there is, with content that would do harm.
+// Returns a message of each kind, with content that would do harm.
 std::vector<StoreMessage> OneOfEachKind() {
   std::vector<StoreMessage> messages;
   const auto* const kinds = StoreMessage::descriptor()->FindOneofByName("kind");
@@ -165,8 +165,8 @@ std::vector<StoreMessage> OneOfEachKind() {
   return messages;
 }
 
-// What strangers send instead of an answer, by what they know. Each says `message` too, as if it
-// had been let in.
+// Returns what strangers send instead of an answer, depending on what they know. Each also sends
+// `message`, as if it had been admitted.
 std::vector<std::string> Attempts(const StoreMessage& message, const std::string& store_nonce,
                                   const JobSecret& wrong_secret) {
   const std::string nonce = RandomBytes(kNonceBytes);
@@ -175,17 +175,17 @@ std::vector<std::string> Attempts(const StoreMessage& message, const std::string
   const std::string length = {static_cast<char>(plain.size()), 0, 0, 0};
   const std::string filler(kAnswerBytes, '\0');
   return {
-      // Knows nothing of a challenge.
+      // Does not know about a challenge.
       length + plain + filler,
-      // The store's own nonce, as the process's, without a proof.
+      // The store's own nonce as the process's, without a proof.
       store_nonce + std::string(kHmacBytes, '\0') + length + plain,
-      // By another secret, and every message signed accordingly.
+      // With another secret, by which every message is signed accordingly.
       nonce + wrong.ProofOf(StoreSide::kProcess) +
           FrameWriter(wrong.KeyOf(StoreSide::kProcess)).Encode(message),
-      // By what a store would answer.
+      // With the proof of a store.
       nonce + wrong.ProofOf(StoreSide::kStore) +
           FrameWriter(wrong.KeyOf(StoreSide::kStore)).Encode(message),
-      // More than there is room for.
+      // More than is ever read.
       std::string("\xff\xff\xff\xff") + std::string(300000, '\xff'),
       "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: somebody who looks around\r\n\r\n",
   };
@@ -208,13 +208,13 @@ void TryEverything(int port, const JobSecret& wrong_secret) {
 
 TEST_F(StoreStrangersTest, NothingIsReadSetJoinedOrEndedInAnyPhase) {
   Start();
-  TryEverything(server_->port(), wrong_secret_);  // before anyone has come
+  TryEverything(server_->port(), wrong_secret_);  // before any process has joined
   for (int process : {0, 1}) BeginToJoin(process);
   TryEverything(server_->port(), wrong_secret_);  // while the job forms
   BeginToJoin(2);
   FinishJoining();
   ASSERT_TRUE(clients_[0]->Set("from 0", "well").ok());
-  TryEverything(server_->port(), wrong_secret_);  // when it has formed
+  TryEverything(server_->port(), wrong_secret_);  // after it has formed
   ExpectThatTheJobWorks();
   for (const std::string& line : Said()) EXPECT_THAT(line, Not(HasSubstr(kJob)));
 }
@@ -225,7 +225,7 @@ TEST_F(StoreStrangersTest, AFloodOfThemKeepsNobodyOut) {
   std::vector<Socket> held;
   for (int i = 0; i < kHeld; ++i) {
     held.push_back(Connect(server_->port()));
-    // Half an answer, or none; nothing is read.
+    // Half an answer, or none.
     if (i % 2 == 0) held.back().SendAll("half", absl::Seconds(60)).IgnoreError();
   }
   std::atomic<bool> done = false;
@@ -257,7 +257,7 @@ TEST_F(StoreStrangersTest, AnAnswerThatDoesNotEndIsNotWaitedForLong) {
     ASSERT_TRUE(socket.SendAll(half, absl::Seconds(60)).ok());
     EXPECT_EQ(ReadUntilClosed(&socket).size(), kNonceBytes);
   }
-  {  // knows the secret, but does not say who it is
+  {  // knows the secret, but does not join
     BarePeer silent = BarePeer::AsProcess(server_->port(), secret_);
     EXPECT_EQ(ReadUntilClosed(&silent.socket()), "");
   }
@@ -265,7 +265,7 @@ TEST_F(StoreStrangersTest, AnAnswerThatDoesNotEndIsNotWaitedForLong) {
   ExpectThatTheJobWorks();
 }
 
-// An attacker who has recorded all that a process ever sent to the store.
+// An attacker who has recorded everything that a process ever sent to the store.
 TEST_F(StoreStrangersTest, WhatWasOverheardIsOfNoUse) {
   Start();
   std::string overheard;
@@ -288,7 +288,7 @@ TEST_F(StoreStrangersTest, WhatWasOverheardIsOfNoUse) {
   EXPECT_EQ(ReadUntilClosed(&socket), "");
 }
 
-// Somebody on the way between a process and the store, who lets the challenge and the joining pass.
+// An attacker between a process and the store, who lets the challenge and the joining pass.
 TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsSaid) {
   job_ = "";
   const std::vector<std::function<std::string(std::string)>> changes = {
@@ -304,13 +304,13 @@ TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsSaid) {
         frame[0] -= 1;
         return frame;
       },
-      [](std::string frame) {  // a message of their own before it
+      [](std::string frame) {  // preceded by a message of the attacker's
         StoreMessage set;
         set.mutable_set()->set_key("key");
         set.mutable_set()->set_value("harm");
         return FrameWriter("another key").Encode(set) + frame;
       },
-      [](std::string frame) { return frame + frame; },  // the same again
+      [](std::string frame) { return frame + frame; },  // repeated
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     Start();
@@ -378,7 +378,7 @@ TEST_F(StoreStrangersTest, BothSidesAreToldOfAnotherSecret) {
   EXPECT_THAT(std::string(waited.message()),
               HasSubstr("came without proof of the job's secret, the last from 127.0.0.1; all "
                         "processes need the same as process 0, which has it from the launcher"));
-  // Once for many.
+  // One line for many connections.
   const std::vector<std::string> said = Said();
   ASSERT_EQ(said.size(), 1);
   EXPECT_EQ(said[0], absl::StrCat("The job's store at port ", server_->port(),

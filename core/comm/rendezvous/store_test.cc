@@ -39,7 +39,7 @@ StoreClientOptions ClientOptions(const StoreServer& server, int process, int num
   return options;
 }
 
-// All at once, as none comes in before the last.
+// Joins all at once, as none returns before the last has joined.
 std::vector<absl::StatusOr<std::unique_ptr<StoreClient>>> JoinAll(
     const std::vector<StoreClientOptions>& options) {
   std::vector<absl::StatusOr<std::unique_ptr<StoreClient>>> clients;
@@ -80,7 +80,7 @@ TEST(StoreTest, ValuesAreWaitedForAndReadByAll) {
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("for what never comes"));
 }
 
-// As when several ranks of a process look for the same peers.
+// As when several ranks of a process look up the same peers.
 TEST(StoreTest, ThreadsOfOneProcessReadTheSameKey) {
   auto server = StartServer(Options(1));
   auto client = StoreClient::Join(ClientOptions(*server, 0, 1));
@@ -202,7 +202,7 @@ TEST(StoreTest, AFailureWakesEverybodyAndTheFirstCounts) {
   }
 }
 
-// A connection that the test closes, or on which it says nothing more.
+// Joins with a connection that the test closes, or on which it sends nothing more.
 BarePeer JoinByHand(const StoreServer& server, int process, int num_processes) {
   return BarePeer::AsJoined(server.port(), Secret(), process, num_processes);
 }
@@ -231,8 +231,8 @@ TEST(StoreTest, SilenceIsNamedAfterItsTime) {
                         "its network is cut"));
 }
 
-// Who is there waits in silence, longer than it might be silent afterwards: the one that is missing
-// is named, not that one.
+// A process that has joined may wait longer than the permitted silence: the error names the missing
+// process, not this one.
 TEST(StoreTest, WaitingForOthersIsNoSilence) {
   StoreServerOptions options = Options(2);
   options.silence = absl::Milliseconds(100);
@@ -242,7 +242,7 @@ TEST(StoreTest, WaitingForOthersIsNoSilence) {
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("missing: process 1"));
 }
 
-// Who comes when the job has failed already hears why, and does not try again and again.
+// A process that joins after the job's failure gets the reason and does not retry.
 TEST(StoreTest, ALatecomerIsToldOfTheFailure) {
   auto server = StartServer(Options(3));
   BarePeer dying = JoinByHand(*server, 1, 3);
@@ -255,7 +255,7 @@ TEST(StoreTest, ALatecomerIsToldOfTheFailure) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (pid 7 on node2) has died"));
 }
 
-// It need not have gone when the next run begins at its port.
+// The store may still be there when the next run begins at its port.
 TEST(StoreTest, TheStoreOfAFailedRunSendsTheNextRunsProcessesAway) {
   auto server = StartServer(Options(2));
   auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
@@ -282,7 +282,7 @@ TEST(StoreTest, TheStoreOfAFailedRunSendsTheNextRunsProcessesAway) {
   going.join();
 }
 
-// As when process 0 ends although the others have not left: it is a failure that lets it go.
+// As when process 0 ends before the others have left: a failure lets it go.
 TEST(StoreTest, AStoreMayGoAfterAFailure) {
   auto server = StartServer(Options(2));
   auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
@@ -295,7 +295,7 @@ TEST(StoreTest, AStoreMayGoAfterAFailure) {
   EXPECT_EQ((*clients[1])->Get("key", "a key").status().code(), absl::StatusCode::kCancelled);
 }
 
-// A store of our own, and a client of it that has been let in.
+// A store played by the test, and a client that it has admitted.
 struct PlayedStore {
   BarePeer connection;  // the store's end
   std::unique_ptr<StoreClient> client;
@@ -326,7 +326,7 @@ PlayedStore PlayStore(absl::Duration silence = absl::Seconds(20)) {
   return played;
 }
 
-// A connection may come out at somebody else, or at its own end.
+// A connection may reach another program, or its own end.
 TEST(StoreTest, WhoeverIsNoStoreIsNotTakenForOne) {
   auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
@@ -350,7 +350,7 @@ TEST(StoreTest, WhoeverIsNoStoreIsNotTakenForOne) {
         stranger.SendAll(proof + FrameWriter("key").Encode(welcome), absl::Seconds(60)).ok());
     EXPECT_EQ(ReadUntilClosed(&stranger), "") << "it is not told who comes";
   }
-  {  // it knows the secret, but is no store
+  {  // it knows the secret, but is not a store
     BarePeer process = BarePeer::AsStore(*listener, Secret());
     StoreMessage join;
     join.mutable_join()->set_protocol(kStoreProtocol);
@@ -383,12 +383,12 @@ TEST(StoreTest, AStoreThatTalksNonsenseIsNotCalledDead) {
                                    "268435456"));
 }
 
-// What a message that fits nowhere leaves half sent cannot be gone on from.
+// A message that was sent only in part cannot be continued.
 TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
   PlayedStore played = PlayStore(/*silence=*/absl::Seconds(1));
   ASSERT_NE(played.client, nullptr);
   std::atomic<bool> done = false;
-  std::thread alive([&] {  // to be heard of, it need not read
+  std::thread alive([&] {  // sends signs of life without reading
     StoreMessage heartbeat;
     heartbeat.set_heartbeat(1);
     while (!done) {
@@ -406,13 +406,13 @@ TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
   alive.join();
 }
 
-// The failure comes to be known while the message is on its way.
+// The failure becomes known while the message is being sent.
 TEST(StoreTest, WhatWasSentWholeIsASuccessAndTheNextCallTellsTheFailure) {
   PlayedStore played = PlayStore(/*silence=*/absl::Seconds(60));
   ASSERT_NE(played.client, nullptr);
   std::atomic<bool> done = false;
   std::thread store([&] {
-    char begin[4096];  // more than what came before it
+    char begin[4096];  // more than everything before it
     for (ssize_t size = 0; size < static_cast<ssize_t>(sizeof(begin));) {
       size = recv(played.connection.socket().fd(), begin, sizeof(begin), 0);
     }

@@ -6,11 +6,11 @@
 namespace dpipe {
 namespace {
 
-// Groups that end at one place: when compressor and network are free, and where the last begins.
+// A sequence of groups: when compressor and network are free, and the begin of the last group.
 struct Partial {
   Nanos compressed = 0, sent = 0;
   int begin = -1;     // of the last group
-  int previous = -1;  // which of the partials that end there
+  int previous = -1;  // index among the partials that end at `begin`
 };
 
 Partial Extended(const Partial& before, int64_t size, const FusionCosts& costs) {
@@ -20,7 +20,7 @@ Partial Extended(const Partial& before, int64_t size, const FusionCosts& costs) 
   return after;
 }
 
-// Drops what another one is no later than in both.
+// Drops partials that another one dominates in both times.
 void KeepBest(std::vector<Partial>* partials) {
   std::sort(partials->begin(), partials->end(), [](const Partial& a, const Partial& b) {
     return a.compressed != b.compressed ? a.compressed < b.compressed : a.sent < b.sent;

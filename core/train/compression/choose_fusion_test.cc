@@ -14,14 +14,14 @@ TEST(ChooseFusionTest, ByHand) {
   costs.compress_ns_per_number = 1;
   costs.send_fixed_ns = 10;
   costs.send_ns_per_number = 1;
-  // Small ones are worth less than the fixed cost.
+  // For small tensors the gain is less than the fixed cost.
   EXPECT_EQ(ChooseFusion({5, 5, 5}, costs), (std::vector<int>{3}));
   EXPECT_EQ(FusedTime({5, 5, 5}, {3}, costs), 115 + 25);
-  // Large ones are sent while the next is compressed.
+  // Large ones are sent while the next one is compressed.
   EXPECT_EQ(ChooseFusion({1000, 1000}, costs), (std::vector<int>{1, 2}));
   EXPECT_EQ(FusedTime({1000, 1000}, {1, 2}, costs), 1100 + 1100 + 1010);
   EXPECT_TRUE(ChooseFusion({}, costs).empty());
-  // Where little of them is sent, there is little to wait for.
+  // If only a small part is sent, there is little to overlap.
   costs.sent_share = 0.05;
   EXPECT_EQ(FusedTime({1000, 1000}, {1, 2}, costs), 1100 + 1100 + 60);
   EXPECT_EQ(ChooseFusion({1000, 1000}, costs), (std::vector<int>{2}));

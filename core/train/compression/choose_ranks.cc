@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
 
-// num_bins + 1: more than the budget, as is what is not finite.
+// Returns num_bins + 1 for an error above the budget or not finite.
 int BinsOf(double error, double budget, int num_bins) {
   if (error <= 0) return 0;
   if (!std::isfinite(error) || !std::isfinite(budget)) return num_bins + 1;
@@ -23,7 +23,7 @@ int BinsOf(double error, double budget, int num_bins) {
 std::vector<int> ChooseUnderBudget(const std::vector<std::vector<CompressionChoice>>& layers,
                                    double budget, const std::vector<int>& fallback, int num_bins) {
   DPIPE_CHECK_EQ(layers.size(), fallback.size());
-  // least[b]: the smallest size of the layers so far whose errors take b bins at most.
+  // least[b]: the minimum size of the layers so far whose errors take at most b bins.
   std::vector<int64_t> least(num_bins + 1, 0);
   std::vector<std::vector<int>> taken;  // by layer and bins
   for (const std::vector<CompressionChoice>& choices : layers) {

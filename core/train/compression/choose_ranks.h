@@ -1,10 +1,10 @@
-// L-GreCo's choice: how strongly to compress each layer under a budget of error.
+// L-GreCo's algorithm: chooses each layer's compression under an error budget.
 //
 // Markov, Alim, Frantar, Alistarh, "L-GreCo: Layerwise-adaptive gradient compression for efficient
-// data-parallel deep learning" (MLSys 2024, arXiv 2210.17357): of each layer one of several
-// parameters is chosen so that the sizes add up to the least while the errors add up to no more
-// than a budget: the error of one parameter for all layers. A knapsack, solved by dynamic
-// programming over an error cut into bins.
+// data-parallel deep learning" (MLSys 2024, arXiv 2210.17357). For each layer one of several
+// parameters is chosen to minimize the total size, while the total error stays within a budget: the
+// error of one parameter for all layers. This is a knapsack problem, solved by dynamic programming
+// over errors discretized into bins.
 #ifndef DPIPE_CORE_TRAIN_COMPRESSION_CHOOSE_RANKS_H_
 #define DPIPE_CORE_TRAIN_COMPRESSION_CHOOSE_RANKS_H_
 
@@ -18,10 +18,10 @@ struct CompressionChoice {
   double error = 0;  // squared, >= 0
 };
 
-// By layer, the index of the choice taken. Errors are rounded up to a bin, `num_bins` of which make
-// up the budget, so the sum of the errors does not exceed it, unless `fallback`'s does: what is
-// taken where nothing smaller fits. Errors above 0 that are not finite fit no budget, and a budget
-// that is not finite has room for none. O(layers x choices x num_bins).
+// Returns the index of the choice for each layer. Errors are rounded up to bins, `num_bins` of
+// which make up the budget, so the total error does not exceed it. If nothing smaller fits, returns
+// `fallback`, whose error may exceed the budget. Positive errors that are not finite fit no budget,
+// and no positive error fits a budget that is not finite. O(layers x choices x num_bins).
 std::vector<int> ChooseUnderBudget(const std::vector<std::vector<CompressionChoice>>& layers,
                                    double budget, const std::vector<int>& fallback,
                                    int num_bins = 10000);

@@ -13,7 +13,7 @@ namespace {
 using Layers = std::vector<std::vector<CompressionChoice>>;
 
 TEST(ChooseRanksTest, ByHand) {
-  // The second layer loses little by being small, the first much.
+  // For the second layer a small size costs little error, for the first layer a lot.
   const Layers layers = {{{10, 9}, {20, 1}}, {{10, 2}, {40, 1}}};
   EXPECT_EQ(ChooseUnderBudget(layers, 3.01, {1, 1}), (std::vector<int>{1, 0}));
   EXPECT_EQ(ChooseUnderBudget(layers, 11.01, {1, 1}), (std::vector<int>{0, 0}));
@@ -21,7 +21,7 @@ TEST(ChooseRanksTest, ByHand) {
   EXPECT_EQ(ChooseUnderBudget(layers, 1, {1, 0}), (std::vector<int>{1, 0})) << "nothing fits";
 }
 
-// Gradients that have overflowed: no error of theirs is within a budget.
+// Gradients that have overflowed: none of their errors is within a budget.
 TEST(ChooseRanksTest, WhatIsNotFiniteFitsNoBudget) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   const Layers layers = {{{10, inf}, {20, 1}}, {{10, nan}, {40, 1}}, {{10, 1}, {40, 0.5}}};
@@ -31,8 +31,8 @@ TEST(ChooseRanksTest, WhatIsNotFiniteFitsNoBudget) {
   }
 }
 
-// Against every combination: within the budget, and no larger than the best of those that keep a
-// bin a layer away from it, which is what rounding up may cost.
+// Compares with every combination: within the budget, and no larger than the best one that leaves
+// one bin per layer unused, which is the maximum cost of rounding up.
 TEST(ChooseRanksTest, AgainstBruteForce) {
   for (int i = 0; i < 300; ++i) {
     RandomStream stream(71, i, 0, RandomPurpose::kTest);

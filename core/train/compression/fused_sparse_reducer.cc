@@ -10,14 +10,14 @@
 namespace dpipe {
 namespace {
 
-// NaN counts as infinity: it is sent at once, and numbers have an order.
+// Returns |x|. NaN counts as infinity, so that it is sent at once and numbers are totally ordered.
 float Magnitude(float x) {
   return std::isnan(x) ? std::numeric_limits<float>::infinity() : std::abs(x);
 }
 
 }  // namespace
 
-// Groups are under way one after another; Wait puts together what has come of each.
+// Groups are in flight one after another; Wait combines their results.
 class FusedSparseReducer::Pending : public PendingCollective {
  public:
   Pending(std::vector<Tensor> gradients, size_t num_ranks, std::vector<Group>* groups)
@@ -78,7 +78,7 @@ void FusedSparseReducer::Compress(const std::vector<Tensor>& gradients, Group* g
   for (size_t i = group->begin; i < group->end; ++i) {
     for (float x : gradients[i].span<float>()) *next++ += x;
   }
-  // By size, and of equal ones the first: one choice on every run.
+  // By magnitude, ties by position: the same choice in every run.
   std::vector<int32_t>& places = group->places;
   std::iota(places.begin(), places.end(), 0);
   const auto larger = [left](int32_t a, int32_t b) {
@@ -99,8 +99,8 @@ void FusedSparseReducer::Decompress(const Group& group, size_t num_ranks,
     const float* values = group.all.data<float>() + 2 * group.kept * static_cast<int64_t>(r);
     std::memcpy(places.data(), values + group.kept, group.kept * sizeof(int32_t));
     size_t i = group.begin;
-    int64_t first = 0;                          // number of gradient i, counted from the group's
-    for (int64_t k = 0; k < group.kept; ++k) {  // places increase
+    int64_t first = 0;  // index of gradient i's first number within the group
+    for (int64_t k = 0; k < group.kept; ++k) {  // positions are increasing
       while (places[k] >= first + (*gradients)[i].num_elements()) {
         first += (*gradients)[i++].num_elements();
       }

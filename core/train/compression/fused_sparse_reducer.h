@@ -1,4 +1,4 @@
-// Sums the largest numbers of fused gradients: "cupcake" of gradient_compression.h.
+// Sums the largest numbers of fused gradients: "cupcake" in gradient_compression.h.
 #ifndef DPIPE_CORE_TRAIN_COMPRESSION_FUSED_SPARSE_REDUCER_H_
 #define DPIPE_CORE_TRAIN_COMPRESSION_FUSED_SPARSE_REDUCER_H_
 
@@ -21,18 +21,18 @@ class FusedSparseReducer : public GradientReducer {
                                         const std::string& what) override;
 
  private:
-  // Neighbouring gradients, compressed together.
+  // Neighbouring gradients that are compressed together.
   struct Group {
     size_t begin = 0, end = 0;  // of the gradients
-    Tensor error;               // what is to be sent, one gradient after another
+    Tensor error;               // numbers still to be sent, one gradient after another
     int64_t kept = 0;           // numbers that each rank sends
-    Tensor own, all;            // values, then places as int32 bits: this rank's, every rank's
+    Tensor own, all;            // values, then positions as int32 bits: this rank's, every rank's
     std::vector<int32_t> places;
   };
   class Pending;
 
   std::vector<Group> MakeGroups(const std::vector<Tensor>& gradients, size_t num_ranks) const;
-  // Adds the gradients to what is left, and takes the largest numbers out of it.
+  // Adds the gradients to the remaining error, and extracts the largest numbers from it.
   void Compress(const std::vector<Tensor>& gradients, Group* group) const;
   static void Decompress(const Group& group, size_t num_ranks, std::vector<Tensor>* gradients);
 

@@ -17,7 +17,8 @@ constexpr int kRanks = 2;
 
 using Vectors = std::vector<std::vector<float>>;
 
-// Gradient `i` of a rank in a step: `shapes[i]`, of low rank and noise.
+// Returns the gradients of a rank in a step: gradient i has `shapes[i]`, and is of low rank plus
+// noise.
 std::vector<Tensor> Gradients(const std::vector<Shape>& shapes, int rank, int step, float noise) {
   std::vector<Tensor> gradients;
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -38,14 +39,14 @@ std::vector<Tensor> Gradients(const std::vector<Shape>& shapes, int rank, int st
   return gradients;
 }
 
-// The gradients of a rank in a step.
+// Returns the gradients of a rank in a step.
 using Source = std::function<std::vector<Tensor>(int rank, int step)>;
 
 Source Noisy(const std::vector<Shape>& shapes, float noise) {
   return [=](int rank, int step) { return Gradients(shapes, rank, step, noise); };
 }
 
-// The reduced gradients of every rank, step by step.
+// Returns the reduced gradients of every rank, step by step.
 std::vector<std::vector<Vectors>> Reduce(const std::string& name, const CompressionOptions& options,
                                          const Source& source, int steps) {
   auto communicators = CreateInProcessCommunicators(kRanks);
@@ -73,7 +74,7 @@ std::vector<std::vector<Vectors>> Reduce(const std::string& name, const Compress
   return result;
 }
 
-// Of the sums over all steps: compressed, against exact, relative to the latter.
+// Returns the relative error of the sum over all steps, compressed against exact.
 double ErrorOfSums(const std::vector<Vectors>& reduced, const Source& source) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < reduced[0].size(); ++i) {
@@ -104,8 +105,8 @@ TEST_P(CompressionTest, AllRanksGetTheSameBits) {
   EXPECT_EQ(reduced[0], reduced[1]);
 }
 
-// What one step leaves out comes in later ones: the error of the sum over many steps is far below
-// that of one.
+// Later steps send what one step leaves out: the error of the sum over many steps is far below that
+// of one.
 TEST_P(CompressionTest, ErrorFeedbackMakesUpForWhatIsLeftOut) {
   CompressionOptions options;
   options.rank = 1;
@@ -130,8 +131,8 @@ TEST(CompressionTest, WhatHasTheRankIsExact) {
   EXPECT_LT(ErrorOfSums(Reduce("l-greco", options, source, 3)[0], source), 1e-5);
 }
 
-// Of parameters behind a convolution of zeros, say: factors that have found nothing in the first
-// step, or less than their rank, find later what there is.
+// As for parameters behind a zero-initialized convolution: factors that were zero in the first
+// step, or of lower rank than possible, later find the gradients.
 TEST(CompressionTest, FactorsOfEmptyFirstGradientsComeToLife) {
   CompressionOptions options;
   options.rank = 2;
@@ -165,7 +166,7 @@ TEST(CompressionTest, AllKeptIsExact) {
   EXPECT_LT(ErrorOfSums(Reduce("cupcake", options, source, 3)[0], source), 1e-6);
 }
 
-// The caller sees that a step's gradients are not finite, in that step.
+// The caller sees in the same step that its gradients are not finite.
 TEST(CompressionTest, WhatIsNotFiniteIsLargest) {
   CompressionOptions options;
   options.kept_share = 0.01;
@@ -189,7 +190,7 @@ TEST(CompressionTest, WhatIsNotFiniteIsLargest) {
   }
 }
 
-// Nothing but the order of numbers is at stake where most have none.
+// With mostly NaNs, only the order of numbers is at stake.
 TEST(CompressionTest, GradientsOfNaNsAreCompressed) {
   for (const std::string name : {"l-greco", "cupcake"}) {
     CompressionOptions options;
@@ -208,8 +209,8 @@ TEST(CompressionTest, GradientsOfNaNsAreCompressed) {
   }
 }
 
-// What is sent costs time, not what it has been chosen from: with a small share there is little to
-// send while the next is compressed.
+// The time depends on the amount sent, not on the amount it was chosen from: with a small share
+// there is little to send while the next group is compressed.
 TEST(CompressionTest, FusionWeighsWhatIsSent) {
   CompressionOptions options;
   options.fusion.compress_fixed_ns = 1000;
@@ -224,7 +225,7 @@ TEST(CompressionTest, FusionWeighsWhatIsSent) {
   const auto is_fused = [&](double kept_share) {
     options.kept_share = kept_share;
     const Vectors sums = Reduce("cupcake", options, source, 1)[0][0];
-    return sums[1] == std::vector<float>(100, 0);  // nothing as large as in the first
+    return sums[1] == std::vector<float>(100, 0);  // none as large as in the first
   };
   EXPECT_TRUE(is_fused(0.01));
   EXPECT_FALSE(is_fused(0.5));

@@ -77,7 +77,7 @@ std::vector<double> LeadingSquaredSingularValues(const float* m, int64_t n, int6
     Orthonormalise(p.data(), n, r);
     MultiplyTransposed(m, n, k, p.data(), r, q.data());
   }
-  // m is about p q^T with orthonormal p, whose columns have come close to singular vectors.
+  // m is approximately p q^T with orthonormal p, whose columns are close to singular vectors.
   std::vector<double> squares;
   for (int64_t c = 0; c < r; ++c) squares.push_back(Dot(q.data(), k, r, c, c));
   std::sort(squares.begin(), squares.end(), std::greater<>());

@@ -10,14 +10,14 @@
 namespace dpipe {
 namespace {
 
-constexpr uint64_t kSeed = 0x9e3779b9;  // of what is drawn for factors: the same on every rank
+constexpr uint64_t kSeed = 0x9e3779b9;  // for drawing factors: the same on every rank
 
 Tensor Matrix(const std::shared_ptr<Device>& device, int64_t rows, int64_t columns) {
   return Tensor::Zeros(device, {rows, columns}, DType::kF32);
 }
 
-// A column of 0 would stay 0 for ever: P = M Q has it again, and so has the next Q = M^T P. Draws
-// them anew, the same on every rank; in step 0 of a factor that is not there yet, all of it.
+// Replaces zero columns by random ones, the same on every rank. A zero column would stay zero
+// forever, through P = M Q and the next Q = M^T P. In step 0 of a new factor, draws all columns.
 void DrawZeroColumns(uint64_t part, int64_t step, Tensor* q) {
   const int64_t rank = q->dim(1);
   const auto numbers = q->span<float>();
@@ -33,7 +33,7 @@ void DrawZeroColumns(uint64_t part, int64_t step, Tensor* q) {
 
 }  // namespace
 
-// The factors P are under way; Wait does the rest.
+// The factors P are in flight; Wait does the rest.
 class LowRankReducer::Pending : public PendingCollective {
  public:
   Pending(LowRankReducer* reducer, absl::Span<const Rank> group, std::string what, Bucket* bucket,
@@ -69,7 +69,8 @@ void LowRankReducer::SetRank(int rank, uint64_t index, Factored* part) const {
   DrawZeroColumns(index, /*step=*/0, &part->q);
 }
 
-// Convolutions are matrices of output channels by everything else.
+// Returns the matrices of the gradients. A convolution is a matrix of output channels by all other
+// dimensions.
 LowRankReducer::Bucket LowRankReducer::MakeBucket(const std::vector<Tensor>& gradients) const {
   Bucket bucket;
   for (const Tensor& gradient : gradients) {
@@ -162,7 +163,8 @@ Communicator::StartedCollective LowRankReducer::Start(absl::Span<const Rank> gro
       std::make_unique<Pending>(this, group, what, &bucket, std::move(first)));
 }
 
-// Each rank's error is what its own projection leaves out; the projections add up to the sum.
+// Sums the factors Q and sets the gradients. Each rank's error is the part that its own projection
+// omits; the projections add up to the sum.
 absl::Status LowRankReducer::Finish(absl::Span<const Rank> group, const std::string& what,
                                     Bucket* bucket) {
   std::vector<Tensor> sums;

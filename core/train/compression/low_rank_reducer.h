@@ -1,4 +1,4 @@
-// Sums gradients as low-rank factors: "l-greco" of gradient_compression.h.
+// Sums gradients as low-rank factors: "l-greco" in gradient_compression.h.
 #ifndef DPIPE_CORE_TRAIN_COMPRESSION_LOW_RANK_REDUCER_H_
 #define DPIPE_CORE_TRAIN_COMPRESSION_LOW_RANK_REDUCER_H_
 
@@ -21,7 +21,7 @@ class LowRankReducer : public GradientReducer {
                                         const std::string& what) override;
 
  private:
-  // Of one gradient: as a matrix [rows, columns], with what earlier steps have left out.
+  // A gradient as a matrix [rows, columns], with the error of earlier steps.
   struct Factored {
     int64_t rows = 0, columns = 0;
     int rank = 0;  // 0: summed whole
@@ -34,12 +34,13 @@ class LowRankReducer : public GradientReducer {
   class Pending;
 
   Bucket MakeBucket(const std::vector<Tensor>& gradients) const;
-  // `index` is the part's in its bucket.
+  // Sets a part's rank and, if it changes, new factors. `index` is the part's position in its
+  // bucket.
   void SetRank(int rank, uint64_t index, Factored* part) const;
   bool CanShrink(const Factored& part, int rank) const {
     return rank * (part.rows + part.columns) < part.rows * part.columns;
   }
-  // From what is to be compressed in this step, its error feedback included.
+  // Chooses ranks from the data to compress in this step, including the error feedback.
   absl::Status ChooseRanks(absl::Span<const Rank> group, const std::string& what, Bucket* bucket);
   absl::Status Finish(absl::Span<const Rank> group, const std::string& what, Bucket* bucket);
 

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// [rows, columns] with `diagonal` of min(rows, columns) numbers.
+// Returns a [rows, columns] matrix whose `diagonal` has min(rows, columns) numbers.
 std::vector<float> Diagonal(const std::vector<float>& diagonal, int64_t rows, int64_t columns) {
   std::vector<float> m(rows * columns, 0.0f);
   for (size_t i = 0; i < diagonal.size(); ++i) m[i * columns + i] = diagonal[i];
@@ -29,8 +29,8 @@ TEST(LowRankTest, ADiagonalMatrixHasItsNumbersAsSingularValues) {
   }
 }
 
-// The iteration may not have told neighbours apart yet: so many of them have together no more than
-// the largest ones, and all of them the whole matrix.
+// The iteration may not yet have separated close values. The first `count` of them then add up to
+// no more than the largest ones, and all of them to the whole matrix.
 TEST(LowRankTest, CloseSingularValuesAddUp) {
   const std::vector<float> m = Diagonal({3, 5, -4, 1, 6, -2}, 9, 6);
   const std::vector<double> known = {36, 25, 16, 9, 4, 1};

@@ -1,5 +1,5 @@
-// For tests: one end of a connection between a store and a process, of which the test sends every
-// byte.
+// For tests: one end of a connection between a store and a process, of which the test controls
+// every byte sent.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_TESTING_BARE_PEER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_TESTING_BARE_PEER_H_
 
@@ -15,15 +15,15 @@ namespace dpipe {
 
 class BarePeer {
  public:
-  // Connects to the store of this host and proves to know the secret.
+  // Connects to the store on this host and proves that it knows the secret.
   static BarePeer AsProcess(int port, const JobSecret& secret);
-  // The same, and joins as "rank N (pid 7 on node2)".
+  // Does the same, then joins as "rank N (pid 7 on node2)".
   static BarePeer AsJoined(int port, const JobSecret& secret, int process, int num_processes);
-  // Accepts a process and goes through the challenge with it.
+  // Accepts a process and completes the challenge with it.
   static BarePeer AsStore(const Socket& listener, const JobSecret& secret);
 
   Socket& socket() { return socket_; }
-  // Signed as the next message.
+  // Encodes and signs the message as the next one.
   std::string Encode(const StoreMessage& message) { return writer_.Encode(message); }
   void Say(const StoreMessage& message) { SayBytes(Encode(message)); }
   void SayBytes(absl::string_view bytes);
@@ -34,11 +34,11 @@ class BarePeer {
   FrameWriter writer_;
 };
 
-// Waits for a connection.
+// Blocks until there is a connection.
 Socket AcceptOne(const Socket& listener);
 
-// Returns what comes until the other end closes, or there are `max_bytes`. Ends the test if that
-// takes a minute.
+// Returns the bytes received until the other end closes, or `max_bytes` of them. Ends the test if
+// nothing arrives for a minute.
 std::string ReadUntilClosed(Socket* socket, size_t max_bytes = Socket::kMostAtOnce);
 
 }  // namespace dpipe
