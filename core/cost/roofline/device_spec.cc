@@ -9,15 +9,15 @@ namespace {
 // Peaks: NVIDIA's data sheets, dense bf16, SXM boards: A100-80GB 312 TFLOP/s and 2,039 GB/s, H100
 // 989.4 TFLOP/s and 3,350 GB/s, H200 989.4 TFLOP/s and 4,800 GB/s; a multiply-add is two FLOP.
 //
-// Efficiencies of large kernels are assumptions, the same for all three devices except attention,
-// of the order that vendor libraries reach: 0.65 of the peak for convolutions and 0.7 for matrix
-// products, 0.45 for attention with heads of 64, 0.8 of the memory bandwidth.
+// Efficiencies of large kernels are assumptions, the same for all three devices except for
+// attention. They are typical of vendor libraries: 0.65 of the peak for convolutions, 0.7 for
+// matrix products, 0.45 for attention with heads of 64, and 0.8 of the memory bandwidth.
 //
 // full_kernel_macs is an assumption too: 8e9 multiply-adds occupy an A100 for 51 us at its peak,
 // 20e9 an H100 or H200 for 40 us.
 //
-// What these assumptions get wrong, calibration corrects in sum, not layer by layer: one factor a
-// device, such that the training throughput of a published run is reproduced.
+// Calibration corrects the errors of these assumptions in total, not layer by layer: one factor per
+// device reproduces the training throughput of a published run.
 std::vector<DeviceSpec> MakeDevices() {
   DeviceSpec a100;
   a100.name = "a100_80gb";

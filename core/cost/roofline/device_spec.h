@@ -1,5 +1,5 @@
-// Devices as peaks and efficiencies, for the analytic roofline. One table, each number with where
-// it comes from.
+// Peaks and efficiencies of devices, for the analytic roofline. A single table, with the source of
+// each number.
 #ifndef DPIPE_CORE_COST_ROOFLINE_DEVICE_SPEC_H_
 #define DPIPE_CORE_COST_ROOFLINE_DEVICE_SPEC_H_
 
@@ -13,7 +13,7 @@ namespace dpipe::roofline {
 
 struct DeviceSpec {
   std::string name;            // "a100_80gb"; also the folder of its profiles
-  std::string description;     // of ModelProfile.device
+  std::string description;     // used in ModelProfile.device
   double peak_macs_per_s = 0;  // dense bf16 multiply-adds
   double memory_bytes_per_s = 0;
   // Shares of the peaks that large kernels reach.
@@ -21,11 +21,11 @@ struct DeviceSpec {
   double matmul_efficiency = 0;
   double attention_efficiency = 0;
   double memory_efficiency = 0;
-  // A kernel of w multiply-adds reaches its class's efficiency divided by sqrt(1 + full / w): it
-  // has too little parallel work for all of the device.
+  // A kernel of w multiply-adds reaches its class's efficiency divided by sqrt(1 + full / w),
+  // because a small one has too little parallel work for the whole device.
   double full_kernel_macs = 0;
-  Nanos kernel_ns = 0;  // start and end of one kernel, the device otherwise idle
-  // All kernel times are multiplied by it. Calibrated: see CalibrationTarget.
+  Nanos kernel_ns = 0;  // start and end of one kernel on an otherwise idle device
+  // Factor on all kernel times; see CalibrationTarget.
   double calibration = 1;
   double host_bytes_per_s = 0;  // copies from the host
 };
@@ -33,8 +33,8 @@ struct DeviceSpec {
 // a100_80gb, h100_sxm and h200_sxm.
 const std::vector<DeviceSpec>& Devices();
 
-// A published throughput that `calibration` of a device was chosen to reproduce: U-Net of Stable
-// Diffusion 2 alone, latents and text from a cache, 512 px.
+// A published throughput that the `calibration` of a device reproduces: training the U-Net of
+// Stable Diffusion 2 alone, with cached latents and text, at 512 px.
 struct CalibrationTarget {
   std::string device;
   int local_batch = 0;
@@ -43,9 +43,9 @@ struct CalibrationTarget {
 };
 const std::vector<CalibrationTarget>& CalibrationTargets();
 
-// Time of one pass of one operation on `batch` samples; 0 where there is no such pass. The larger
-// of multiply-adds / (peak x efficiency) and bytes / (bandwidth x efficiency), times calibration,
-// plus kernel_ns a kernel.
+// Time of one pass of one operation on `batch` samples; 0 if there is no such pass. It is the
+// maximum of multiply-adds / (peak x efficiency) and bytes / (bandwidth x efficiency), times
+// calibration, plus kernel_ns per kernel.
 double PassNs(const DeviceSpec& device, OpClass op_class, const PassWork& work, int batch);
 
 }  // namespace dpipe::roofline

@@ -31,7 +31,7 @@ TEST(DeviceSpecTest, PassByHand) {
   PassWork work;
   EXPECT_EQ(PassNs(device, OpClass::kConvolution, work, 4), 0);  // there is none
   work = {/*macs=*/500'000'000, /*bytes=*/1000, /*fixed_bytes=*/0, /*kernels=*/1};
-  // 1e9 multiply-adds are a quarter of w + full: half the efficiency, 0.25 of the peak.
+  // 1e9 multiply-adds are a quarter of w + full: half the efficiency, or 0.25 of the peak.
   EXPECT_NEAR(PassNs(device, OpClass::kConvolution, work, 2), 2 * 4e6 + 7, 1e-3);
   work = {0, 100'000'000, 50'000'000, 2};
   EXPECT_NEAR(PassNs(device, OpClass::kMemory, work, 3), 2 * 350e6 / 80e9 * 1e9 + 14, 1e-3);
@@ -46,8 +46,8 @@ TEST(ModelledProfileTest, ReproducesThePublishedThroughputs) {
   }
 }
 
-// Not calibrated to: 137.5 images/s at 256 px on an A100 (MosaicML); 1.4x the cost with the VAE and
-// the text encoder computed in each step.
+// Not used for calibration: 137.5 images/s at 256 px on an A100 (MosaicML), and 1.4x the cost if
+// each step computes the VAE and the text encoder.
 TEST(ModelledProfileTest, IsNearPublishedFiguresThatItWasNotCalibratedTo) {
   const ModelProfile small = ModelledProfile(StableDiffusionV21(256, false), Device("a100_80gb"));
   EXPECT_NEAR(BackboneThroughput(small, 32) / 137.5, 1, 0.1);
@@ -67,8 +67,8 @@ TEST(ModelledProfileTest, EveryEntryIsValid) {
   }
 }
 
-// More samples never take less time, and never more a sample; frozen layers have no gradients,
-// frozen ones with gradient none for weights.
+// More samples never take less time in total, nor more per sample. Frozen layers have no gradients;
+// frozen layers with gradient have none for weights.
 TEST(ModelledProfileTest, CurvesAreSane) {
   for (const CatalogueEntry& entry : Catalogue()) {
     const ModelProfile profile = ProfileOf(entry);
