@@ -8,15 +8,13 @@
 //
 // Counting rules (activations are bf16, 2 bytes; parameters and their gradients fp32, 4 bytes):
 // - a convolution or linear layer has as many multiply-adds in each gradient as in its forward
-// pass;
+//   pass;
 // - attention never stores its T x S scores: its backward pass recomputes them, with 5 matrix
-// products
-//   for the forward pass's 2 (3 if keys and values need no gradient);
+//   products for the forward pass's 2 (3 if keys and values need no gradient);
 // - normalization reads its input twice, and a SiLU after it is part of it; any other elementwise
 //   operation reads its inputs and writes its output once;
-// - the gradients of a sum count as one pass over them, which represents adding up the gradients
-// from
-//   its inputs' several readers;
+// - the gradients of a sum count as one pass over them, for adding up the gradients from its
+//   inputs' several readers;
 // - a layer keeps each value that its operations' gradients read, once.
 #ifndef DPIPE_CORE_COST_ROOFLINE_COMPONENT_BUILDER_H_
 #define DPIPE_CORE_COST_ROOFLINE_COMPONENT_BUILDER_H_
