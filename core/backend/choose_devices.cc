@@ -144,8 +144,9 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
     DPIPE_RETURN_IF_ERROR(cuda::CheckPrecision());
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
-    // The thread that times an engine waits for its GPU. That may wait over NCCL for another GPU
-    // whose thread also wants to time. Shares of one GPU only wait for enqueued work.
+    // The thread that times an engine waits for its GPU. The GPU may wait over NCCL for another
+    // one, and that one's thread may also want to time. Shares of one GPU only wait for enqueued
+    // work.
     if (request.time_engines && request.virtual_devices == 0 && chosen.devices.size() > 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("engines are to be timed on ", chosen.devices.size(),

@@ -37,15 +37,19 @@ struct DeviceRequest {
 
 struct ChosenDevices {
   std::vector<std::shared_ptr<Device>> devices;
-  // Why not cuda if auto was requested ("no GPU: ...; the CPU is used"), that devices share cores,
-  // or which cores a CPU quota leaves. Usually empty.
+  // Usually empty. Otherwise: why not cuda if auto was requested ("no GPU: ...; the CPU is used"),
+  // that devices share cores, or the cores that a CPU quota leaves.
   std::string note;
 };
 
-// Returns the requested devices. InvalidArgument for an unknown backend, inconsistent numbers,
-// virtual devices in several processes, engines to be timed without a file, on several GPUs or by
-// several processes, or more devices than there are (the message names their number). FailedPrecondition
-// if cuda was requested and there is no GPU; Unimplemented if the program was built without CUDA.
+// Returns the requested devices.
+// - InvalidArgument for an unknown backend, inconsistent numbers, or virtual devices in several
+//   processes.
+// - InvalidArgument if engines are to be timed without a file, on several GPUs or by several
+//   processes.
+// - InvalidArgument for more devices than there are; the message has their number.
+// - FailedPrecondition if cuda was requested and there is no GPU.
+// - Unimplemented if cuda was requested and the program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 
 namespace internal {

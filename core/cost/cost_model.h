@@ -4,7 +4,6 @@
 // integer nanoseconds and sizes bytes. A "cut" c of a component separates its layers c-1 and c.
 // Queries are const and thread-safe. A query on a range of layers takes O(1), after the first for
 // the same component and batch. [algorithms.md §1, §6]
-// been asked for. [algorithms.md §1, §6]
 #ifndef DPIPE_CORE_COST_COST_MODEL_H_
 #define DPIPE_CORE_COST_COST_MODEL_H_
 
@@ -37,8 +36,8 @@ class CostModel {
   int num_devices() const { return cluster_.num_nodes() * cluster_.devices_per_node(); }
 
   // ---- One of many pipeline groups ----
-  // True if consecutive groups of this many devices have the same placement on nodes and
-  // interfaces, speed and memory limit, so that all groups behave the same.
+  // True if all consecutive groups of this many devices behave the same: they have the same
+  // placement on nodes and interfaces, speed and memory limit.
   bool GroupsAreAlike(int devices_per_group) const;
   // Returns the model of the first such group alone, which a search can simulate instead of the
   // whole cluster. num_devices() is the group's. Collectives over some of its ranks cost as much as
@@ -117,9 +116,9 @@ class CostModel {
   int64_t LoadedBytesPerSample(int component) const;
 
   // ---- Memory of one device ----
-  // Bytes of the master weights and gradients of these layers of a backbone (fp32), the optimizer's
-  // state (ModelProfile.optimizer_bytes_per_parameter) and, if the profile's dtype is bf16, the
-  // bf16 working copy.
+  // Bytes of the training state of these layers of a backbone: master weights and gradients (fp32),
+  // and the optimizer's state (ModelProfile.optimizer_bytes_per_parameter). If the profile's dtype
+  // is bf16, also of the bf16 working copy.
   int64_t StateBytes(int component, LayerRange layers) const;
   // StateBytes, plus the bytes that `in_flight` micro-batches of `local_batch` samples keep for
   // their backward passes, plus the largest layer's workspace.

@@ -27,8 +27,8 @@ ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& opt
 
 // A backbone of equal trainable layers in a chain without skips. Per sample a layer takes
 // `forward_ns` and, for either gradient, `grad_ns`. `frozen_layers` > 0 adds one frozen component
-// ("encoder"), whose layers take `frozen_ns` per sample and whose output layer 0 of the backbone
-// reads. Messages and optimizer steps are free unless the cluster or the fields are changed.
+// ("encoder"). Its layers take `frozen_ns` per sample, and layer 0 of the backbone reads its
+// output. Messages and optimizer steps are free unless the cluster or the fields are changed.
 struct UniformProfileOptions {
   int num_layers = 4;
   Nanos forward_ns = 1000;

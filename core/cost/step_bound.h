@@ -13,8 +13,8 @@ namespace dpipe {
 constexpr int64_t kMaxGlobalBatch = int64_t{1} << 20;
 
 // Returns InvalidArgument if `num_steps` steps of `global_batch` samples could take more than 2^62
-// ns (146 years) in sequence, which bounds every sum that a planner or a simulator forms. The
-// message names the largest part and its value. Also InvalidArgument for a batch outside [1,
+// ns (146 years) in sequence; the message names the largest part and its value. The limit bounds
+// every sum in planners and simulators. Also InvalidArgument for a batch outside [1,
 // kMaxGlobalBatch]. Linear in layers and values.
 absl::Status CheckStepTimes(const CostModel& cost, int64_t global_batch, int64_t num_steps);
 

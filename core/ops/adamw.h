@@ -70,8 +70,8 @@ absl::StatusOr<double> SumOfSquares(const Tensor& x);
 double GlobalNorm(absl::Span<const double> sums_of_squares);
 
 // Returns the gradients' factor for this norm, min(1, max_norm / (norm + 1e-6)), as in
-// torch.nn.utils.clip_grad_norm_. A norm that is not finite gives NaN, so that the error shows.
-// Returns 1 if max_norm <= 0.
+// torch.nn.utils.clip_grad_norm_. Returns NaN if the norm is not finite, to expose the error, and 1
+// if max_norm <= 0.
 float ClipScale(double norm, double max_norm);
 
 }  // namespace dpipe::ops

@@ -7,7 +7,6 @@
 //
 // Unlike the paper's, signed codes are symmetric and include both 1 and -1. The largest of several
 // numbers, divided by itself, is therefore kept exactly.
-// several numbers, divided by itself, is kept exactly.
 #ifndef DPIPE_CORE_OPS_QUANTIZATION_CODES_H_
 #define DPIPE_CORE_OPS_QUANTIZATION_CODES_H_
 

@@ -58,7 +58,7 @@ class AsyncCopies {
 #endif
 };
 
-// Fetches the data at p, which will be loaded soon, into the cache that all multiprocessors share.
+// Fetches the data at p, which will be loaded soon, into the multiprocessors' shared cache.
 #if defined(__CUDA_ARCH__)
 __device__ __forceinline__ void Prefetch(const void* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));

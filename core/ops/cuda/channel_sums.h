@@ -6,7 +6,6 @@
 // threads adds every 32nd run. The 32 sums are then added pairwise within warps, and the warps'
 // sums in order. CPUs add positions and runs one by one. The error is equally small, but the bits
 // differ.
-// positions and runs one by one: both err by as little, but not in the same bits.
 #ifndef DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
 #define DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
 
