@@ -70,7 +70,7 @@ struct CollectiveGroup {
   int num_ranks = 0;
   int num_nodes = 0;
   int ranks_per_node = 0;  // 0 if the nodes' numbers differ
-  int interfaces = 0;      // the minimum over the nodes that a node's ranks are attached to
+  int interfaces = 0;      // that a node's ranks are attached to; minimum over the nodes
   // The largest part of a vector that an interface carries if each rank sends its share to every
   // other rank.
   double exchanged = 0;

@@ -127,7 +127,7 @@ class CostModel {
   // ---- Communication ----
   int NodeOf(int rank) const { return rank / cluster_.devices_per_node(); }
   // Time of one message over an idle link: latency + bytes / bandwidth, rounded up. The ranks
-  // differ.
+  // must differ.
   Nanos Transfer(int from, int to, int64_t bytes) const;
   // Returns the network interface that a rank uses, of num_interfaces() over all nodes.
   int InterfaceOf(int rank) const { return interface_[rank]; }

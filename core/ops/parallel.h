@@ -21,8 +21,8 @@ void ParallelFor(const Device& device, int64_t n, const F& f) {
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-// Calls f(begin, end) over [0, n) in runs of 16384 elements: 32 KiB of bf16 input and as much
-// output, which fits in an L2 cache, and enough work that starting a run costs nothing.
+// Calls f(begin, end) over [0, n) in runs of 16384 elements. The bf16 input and output of a run, 32
+// KiB each, fit in an L2 cache, and starting a run costs nothing compared with its work.
 template <typename F>
 void ParallelRuns(const Device& device, int64_t n, const F& f) {
   constexpr int64_t kRun = 16384;

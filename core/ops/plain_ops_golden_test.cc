@@ -2,7 +2,7 @@
 //
 // Tolerances. fp32: goldens are float64 results rounded once, so only our own rounding remains, as
 // in each op's test. bf16: x, dy and parameters' activations are first rounded to 2^-9 relative,
-// and the result again. Each passes through functions of slope about 1, which gives 1 % in norm (2
+// and the result again. Each passes through functions of slope about 1, giving 1 % in norm (2
 // % for gradients, which depend on three rounded tensors).
 #include <tuple>
 

@@ -17,7 +17,7 @@ namespace dpipe::ops {
 // and input gradient. Such *prepared forms* are created on first use, cached, and dropped by
 // MarkUpdated, so that the micro-batches of a step share one preparation.
 //
-// A weight whose forms are *kept* (KeepForms) updates them in place instead, so that recorded work
+// KeepForms makes a weight *keep* its forms: they are updated in place, so that recorded work
 // (tensor/device_graphs.h) can read them at fixed addresses. Forms must be up to date before
 // recording (RefreshForms); creating one while recording is an error.
 //

@@ -37,8 +37,8 @@ inline bool IsBackward(Instruction::Kind kind) {
          kind == Instruction::WEIGHT_GRAD;
 }
 
-// True for backward passes that compute the gradient of the stage's inputs, which is sent to the
-// previous stage, or the gradient of the stage's weights.
+// True for backward passes that compute the gradient of the stage's inputs (to be sent to the
+// previous stage), or of the stage's weights.
 inline bool ComputesInputGrad(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD;
 }

@@ -79,8 +79,8 @@ constexpr int kRowsAhead = kInputs == 1 ? 4 : 2;
 template <typename T, int kInputs, typename F>
 DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
                                    const T* const (&inputs)[kInputs], const F& f) {
-  // A slot holds one row's packs of all threads. There is one more slot than rows in flight, so
-  // that a copy never targets a slot that was just read.
+  // A slot holds one row's packs of all threads. With one more slot than rows in flight, no copy
+  // targets a slot that was just read.
   constexpr int kAhead = kRowsAhead<kInputs>, kSlot = kInputs * kThreads;
   DPIPE_SHARED(Words, slots, (kAhead + 1) * kSlot);
   if (walk.count == 0) return;

@@ -35,9 +35,9 @@ void DescribeConvolution(const Convolution& shape, DType dtype, CudnnGraph* grap
 void DescribeInputGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
 void DescribeFilterGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
 
-// Return Unimplemented for shapes that no version of cuDNN computes, or computes correctly. These
-// are the shapes that NVIDIA's cudnn-frontend rejects, including some for which cuDNN makes plans.
-// Gradient support depends on the GPU's compute capability. A rejected shape must not be described.
+// Return Unimplemented for shapes that no version of cuDNN computes, or computes correctly.
+// NVIDIA's cudnn-frontend rejects the same shapes; cuDNN makes plans for some of them. Gradient
+// support depends on the GPU's compute capability. A rejected shape must not be described.
 absl::Status CheckAttention(const AttentionShape& shape);
 absl::Status CheckAttentionGrad(const AttentionShape& shape, int capability_major);
 void DescribeAttention(const AttentionShape& shape, CudnnGraph* graph);
