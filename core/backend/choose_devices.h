@@ -26,7 +26,7 @@ struct DeviceRequest {
   // cuda: use only engines with reproducible results.
   bool deterministic = true;
   // This process's number among those that share the host and make the same request, and their
-  // number. A count of 0 then means one device each. The processes must all be allowed the same
+  // number. A count of 0 then means one device each. All are assumed to be allowed the same
   // cores, which they divide; if there are more devices than cores, several share one. Of the GPUs
   // that the driver shows (CUDA_VISIBLE_DEVICES), process 0 takes the first `count`, process 1 the
   // next. If it shows no more than `count`, all are this process's, as when a scheduler assigns
@@ -48,7 +48,7 @@ struct ChosenDevices {
 // - InvalidArgument if engines are to be timed without a file, on several GPUs or by several
 //   processes.
 // - InvalidArgument for more devices than there are; the message has their number.
-// - FailedPrecondition if cuda was requested and there is no GPU.
+// - FailedPrecondition if cuda was requested and there is no GPU, or one of them is too old.
 // - Unimplemented if cuda was requested and the program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 

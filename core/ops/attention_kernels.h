@@ -6,7 +6,7 @@
 
 namespace dpipe::ops {
 namespace ref {
-// Saves only an empty marker: backward recomputes the probabilities.
+// Saves only a placeholder: backward recomputes the probabilities.
 AttentionResult AttentionForward(const AttentionParams& params, const Tensor& q, const Tensor& k,
                                  const Tensor& v, bool keep_saved);
 AttentionGrads AttentionInputGrad(const AttentionParams& params, const Tensor& dy, const Tensor& q,

@@ -1,4 +1,5 @@
-// Attention by bf16 instructions, used if onednn::NativeBf16 is true.
+// Attention by bf16 instructions, used for many scores if onednn::NativeBf16 is true
+// (AttentionSizes::native).
 //
 // It differs from attention_cpu.cc only in its products. They read bf16 factors in place, and round
 // probabilities and their gradients to bf16 before multiplying; sums are fp32. The saved tensor is

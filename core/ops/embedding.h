@@ -14,7 +14,8 @@ namespace dpipe::ops {
 absl::StatusOr<Tensor> EmbeddingForward(const Tensor& ids, const Tensor& table,
                                         const Tensor& positions, DType dtype);
 
-// Adds dy [B, T, C] to the fp32 rows that it came from, in (b, t) order. Either may be null.
+// Adds dy [B, T, C] to the fp32 rows that it came from, in (b, t) order. dtable or dpositions may
+// be null.
 absl::Status EmbeddingWeightGrad(const Tensor& ids, const Tensor& dy, Tensor* dtable,
                                  Tensor* dpositions);
 

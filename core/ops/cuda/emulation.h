@@ -4,9 +4,8 @@
 // barrier or a shuffle; then the next one runs. The order of threads and of blocks is drawn from a
 // seed, so that a kernel with a race gives different results for different seeds. Shared memory is
 // filled with NaNs before a block begins. Each shared array is a separate allocation, whose bounds
-// the address sanitizer checks. The process ends, and
-// reports the positions of both threads, if not all threads of a block reach a barrier, or not all
-// lanes of a warp a shuffle.
+// the address sanitizer checks. If not all threads of a block reach a barrier, or not all lanes of
+// a warp a shuffle, the process ends and reports the positions of both threads.
 //
 // Kernels do not call these functions directly but use kernel.h's, which are the hardware's on a
 // GPU.
