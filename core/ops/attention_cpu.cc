@@ -83,8 +83,8 @@ absl::Status ForwardHead(const Device& device, const AttentionParams& params,
   return absl::OkStatus();
 }
 
-// Returns the probabilities of queries [i, i + rows): in `saved` if it has them in fp32, else widened
-// or recomputed in `scratch`.
+// Returns the probabilities of queries [i, i + rows): in `saved` if it has them in fp32, else
+// widened or recomputed in `scratch`.
 absl::StatusOr<const float*> Probabilities(const AttentionParams& params, const AttentionSizes& s,
                                            const Matrix& q, const Matrix& k, const Tensor& saved,
                                            int64_t offset, int64_t i, int64_t rows,
