@@ -52,12 +52,12 @@ absl::Status Check(const DeviceRequest& request) {
   return absl::OkStatus();
 }
 
-// As far as this request tells: a job of several hosts sees to itself (choose_together.cc).
+// Judged from this request alone; jobs of several hosts are handled in choose_together.cc.
 bool MayTalkOverNccl(const DeviceRequest& request) {
   return request.virtual_devices == 0 && (request.count != 1 || request.num_local > 1);
 }
 
-// This process's share of the GPUs that it sees.
+// Returns this process's share of the GPUs that it sees.
 absl::StatusOr<Devices> SharedGpus(const DeviceRequest& request, const std::vector<cuda::Gpu>& gpus,
                                    cuda::Driver* driver) {
   const int own = std::max(1, request.count), seen = static_cast<int>(gpus.size());
@@ -70,7 +70,7 @@ absl::StatusOr<Devices> SharedGpus(const DeviceRequest& request, const std::vect
                                                  ", but ", cuda::DescribeGpus(gpus)));
 }
 
-// A100's; kernels are built for it and newer ones.
+// The A100's; kernels are built for it and newer GPUs.
 constexpr int kLeastCapability = 8;
 
 absl::Status CheckCapabilities(cuda::Driver* driver) {
@@ -95,7 +95,7 @@ absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver)
                                  request.count > 0 ? request.count : static_cast<int>(gpus.size()));
 }
 
-// This process's share of the cores.
+// Returns this process's share of the cores.
 absl::StatusOr<ChosenDevices> SharedCpus(const DeviceRequest& request) {
   const int own = std::max(1, request.count), all = own * request.num_local;
   const int first = own * request.local_process;
@@ -144,8 +144,9 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
     DPIPE_RETURN_IF_ERROR(cuda::CheckPrecision());
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
-    // Who times waits for its GPU, which may wait over NCCL for another one whose thread wants to
-    // time, too. Shares of one GPU wait for nothing that is not enqueued.
+    // The thread that times an engine waits for its GPU. The GPU may wait over NCCL for another
+    // one, and that one's thread may also want to time. Shares of one GPU only wait for enqueued
+    // work.
     if (request.time_engines && request.virtual_devices == 0 && chosen.devices.size() > 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("engines are to be timed on ", chosen.devices.size(),

@@ -1,4 +1,4 @@
-// From what a user requests to devices.
+// Chooses the devices for a user's request.
 #ifndef DPIPE_CORE_BACKEND_CHOOSE_DEVICES_H_
 #define DPIPE_CORE_BACKEND_CHOOSE_DEVICES_H_
 
@@ -14,37 +14,42 @@
 namespace dpipe {
 
 struct DeviceRequest {
-  std::string backend = "cpu";  // cpu, cuda, or auto: cuda where there is a GPU, else cpu
-  int count = 0;                // 0: every core, every GPU; of virtual devices it is their number
-  int virtual_devices = 0;      // cuda: divides one GPU into this many; 0: whole GPUs
-  // cuda: a file of which engine runs what (ops/cuda/engine_choices.h); empty: everywhere the
-  // first that the libraries name. time_engines: operations that it lacks are timed, and added.
+  std::string backend = "cpu";  // cpu, cuda, or auto: cuda if there is a GPU, else cpu
+  int count = 0;                // 0: every core or GPU; of virtual devices: their number
+  int virtual_devices = 0;      // cuda: divides one GPU into this many shares; 0: whole GPUs
+  // cuda: a file with the engine for each operation (ops/cuda/engine_choices.h). Empty: always the
+  // first engine that the library names. With time_engines, operations that the file lacks are
+  // timed and added.
   std::string engines;
   bool time_engines = false;
-  bool keeps_engines = true;  // false: what is timed is not written into the file
-  // cuda: only by engines that compute the same every time.
+  bool keeps_engines = true;  // false: timed choices are not written to the file
+  // cuda: use only engines with reproducible results.
   bool deterministic = true;
-  // Where several processes share a host and make the same request: the number of this one among
-  // them, and how many they are. A count of 0 is one device each then. All are taken to be allowed
-  // the same cores, which they divide; where there are more devices than cores several share one.
-  // Of the GPUs that the driver shows (CUDA_VISIBLE_DEVICES) process 0 takes the first `count`,
-  // process 1 the next; where it shows no more than `count`, they are this process's alone, as
-  // schedulers see to (choose_together.h finds out where that is not so).
+  // This process's number among those that share the host and make the same request, and their
+  // number. A count of 0 then means one device each. All are assumed to be allowed the same
+  // cores, which they divide; if there are more devices than cores, several share one. Of the GPUs
+  // that the driver shows (CUDA_VISIBLE_DEVICES), process 0 takes the first `count`, process 1 the
+  // next. If it shows no more than `count`, all are this process's, as when a scheduler assigns
+  // them (choose_together.h detects if it did not).
   int local_process = 0;
   int num_local = 1;
 };
 
 struct ChosenDevices {
   std::vector<std::shared_ptr<Device>> devices;
-  // Why not cuda, where auto was requested: "no GPU: ...; the CPU is used"; that devices share
-  // cores; or what a CPU quota leaves. Mostly empty.
+  // Usually empty. Otherwise: why not cuda if auto was requested ("no GPU: ...; the CPU is used"),
+  // that devices share cores, or the cores that a CPU quota leaves.
   std::string note;
 };
 
-// InvalidArgument for an unknown backend, numbers that do not fit together, virtual devices of
-// several processes, engines that are to be timed without a file, on several GPUs or by several
-// processes, or more devices than there are, naming what there is; FailedPrecondition where
-// cuda was requested and there is no GPU, Unimplemented where this program was built without CUDA.
+// Returns the requested devices.
+// - InvalidArgument for an unknown backend, inconsistent numbers, or virtual devices in several
+//   processes.
+// - InvalidArgument if engines are to be timed without a file, on several GPUs or by several
+//   processes.
+// - InvalidArgument for more devices than there are; the message has their number.
+// - FailedPrecondition if cuda was requested and there is no GPU, or one of them is too old.
+// - Unimplemented if cuda was requested and the program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 
 namespace internal {

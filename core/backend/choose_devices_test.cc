@@ -40,7 +40,7 @@ class ChooseDevicesTest : public ::testing::Test {
   std::string Refusal(const DeviceRequest& request) {
     return std::string(Choose(request).status().message());
   }
-  // To the one that is there.
+  // Adds copies of the first GPU.
   void AddGpus(int count) {
     for (int i = 1; i <= count; ++i) {
       driver_.gpus().push_back(driver_.gpus()[0]);
@@ -70,7 +70,7 @@ TEST_F(ChooseDevicesTest, CudaWithoutAGpuIsRefused) {
             "no GPU: the driver shows none");
 }
 
-// What CUDA_MODULE_LOADING is when the driver is first asked for anything.
+// Returns CUDA_MODULE_LOADING at the first call of the driver.
 std::string LoadingSeenByDriver(const DeviceRequest& request) {
   unsetenv("CUDA_MODULE_LOADING");
   std::string seen = "the driver was not asked";
@@ -119,7 +119,7 @@ TEST_F(ChooseDevicesTest, VirtualDevicesDivideOneGpu) {
   EXPECT_EQ(chosen->devices[3]->name(), "cuda:0/3 of 4");
 }
 
-// Each has its own, and all together the cores that they may use.
+// Each process has its own cores; together they have all cores that they may use.
 TEST_F(ChooseDevicesTest, ProcessesShareTheCores) {
   const int cores = FindUsableCpus().count;
   DeviceRequest request = Request("cpu");
@@ -147,7 +147,7 @@ TEST_F(ChooseDevicesTest, MoreProcessesThanCoresAreToldSo) {
                                                   " processes share ", cores, " cores")));
 }
 
-// By torchrun's convention: process i of a host has the i-th of its GPUs.
+// torchrun's convention: process i of a host has the i-th of its GPUs.
 TEST_F(ChooseDevicesTest, ProcessesShareTheGpus) {
   AddGpus(3);
   for (int count : {0, 1, 2}) {
@@ -164,7 +164,7 @@ TEST_F(ChooseDevicesTest, ProcessesShareTheGpus) {
   }
 }
 
-// As where CUDA_VISIBLE_DEVICES of each process names its GPUs only.
+// As if CUDA_VISIBLE_DEVICES of each process named only its own GPUs.
 TEST_F(ChooseDevicesTest, GpusThatASchedulerHasDealtOutAreAllTaken) {
   AddGpus(1);
   DeviceRequest request = Request("auto", 2);

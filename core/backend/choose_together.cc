@@ -17,14 +17,14 @@
 namespace dpipe {
 namespace {
 
-// What a process says of its devices: one line each, and its note as the last.
+// A process's description of its devices: one line per device, then its note.
 struct Described {
-  std::vector<std::string> gpus;   // PCI bus ids; "" of what is no GPU
+  std::vector<std::string> gpus;   // PCI bus ids; "" for a CPU
   std::vector<std::string> names;  // "cuda:1 (NVIDIA H200)"
   std::string note;
 
   bool has_gpus() const { return !gpus[0].empty(); }
-  // For people: "cuda:0 (NVIDIA H200)", "cpu (no GPU: ...; the CPU is used)".
+  // Human-readable: "cuda:0 (NVIDIA H200)", "cpu (no GPU: ...; the CPU is used)".
   std::string Words() const {
     return absl::StrCat(absl::StrJoin(names, ", "), note.empty() ? "" : " (", note,
                         note.empty() ? "" : ")");
@@ -58,9 +58,9 @@ Described Parse(const std::string& text) {
   return described;
 }
 
-// By process.
+// Checks that the devices go together; `all` is indexed by process.
 absl::Status Check(const StoreClient& store, const std::vector<Described>& all) {
-  std::map<std::pair<std::string, std::string>, int> owners;  // of a host's GPU
+  std::map<std::pair<std::string, std::string>, int> owners;  // by host and GPU
   for (int p = 0; p < static_cast<int>(all.size()); ++p) {
     const auto refuse = [&](int other, const std::string& why) {
       return absl::FailedPreconditionError(

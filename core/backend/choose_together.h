@@ -1,4 +1,4 @@
-// The devices of the processes of a job, who must have the same kind of them.
+// Chooses the devices of all processes of a job, which must be of the same kind.
 #ifndef DPIPE_CORE_BACKEND_CHOOSE_TOGETHER_H_
 #define DPIPE_CORE_BACKEND_CHOOSE_TOGETHER_H_
 
@@ -10,11 +10,14 @@
 
 namespace dpipe {
 
-// This process's devices; of several hosts each divides its own. All processes of the job call
-// this, and get FailedPrecondition, naming both processes and what they have, where some have GPUs
-// and others none, some have more devices than others, two have one GPU, or one has shares of a
-// GPU. What one process fails with, all do. `request`: a count of 0 is one device; which process of
-// its host this one is the group knows.
+// Returns this process's devices; each host divides its own. All processes of the job must call
+// this. In `request`, a count of 0 is one device; the process's number on its host comes from the
+// group. An error in one process is returned by all. FailedPrecondition, naming two processes and
+// their devices, if
+// - some processes have GPUs and others have none,
+// - they have different numbers of devices,
+// - two of them use the same GPU, or
+// - one has shares of a GPU.
 absl::StatusOr<ChosenDevices> ChooseDevicesTogether(const DeviceRequest& request,
                                                     ProcessGroup* processes);
 

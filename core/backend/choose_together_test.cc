@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What a process is, requests, and sees.
+// A process: its host, its request and the GPUs that it sees.
 struct Process {
   std::string host = "node1";
   DeviceRequest request;
@@ -106,7 +106,7 @@ TEST(ChooseTogetherTest, WhoHasNoneWhereGpusWereAskedForIsNamedToAll) {
   }
 }
 
-// Each was shown one GPU, as a scheduler may have dealt them out: the same one here.
+// A scheduler may assign one GPU to each process; here both got the same one.
 TEST(ChooseTogetherTest, OneGpuOfTwoProcessesIsRefused) {
   const Process process = Asks("cuda", {"0000:01:00.0"});
   for (const Outcome& outcome : ChooseAll({process, process})) {
@@ -119,7 +119,7 @@ TEST(ChooseTogetherTest, OneGpuOfTwoProcessesIsRefused) {
   }
 }
 
-// One GPU a host is all that each asks for, and still they talk over NCCL.
+// Each process requests only one GPU of its host, yet they talk over NCCL.
 TEST(ChooseTogetherTest, KernelsAreLoadedAtOnce) {
   unsetenv("CUDA_MODULE_LOADING");
   for (const Outcome& outcome : ChooseAll(

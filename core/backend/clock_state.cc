@@ -17,8 +17,8 @@ namespace dpipe {
 namespace internal {
 namespace {
 
-// Bits of nvmlClocksThrottleReasons that say that something is in the way; idle and the
-// application's own settings are not among them.
+// Bits of nvmlClocksThrottleReasons that mean a limit. Idle and the application's own settings are
+// not among them.
 const std::vector<std::pair<unsigned long long, const char*>>& SlowingReasons() {
   static const auto* const reasons = new std::vector<std::pair<unsigned long long, const char*>>{
       {0x4, "power limit"},           {0x8, "hardware slowdown"},

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An NVML that knows one GPU, which its power limit slows.
+// An NVML with one GPU, which is at its power limit.
 NvmlApi FakeNvml() {
   NvmlApi api;
   api.DeviceByPciBusId = [](const char* id, NvmlApi::Device*) {
@@ -25,7 +25,7 @@ NvmlApi FakeNvml() {
     return clock == NvmlApi::kSmClock ? 0 : 3;
   };
   api.ThrottleReasons = [](NvmlApi::Device, unsigned long long* reasons) {
-    *reasons = 0x4 | 0x1;  // and idle, which slows nothing
+    *reasons = 0x4 | 0x1;  // 0x1 is idle, which slows nothing
     return 0;
   };
   api.Temperature = [](NvmlApi::Device, int, unsigned* celsius) {

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectRanks(
     return CreateInProcessCommunicators(static_cast<int>(devices.size()), options);
   }
   std::map<int, const Device*> by_gpu;
-  const Device* shares = nullptr;  // its GPU with an earlier rank
+  const Device* shares = nullptr;  // shares its GPU with an earlier rank
   for (const auto& device : devices) {
     const int gpu = cuda::CudaDeviceOf(*device).gpu().index;
     if (!by_gpu.emplace(gpu, device.get()).second) shares = device.get();

@@ -1,4 +1,4 @@
-// How ranks talk to each other, by their devices.
+// Connects ranks by the transport that fits their devices.
 #ifndef DPIPE_CORE_BACKEND_CONNECT_RANKS_H_
 #define DPIPE_CORE_BACKEND_CONNECT_RANKS_H_
 
@@ -14,15 +14,15 @@
 
 namespace dpipe {
 
-// Connects ranks that are threads of this process; in rank order. CPUs and whatever else has host
-// memory hand over references; so do ranks on one GPU, in the order of their streams; ranks with a
-// GPU each use NCCL. FailedPrecondition where some ranks share a GPU and others do not, naming two
-// devices; NotFound where NCCL is missing.
+// Connects ranks that are threads of this process; returns communicators in rank order. Ranks with
+// host memory (CPUs and emulated devices) hand over references. So do ranks on one GPU, in the
+// order of their streams. Ranks with one GPU each use NCCL. FailedPrecondition, naming two devices,
+// if only some ranks share a GPU; NotFound if NCCL is missing.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectRanks(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
 
-// A ConnectJobRankFn: a rank of a job of several processes, whose ranks are all on CPUs (Gloo) or
-// on a GPU each (NCCL).
+// A ConnectJobRankFn: connects a rank of a job of several processes. All its ranks are on CPUs
+// (Gloo) or on one GPU each (NCCL).
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRank(StoreClient* store,
                                                              const JobRank& rank);
 

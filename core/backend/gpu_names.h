@@ -1,4 +1,4 @@
-// Which GPUs this process may use, and by which driver: what a measurement on them should say.
+// The GPUs that this process may use, and their driver, to be recorded with a measurement.
 #ifndef DPIPE_CORE_BACKEND_GPU_NAMES_H_
 #define DPIPE_CORE_BACKEND_GPU_NAMES_H_
 
@@ -13,15 +13,15 @@
 namespace dpipe {
 
 struct GpuNames {
-  std::vector<std::string> gpus;  // "NVIDIA H200", in the driver's order; empty where there is none
-  std::string driver;             // "570.86.15"; empty where nothing tells it
+  std::vector<std::string> gpus;  // "NVIDIA H200", in the driver's order; empty if there is none
+  std::string driver;             // "570.86.15"; empty if unknown
 };
 
-// The same every time.
+// Returns the same names on every call.
 const GpuNames& ThisMachinesGpus();
 
 namespace internal {
-// `driver` finds the GPUs, `nvml` tells the version.
+// `driver` finds the GPUs; `nvml` reports the driver's version.
 GpuNames NamesOfGpus(const std::function<absl::StatusOr<cuda::Driver*>()>& driver,
                      const std::function<absl::StatusOr<const NvmlApi*>()>& nvml);
 }  // namespace internal

@@ -1,5 +1,4 @@
-// Two processes, with a GPU each, over NCCL itself. Skips itself where there are not
-// two.
+// Two processes with one GPU each, over NCCL itself. Skipped if there are fewer than two GPUs.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +40,7 @@ std::vector<float> Numbers(int rank) {
   return numbers;
 }
 
-// Messages both ways, a sum, and the end, on the device's thread.
+// Sends messages both ways and sums, on the device's thread.
 absl::Status Talk(StoreClient* store, int rank, const std::shared_ptr<Device>& device) {
   JobRank own;
   own.name = "test";
@@ -70,7 +69,7 @@ absl::Status Talk(StoreClient* store, int rank, const std::shared_ptr<Device>& d
   return device->Synchronize();
 }
 
-// The whole of a process. NotFound: there are not enough GPUs.
+// Runs one process. NotFound if there are not enough GPUs.
 absl::Status BeProcess(const JobMember& member) {
   const auto driver = cuda::SystemDriver();
   if (!driver.ok()) return absl::NotFoundError(driver.status().message());
@@ -87,7 +86,7 @@ absl::Status BeProcess(const JobMember& member) {
   return status;
 }
 
-// Ends the calling process, with its words in the pipe.
+// Ends the calling process and writes the message to the pipe.
 [[noreturn]] void EndWith(const absl::Status& status, int pipe_fd) {
   const std::string words(status.message());
   const ssize_t written = write(pipe_fd, words.data(), words.size());
@@ -96,7 +95,7 @@ absl::Status BeProcess(const JobMember& member) {
 
 // CUDA does not survive a fork, so this process never touches it.
 TEST(GpuProcessesTest, TwoTalkOverNccl) {
-  std::vector<std::pair<pid_t, int>> children;  // and the ends of their pipes
+  std::vector<std::pair<pid_t, int>> children;  // with the read ends of their pipes
   for (const JobMember& member : LocalJob(2)) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);

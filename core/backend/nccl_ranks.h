@@ -1,4 +1,4 @@
-// NCCL where this program was built with CUDA. Not for use by anything but connect_ranks.cc.
+// NCCL, if the program is built with CUDA. Only for connect_ranks.cc.
 #ifndef DPIPE_CORE_BACKEND_NCCL_RANKS_H_
 #define DPIPE_CORE_BACKEND_NCCL_RANKS_H_
 
@@ -14,11 +14,11 @@
 
 namespace dpipe::internal {
 
-// For GPUs of this process, one a rank.
+// Connects the GPUs of this process, one per rank.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectByNccl(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
 
-// For a GPU whose job has other processes, too.
+// Connects a GPU of a job with several processes.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRankByNccl(StoreClient* store,
                                                                    const JobRank& rank);
 

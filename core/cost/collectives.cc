@@ -20,7 +20,7 @@ int Depth(int count) {
 
 bool IsUneven(const CollectiveGroup& group) { return group.ranks_per_node == 0; }
 
-// Several nodes with several of the ranks on each.
+// True if there are several nodes with several of the ranks on each.
 bool IsChained(const CollectiveGroup& group) {
   return group.num_nodes > 1 && group.ranks_per_node > 1;
 }
@@ -42,8 +42,8 @@ Nanos RingTime(int count, double bytes, const Link& link) {
   return (count - 1) * link.latency_ns() + BytesTime(bytes * (count - 1) / count, link);
 }
 
-// What chunks of a vector take to pass through a chain of nodes: `fill` steps besides one for each
-// chunk, in which an interface carries the vector `laps` times and `fill_laps` chunks alone.
+// Time for a vector to pass through a chain of nodes: one step per chunk plus `fill` steps. An
+// interface carries the vector `laps` times, plus `fill_laps` chunks.
 Nanos ChainTime(const CollectiveGroup& group, int64_t bytes, int fill, double laps, int fill_laps) {
   const int64_t chunk = ReductionChunkBytes(group.num_nodes);
   const int64_t num_chunks = std::max<int64_t>(1, (bytes + chunk - 1) / chunk);
@@ -111,7 +111,7 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
       last_interface = interface;
       ++count;
     }
-    within |= count > 1;  // a node that holds one of them only uses no link of its own
+    within |= count > 1;  // a node with only one of the ranks uses no link of its own
     even &= group.num_nodes == 0 || count == group.ranks_per_node;
     group.exchanged = std::max(group.exchanged, count * (size - count) / size / interfaces);
     group.ranks_per_node = count;

@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// Nodes of 4 devices; 1 ns a byte within (10 ns), 2 ns a byte between (100 ns).
+// Nodes of 4 devices: 1 ns per byte within (10 ns latency), 2 ns per byte between (100 ns).
 ClusterSpec Cluster(int num_nodes, int interfaces) {
   ClusterSpec cluster;
   cluster.set_num_nodes(num_nodes);
@@ -47,16 +47,16 @@ TEST(CollectivesTest, BetweenNodesTheInterfacesAreShared) {
   EXPECT_EQ(AllReduceTime(GroupOfRanks(Cluster(2, 4), ranks), 8000), 2 * 6030 + 2 * 4100);
   EXPECT_EQ(ReduceScatterTime(GroupOfRanks(Cluster(2, 4), ranks), 8000), 6030 + 2 * 4100);
   EXPECT_EQ(AllGatherTime(GroupOfRanks(Cluster(2, 4), ranks), 8000), 6030 + 2100);
-  // Two ranks of a node on one of its two interfaces have that one alone.
+  // Two ranks of a node on one of its two interfaces have only that one.
   EXPECT_EQ(GroupOfRanks(Cluster(2, 2), {0, 1, 4, 5}).interfaces, 1);
   EXPECT_EQ(GroupOfRanks(Cluster(2, 2), {0, 2, 4, 6}).interfaces, 2);
   EXPECT_EQ(GroupOfRanks(Cluster(2, 2), {0, 2, 4, 5}).interfaces, 1);
   EXPECT_EQ(GroupOfRanks(Cluster(2, 2), {0, 1, 4}).ranks_per_node, 0);
 }
 
-// What `num_chunks` of `chunk` bytes take over one interface a node (latency 100 ns, 2 ns a byte),
-// with free links within the nodes: a node's step is over when its transfers are, which begin when
-// both sides have come to it. The steps are those of core/comm/nccl/exact_sums.cc.
+// Simulates `num_chunks` of `chunk` bytes over one interface per node (latency 100 ns, 2 ns per
+// byte), with free links within the nodes. A transfer begins when both sides have reached it, and a
+// node's step ends with its transfers. The steps are those of core/comm/nccl/exact_sums.cc.
 Nanos StepByStep(int num_nodes, int num_chunks, int64_t chunk, bool scatters) {
   const int k = num_nodes;
   std::vector<Nanos> reached(k, 0);
@@ -104,8 +104,8 @@ CollectiveGroup ChainOf(int num_nodes) {
   return GroupOfRanks(cluster, ranks);
 }
 
-// An all-reduce's price is what the steps take, but for two chunks, which do not meet. That of a
-// reduce-scatter of few chunks is higher: its last sums come home when nothing goes up any more.
+// An all-reduce's price equals the time of its steps, except for two chunks, which do not meet. The
+// price of a reduce-scatter of few chunks is higher: its last sums return when nothing goes up.
 TEST(CollectivesTest, ChainsOfNodesTakeWhatTheirStepsDo) {
   for (int k = 2; k <= 16; ++k) {
     const int64_t chunk = ReductionChunkBytes(k);
@@ -124,7 +124,7 @@ TEST(CollectivesTest, ChainsOfNodesTakeWhatTheirStepsDo) {
   }
 }
 
-// Of a large vector, what an interface carries counts: each way once where k = 2.
+// For a large vector only the bytes per interface count: each direction once if k = 2.
 TEST(CollectivesTest, ChainsOfManyNodesCarryAVectorTwice) {
   constexpr double kBytes = 4e12;
   const auto carried = [](Nanos time) { return static_cast<double>(time) / 2 / kBytes; };
@@ -136,12 +136,12 @@ TEST(CollectivesTest, ChainsOfManyNodesCarryAVectorTwice) {
   EXPECT_NEAR(carried(AllGatherTime(ChainOf(8), kBytes)), 0.875, 1e-3);
 }
 
-// Three ranks of a node and two of another: of 5000 bytes, an interface carries 3 x 2/5 a lap.
+// Three ranks of one node and two of another: per lap, an interface carries 3 x 2/5 of 5000 bytes.
 TEST(CollectivesTest, UnevenNodesExchangeShares) {
   const std::vector<int> ranks = {0, 1, 2, 4, 5};
   EXPECT_EQ(AllReduceTime(GroupOfRanks(Cluster(2, 1), ranks), 5000), 2 * 4 * 100 + 2 * 6000 * 2);
   EXPECT_EQ(ReduceScatterTime(GroupOfRanks(Cluster(2, 1), ranks), 5000), 4 * 100 + 6000 * 2);
-  // On two interfaces, and the second node's two ranks on one.
+  // Two interfaces per node; both of the second node's ranks are on one.
   EXPECT_EQ(AllGatherTime(GroupOfRanks(Cluster(2, 2), ranks), 5000), 4 * 100 + 6000 * 2);
   EXPECT_EQ(AllGatherTime(GroupOfRanks(Cluster(2, 2), {0, 1, 2, 4, 6}), 5000), 4 * 100 + 3000 * 2);
 }

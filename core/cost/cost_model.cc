@@ -246,7 +246,7 @@ Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
 bool CostModel::GroupsAreAlike(int devices_per_group) const {
   const int in_node = cluster_.devices_per_node();
   if (devices_per_group < 1 || num_devices() % devices_per_group != 0) return false;
-  const int sharing = in_node / interfaces_per_node_;  // devices of one interface
+  const int sharing = in_node / interfaces_per_node_;  // devices per interface
   const bool inside = in_node % devices_per_group == 0 &&
                       (devices_per_group % sharing == 0 || sharing % devices_per_group == 0);
   if (!inside && devices_per_group % in_node != 0) return false;

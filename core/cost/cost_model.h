@@ -1,9 +1,9 @@
-// What everything costs: a ModelProfile and a ClusterSpec, validated and made quick to query.
+// The costs of everything: a ModelProfile and a ClusterSpec, validated and fast to query.
 //
 // Components and layers are the profile's indices, ranks are numbered node by node, times are
-// integer nanoseconds and sizes bytes. A "cut" c of a component lies between its layers c-1 and c.
-// Queries are const and thread-safe; a range of layers costs O(1) once a (component, batch) has
-// been asked for. [algorithms.md §1, §6]
+// integer nanoseconds and sizes bytes. A "cut" c of a component separates its layers c-1 and c.
+// Queries are const and thread-safe. A query on a range of layers takes O(1), after the first for
+// the same component and batch. [algorithms.md §1, §6]
 #ifndef DPIPE_CORE_COST_COST_MODEL_H_
 #define DPIPE_CORE_COST_COST_MODEL_H_
 
@@ -27,8 +27,8 @@ namespace dpipe {
 
 class CostModel {
  public:
-  // InvalidArgument, naming component, layer or value, field and both values, if the profile or the
-  // cluster contradicts itself (see validate.h).
+  // Returns InvalidArgument if the profile or the cluster is inconsistent; the message names
+  // component, layer or value, field and both values (see validate.h).
   static absl::StatusOr<CostModel> Create(const ModelProfile& profile, const ClusterSpec& cluster);
 
   const ModelProfile& profile() const { return *profile_; }
@@ -36,13 +36,14 @@ class CostModel {
   int num_devices() const { return cluster_.num_nodes() * cluster_.devices_per_node(); }
 
   // ---- One of many pipeline groups ----
-  // Whether consecutive groups of so many devices lie alike on nodes and interfaces and run at one
-  // speed, so that what one of them does all do.
+  // True if all consecutive groups of this many devices behave the same: they have the same
+  // placement on nodes and interfaces, speed and memory limit.
   bool GroupsAreAlike(int devices_per_group) const;
-  // The first such group alone: num_devices() is its, and collectives over some of its ranks cost
-  // what they cost over those ranks of every group. What a search simulates instead of the whole.
+  // Returns the model of the first such group alone, which a search can simulate instead of the
+  // whole cluster. num_devices() is the group's. Collectives over some of its ranks cost as much as
+  // over those ranks of every group. GroupsAreAlike(devices_per_group) must hold.
   CostModel OfOneGroup(int devices_per_group) const;
-  // How many groups this stands for; 1: itself.
+  // Number of groups that this model represents; 1 if it is not from OfOneGroup.
   int num_groups() const { return num_groups_; }
 
   // ---- Structure ----
@@ -51,28 +52,28 @@ class CostModel {
   const std::vector<int>& backbones() const { return backbones_; }
   int backbone() const { return backbones_[0]; }  // the first
   bool IsBackbone(int component) const { return profile_->components(component).is_backbone(); }
-  // Every frozen component, each after those it reads from.
+  // Every frozen component, after all components whose outputs it reads.
   const std::vector<int>& frozen_components() const { return frozen_order_; }
   int num_layers(int component) const { return profile_->components(component).layers_size(); }
   LayerRange AllLayers(int component) const { return {0, num_layers(component)}; }
   int frozen_quantum() const { return frozen_quantum_; }  // >= 1
-  // The frozen components whose outputs `layers` of `component` read; increasing.
+  // Returns the frozen components whose outputs `layers` of `component` read, in increasing order.
   std::vector<int> SourcesOf(int component, LayerRange layers) const;
-  // Values made before the cut and read at or after it; external inputs are not among them.
-  // Increasing.
+  // Returns the values computed before the cut and read at or after it, in increasing order.
+  // External inputs are not included.
   std::vector<int> ValuesAtCut(int component, int cut) const;
 
   // ---- Devices ----
-  // Times on a rank are those of the profile divided by its speed.
+  // Times on a rank are those of the profile divided by the rank's speed.
   double SpeedOf(int rank) const { return speed_[rank]; }
-  bool IsUniform() const { return uniform_; }  // every rank runs at the profile's speed
-  // `time` / speed, to 1 part in 2^32 / speed, rounded up; parts never take less than the
-  // whole.
+  bool IsUniform() const { return uniform_; }  // true if every rank runs at the profile's speed
+  // Returns `time` / speed, accurate to 1 part in 2^32 / speed and rounded up. Parts never take
+  // less time than the whole.
   Nanos OnRank(Nanos time, int rank) const;
   int64_t MemoryLimitOf(int rank) const { return memory_limit_[rank]; }  // 0: unlimited
 
-  // ---- Compute ---- (at the profile's speed, but for InstructionTime with a rank)
-  // Prefix sums at one local batch (>= 1), made on first use and kept.
+  // ---- Compute ---- (at the profile's speed, except InstructionTime)
+  // Returns prefix sums for one local batch (>= 1), computed on first use and cached.
   const LayerTimes& Times(int component, int batch) const;
   Nanos Forward(int component, LayerRange layers, int batch) const {
     return Times(component, batch).Forward(layers);
@@ -80,63 +81,65 @@ class CostModel {
   Nanos Backward(int component, LayerRange layers, int batch) const {
     return Times(component, batch).Backward(layers);
   }
-  // Host work to have the loaded inputs of a frozen component at hand, or of a cached batch where
-  // `component` is a backbone.
+  // Host work to prepare the loaded inputs of a frozen component, or a cached batch if `component`
+  // is a backbone.
   Nanos Load(int component, int samples) const;
-  // The optimizer's step over these layers of a backbone, without and with its fixed part, on one
-  // of the `shards` ranks over which the layers' weights are divided.
+  // Time of the optimizer step over these layers of a backbone, without and with its fixed part, on
+  // one of the `shards` ranks over which the layers' weights are divided.
   Nanos OptimizerShare(int component, LayerRange layers, int shards = 1) const;
   Nanos Optimizer(int component, LayerRange layers, int shards = 1) const {
     return profile_->optimizer_fixed_ns() + OptimizerShare(component, layers, shards);
   }
-  // LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD and FROZEN_FORWARD of layers
-  // of `component` (a stage's, or the instruction's own) on `batch` samples; 0 for other kinds.
+  // Time of LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD or FROZEN_FORWARD of
+  // layers of `component` (a stage's, or the instruction's own) on `batch` samples; 0 for other
+  // kinds.
   Nanos PassTime(Instruction::Kind kind, int component, LayerRange layers, int batch) const;
-  // The same of an instruction of a plan, on the rank that runs it.
+  // The same for an instruction of a plan, at the speed of the rank that runs it.
   Nanos InstructionTime(const Plan& plan, const Instruction& instruction, int rank) const;
 
   // ---- Bytes ----
   int64_t ParameterBytes(int component, LayerRange layers) const;
-  // What a gradient all-reduce of these layers of a backbone moves (fp32).
+  // Bytes that a gradient all-reduce of these layers of a backbone sums (fp32).
   int64_t GradientBytes(int component, LayerRange layers) const;
   int64_t SavedBytesPerSample(int component, LayerRange layers) const;
   int64_t WorkspaceBytesPerSample(int component, LayerRange layers) const;  // largest; O(layers)
-  // Of the values at a cut: forward, and of the gradients of those that have one.
+  // Bytes of the values at a cut, and of the gradients of those that have one.
   int64_t CutBytesPerSample(int component, int cut) const;
   int64_t CutGradientBytesPerSample(int component, int cut) const;
-  // Of the estimate that a lap of self-conditioning hands to the next.
+  // Bytes of the estimate that one lap of self-conditioning hands to the next.
   int64_t SelfConditioningBytesPerSample(int component) const {
     return profile_->components(component).self_conditioning_bytes_per_sample();
   }
-  // Of all values of a component that others read: what a FROZEN_OUTPUT message carries.
+  // Bytes of all values of a component that others read: the size of a FROZEN_OUTPUT message.
   int64_t OutputBytesPerSample(int component) const;
-  // Of the external inputs that come from no other component.
+  // Bytes of the external inputs that come from no other component.
   int64_t LoadedBytesPerSample(int component) const;
 
   // ---- Memory of one device ----
-  // Master weights and gradients of these layers of a backbone (fp32), what the optimizer keeps of
-  // them (ModelProfile.optimizer_bytes_per_parameter), and the bf16 working copy where the
-  // profile's dtype is bf16.
+  // Bytes of the training state of these layers of a backbone: master weights and gradients (fp32),
+  // and the optimizer's state (ModelProfile.optimizer_bytes_per_parameter). If the profile's dtype
+  // is bf16, also of the bf16 working copy.
   int64_t StateBytes(int component, LayerRange layers) const;
-  // StateBytes, what `in_flight` micro-batches of `local_batch` samples keep for their backward
-  // passes, and the largest layer's workspace.
+  // StateBytes, plus the bytes that `in_flight` micro-batches of `local_batch` samples keep for
+  // their backward passes, plus the largest layer's workspace.
   int64_t StageBytes(int component, LayerRange layers, int local_batch, int in_flight) const;
 
   // ---- Communication ----
   int NodeOf(int rank) const { return rank / cluster_.devices_per_node(); }
-  // One message over an idle link: latency + bytes / bandwidth, rounded up; ranks differ.
+  // Time of one message over an idle link: latency + bytes / bandwidth, rounded up. The ranks
+  // must differ.
   Nanos Transfer(int from, int to, int64_t bytes) const;
-  // The network interface that a rank uses, of num_interfaces() over all nodes.
+  // Returns the network interface that a rank uses, of num_interfaces() over all nodes.
   int InterfaceOf(int rank) const { return interface_[rank]; }
   int num_interfaces() const { return cluster_.num_nodes() * interfaces_per_node_; }
-  // As collectives.h has them; 0 for one rank. Never less for two parts of the bytes than for the
-  // whole.
+  // Times of collectives as in collectives.h; 0 for one rank. Two parts of the bytes never cost
+  // less than the whole.
   Nanos AllReduce(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos AllGather(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
-  // The memory that each rank's communicator keeps for an all-reduce or a reduce-scatter of so many
-  // bytes over these ranks, by NCCL; transports between CPUs, or parts of one GPU, keep none.
+  // Memory that each rank's NCCL communicator keeps for an all-reduce or a reduce-scatter of this
+  // many bytes over these ranks. 0 between CPUs or parts of one GPU.
   int64_t ReductionRoomBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
     const bool by_nccl = !cluster_.collectives_use_compute() && !cluster_.devices_share_memory();
     return by_nccl ? RoomBytesOf(group, scatters, bytes) : 0;
@@ -145,7 +148,7 @@ class CostModel {
     return ReductionRoomBytes(Members(ranks), scatters, bytes);
   }
   bool SpansNodes(const std::vector<int>& ranks) const { return Members(ranks).num_nodes > 1; }
-  // The sum of one number over every rank, which a global gradient norm costs.
+  // Time to sum one number over all ranks, as for a global gradient norm.
   Nanos GlobalNorm() const { return global_norm_; }
 
  private:
@@ -154,7 +157,7 @@ class CostModel {
     std::vector<int64_t> cut, cut_gradient;  // [c]: at cut c
     int64_t output = 0, loaded = 0;
   };
-  // Made once, then read without a lock up to kQuickBatches.
+  // Prefix sums by batch, computed once. Up to kQuickBatches they are then read without a lock.
   struct TimesCache {
     static constexpr int kQuickBatches = 1024;
     std::mutex mutex;
@@ -164,14 +167,14 @@ class CostModel {
 
   CostModel() = default;
   void SetDevices();
-  // The ranks of every group that this stands for.
+  // Returns the placement of these ranks of all groups that this model represents.
   CollectiveGroup Members(const std::vector<int>& ranks) const;
   static Prefixes MakePrefixes(const ComponentProfile& component);
 
   std::shared_ptr<const ModelProfile> profile_;
   ClusterSpec cluster_;
   int num_groups_ = 1;
-  ClusterSpec whole_cluster_;  // that of OfOneGroup's original; else cluster_
+  ClusterSpec whole_cluster_;  // the original cluster if from OfOneGroup; else cluster_
   std::vector<int> backbones_;
   int frozen_quantum_ = 1;
   int interfaces_per_node_ = 1;

@@ -27,12 +27,12 @@ LayerProfile Layer(std::initializer_list<std::pair<int, Nanos>> forward_at) {
 
 TEST(LayerTimesTest, PiecewiseLinearByHand) {
   const LayerProfile layer = Layer({{2, 100}, {4, 160}, {8, 400}});
-  EXPECT_EQ(TimesOfLayer(layer, 1).forward, 100);  // below the smallest: that one's
+  EXPECT_EQ(TimesOfLayer(layer, 1).forward, 100);  // below the smallest: equal to it
   EXPECT_EQ(TimesOfLayer(layer, 2).forward, 100);
   EXPECT_EQ(TimesOfLayer(layer, 3).forward, 130);
   EXPECT_EQ(TimesOfLayer(layer, 5).forward, 220);
   EXPECT_EQ(TimesOfLayer(layer, 8).forward, 400);
-  EXPECT_EQ(TimesOfLayer(layer, 10).forward, 500);  // above the largest: 50 a sample
+  EXPECT_EQ(TimesOfLayer(layer, 10).forward, 500);  // above the largest: 50 per sample
   EXPECT_EQ(TimesOfLayer(layer, 3).input_grad, 260);
   EXPECT_EQ(TimesOfLayer(layer, 3).weight_grad, 390);
   EXPECT_EQ(TimesOfLayer(Layer({{1, 10}, {4, 20}}), 2).forward, 14);  // 13.33 rounded up
@@ -59,7 +59,7 @@ TEST(LayerTimesTest, LeastPerSampleIsNeverAboveAnyBatch) {
         brute = std::min(brute, static_cast<double>(TimesOfLayer(layer, n).forward) / n);
       }
       EXPECT_LE(least, brute);
-      EXPECT_GE(least, brute - 1.0001);  // rounding, at a batch of 1 at worst
+      EXPECT_GE(least, brute - 1.0001);  // rounding at a batch of 1 is the worst case
     }
   }
 }
@@ -119,7 +119,7 @@ TEST(CostModelTest, LinksAndCollectivesByHand) {
   cluster.set_num_nodes(2);
   cluster.set_devices_per_node(2);
   cluster.mutable_intra_node()->set_latency_ns(10);
-  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(2e9);  // 0.5 ns a byte
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(2e9);  // 0.5 ns per byte
   cluster.mutable_inter_node()->set_latency_ns(100);
   cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
   const CostModel cost = Make(UniformProfile(), cluster);
@@ -128,7 +128,7 @@ TEST(CostModelTest, LinksAndCollectivesByHand) {
   EXPECT_EQ(cost.AllReduce({3}, 1000), 0);
   EXPECT_EQ(cost.AllReduce({0, 1}, 1000), 2 * 10 + 500);  // ring of 2: each half there and back
   EXPECT_EQ(cost.AllReduce({0, 2}, 1000), 2 * 100 + 1000);
-  // Of 4 over both nodes, a chunk: 2 (10 + 1/2 x 2000) within the nodes, 2 (100 + 4000) between.
+  // Over 4 ranks on both nodes, one chunk: 2 (10 + 1/2 x 2000) within, 2 (100 + 4000) between.
   EXPECT_EQ(cost.AllReduce({0, 1, 2, 3}, 4000), 2 * 1010 + 2 * 4100);
   EXPECT_EQ(cost.AllReduce({0, 1, 2}, 4000), 4 * 100 + 5334);  // uneven nodes: 2 x 2/3 x 4000
   EXPECT_EQ(cost.AllReduce({0, 1, 2}, 3), 4 * 100 + 4);

@@ -8,7 +8,7 @@
 namespace dpipe {
 namespace {
 
-// In [low, high].
+// Returns a random number in [low, high].
 int Between(RandomStream& stream, int low, int high) {
   return low + static_cast<int>(stream.NextBelow(high - low + 1));
 }
@@ -21,7 +21,7 @@ void AddRandomTimings(RandomStream& stream, Nanos max_ns, LayerProfile* layer) {
   const int count = Between(stream, 1, 4);
   for (int i = 0; i < count; ++i) {
     batch += Between(stream, 1, 4);
-    // Mostly rising with the batch, now and then falling: measurements do that.
+    // Usually rises with the batch and sometimes falls, as measurements do.
     forward = OneIn(stream, 8) ? forward / 2 : forward + Between(stream, 0, max_ns);
     input = OneIn(stream, 8) ? input / 2 : input + Between(stream, 0, max_ns);
     weight = OneIn(stream, 8) ? weight / 2 : weight + Between(stream, 0, max_ns);
@@ -57,7 +57,7 @@ ValueProfile* AddValue(ComponentProfile* component, const std::string& name, int
   return value;
 }
 
-// What each layer makes is read by the next and, one time in three, by a later one too.
+// Each layer's output is read by the next and, one time in three, by a later one too.
 void AddRandomChain(RandomStream& stream, bool gradients, ComponentProfile* component) {
   const int count = component->layers_size();
   for (int l = 0; l + 1 < count; ++l) {

@@ -1,4 +1,4 @@
-// Profiles and clusters for tests: small, random or uniform, and valid.
+// Valid profiles and clusters for tests: small, random or uniform.
 #ifndef DPIPE_CORE_COST_FAKE_PROFILE_H_
 #define DPIPE_CORE_COST_FAKE_PROFILE_H_
 
@@ -19,15 +19,16 @@ struct RandomProfileOptions {
   Nanos max_layer_ns = 1000;  // at one sample
 };
 
-// Backbones, each a chain with random skips of any length and an estimate for self-conditioning,
-// timings at up to four batches of any curve, and up to three frozen components in a small DAG;
-// every frozen output is read by some layer of every backbone. Backbones come last.
+// Returns a random profile. Each backbone is a chain with random skips of any length and an
+// estimate for self-conditioning; timings at up to four batches follow any curve. Up to three
+// frozen components form a small DAG. Every frozen output is read by some layer of every backbone.
+// Backbones come last.
 ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& options = {});
 
-// A backbone of equal trainable layers: each takes `forward_ns` and, for either gradient, `grad_ns`
-// a sample; a chain without skips; no frozen component unless `frozen_layers` > 0, which adds one
-// ("encoder") whose layers take `frozen_ns` a sample and whose output layer 0 of the backbone
-// reads. Messages and optimizer steps are free unless the cluster or the fields are changed.
+// A backbone of equal trainable layers in a chain without skips. Per sample a layer takes
+// `forward_ns` and, for either gradient, `grad_ns`. `frozen_layers` > 0 adds one frozen component
+// ("encoder"). Its layers take `frozen_ns` per sample, and layer 0 of the backbone reads its
+// output. Messages and optimizer steps are free unless the cluster or the fields are changed.
 struct UniformProfileOptions {
   int num_layers = 4;
   Nanos forward_ns = 1000;
@@ -40,16 +41,15 @@ struct UniformProfileOptions {
 };
 ModelProfile UniformProfile(const UniformProfileOptions& options = {});
 
-// One node of `num_devices`; messages take no time (bandwidth 1e18 bytes/s, no latency) and memory
-// is unlimited.
+// Returns one node of `num_devices`. Messages take no time (bandwidth 1e18 bytes/s, no latency) and
+// memory is unlimited.
 ClusterSpec IdealCluster(int num_devices);
 
-// `num_devices` over 1, 2 or 4 nodes (what divides), with random links and, half the time,
-// contention or collectives on the compute stream.
+// Returns `num_devices` over 1, 2 or 4 nodes (divisors only) with random links and, half of the
+// time, contention or collectives that use compute.
 ClusterSpec RandomCluster(RandomStream& stream, int num_devices);
 
-// Some of the devices become slower or quicker, and nodes get as many interfaces as divide their
-// devices.
+// Makes some devices slower or faster and sets interfaces per node to a divisor of its devices.
 void AddRandomClasses(RandomStream& stream, ClusterSpec* cluster);
 
 }  // namespace dpipe

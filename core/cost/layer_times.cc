@@ -35,7 +35,7 @@ PassTimes TimesOfLayer(const LayerProfile& layer, int batch) {
   if (batch <= timings[0].local_batch()) return Mask(layer.kind(), Times(timings[0]));
   if (batch >= last.local_batch()) {
     const PassTimes zero;
-    // From the origin through the largest profiled point: "part" may exceed "whole".
+    // On the line from the origin through the largest profiled point; "part" may exceed "whole".
     return Mask(layer.kind(), Between(zero, Times(last), batch, last.local_batch()));
   }
   int upper = 1;
@@ -48,7 +48,7 @@ PassTimes TimesOfLayer(const LayerProfile& layer, int batch) {
 
 double LeastForwardPerSample(const LayerProfile& layer, int smallest, int largest) {
   const auto per_sample = [&layer](int batch) {
-    // TimesOfLayer rounds up by less than 1 ns, which a lower bound must not inherit.
+    // TimesOfLayer rounds up by less than 1 ns. A lower bound must not include this.
     const Nanos rounded = TimesOfLayer(layer, batch).forward;
     return std::max<double>(0, static_cast<double>(rounded - 1)) / batch;
   };

@@ -1,5 +1,5 @@
-// Times of the layers of one component at one local batch, as prefix sums: any contiguous range of
-// layers costs O(1) to ask for, which is what a partition DP does all day.
+// Prefix sums over the layers of one component at one local batch. Any contiguous range of layers
+// takes O(1) to query, as the partition DP does in its inner loop.
 #ifndef DPIPE_CORE_COST_LAYER_TIMES_H_
 #define DPIPE_CORE_COST_LAYER_TIMES_H_
 
@@ -18,14 +18,15 @@ struct PassTimes {
   Nanos weight_grad = 0;
 };
 
-// One layer at `batch` samples (>= 1). Linear between profiled batches; below the smallest, that
-// one's time (a kernel launch does not shrink); above the largest, the time per sample of the
-// largest. Rounded up to whole nanoseconds. A frozen layer has no gradients, a frozen one with
-// gradient no weight gradient. `layer` must be valid (CostModel::Create).
+// Returns the times of one layer at `batch` samples (>= 1), rounded up to whole nanoseconds.
+// Between profiled batches they are linear. Below the smallest they equal the smallest's (a kernel
+// launch does not shrink); above the largest, the time per sample is the largest's. A frozen layer
+// has no gradients, a frozen layer with gradient no weight gradient. `layer` must be valid
+// (CostModel::Create).
 PassTimes TimesOfLayer(const LayerProfile& layer, int batch);
 
-// The least forward time per sample, in ns, over all batches in [smallest, largest]: of a piecewise
-// linear curve it lies at a profiled batch or at an end.
+// Returns the minimum forward time per sample, in ns, over all batches in [smallest, largest]. For
+// a piecewise linear curve it is at a profiled batch or at an end of the interval.
 double LeastForwardPerSample(const LayerProfile& layer, int smallest, int largest);
 
 class LayerTimes {
@@ -46,8 +47,8 @@ class LayerTimes {
     return prefix[layers.end] - prefix[layers.begin];
   }
   std::vector<Nanos> forward_;      // [i]: of layers [0, i)
-  std::vector<Nanos> input_grad_;   // likewise
-  std::vector<Nanos> weight_grad_;  // likewise
+  std::vector<Nanos> input_grad_;   // the same
+  std::vector<Nanos> weight_grad_;  // the same
 };
 
 }  // namespace dpipe

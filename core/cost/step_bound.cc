@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMaxNanosInAll = 4.6e18;  // 2^62
 
-// Upper bounds of times, in double, which does not overflow; and the largest of them.
+// A sum of upper bounds on times, and the largest of them. In double, which does not overflow.
 class TimeSum {
  public:
   explicit TimeSum(bool names_largest) : names_largest_(names_largest) {}
@@ -31,7 +31,7 @@ class TimeSum {
   std::string what_;
 };
 
-// For a sample: no batch of n takes more than n times the longest of the timings.
+// Per sample: a batch of n takes at most n times the longest timing.
 void AddLayers(const ComponentProfile& component, double slowest, TimeSum* sum) {
   for (int i = 0; i < component.layers_size(); ++i) {
     const LayerProfile& layer = component.layers(i);
@@ -50,8 +50,8 @@ void AddLayers(const ComponentProfile& component, double slowest, TimeSum* sum) 
   });
 }
 
-// For a sample: every value and its gradient crosses every cut that it spans, and all parameters go
-// around four times (gathered twice, their gradients summed in two laps).
+// Per sample: every value and its gradient crosses every cut that it spans, and all parameters move
+// four times (they are gathered twice, and their gradients summed in two laps).
 void AddTraffic(const ComponentProfile& component, const std::string& name, const Link& link,
                 TimeSum* sum) {
   double bytes = 0, messages = 0;
@@ -77,7 +77,7 @@ void AddTraffic(const ComponentProfile& component, const std::string& name, cons
   });
 }
 
-// Of one sample's.
+// Returns the sum for one sample.
 TimeSum SumOf(const CostModel& cost, bool names_largest) {
   double speed = 1;
   for (int rank = 0; rank < cost.num_devices(); ++rank) {
@@ -104,7 +104,7 @@ absl::Status CheckStepTimes(const CostModel& cost, int64_t global_batch, int64_t
         "a global batch of ", global_batch, " samples is not within [1, ", kMaxGlobalBatch, "]"));
   }
   const double samples = static_cast<double>(num_steps) * static_cast<double>(global_batch);
-  // Searches ask often: the words are for the rare error alone.
+  // Searches call this often, so the message is built only on error.
   if (SumOf(cost, /*names_largest=*/false).sum() * samples <= kMaxNanosInAll) {
     return absl::OkStatus();
   }

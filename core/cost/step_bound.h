@@ -1,4 +1,4 @@
-// Whether the times of a training step fit into 64 bits of nanoseconds.
+// Checks that the times of a training step fit into 64 bits of nanoseconds.
 #ifndef DPIPE_CORE_COST_STEP_BOUND_H_
 #define DPIPE_CORE_COST_STEP_BOUND_H_
 
@@ -9,13 +9,13 @@
 
 namespace dpipe {
 
-// More samples than any training step has, and few enough for lists of them.
+// More than the samples of any training step, and few enough for lists of them.
 constexpr int64_t kMaxGlobalBatch = int64_t{1} << 20;
 
-// InvalidArgument if `num_steps` steps of `global_batch` samples could take more than 2^62 ns (146
-// years) if everything ran one after another, which bounds every sum that a planner or a simulator
-// forms; the message names what takes longest, with its value. Also for a batch that is not within
-// [1, kMaxGlobalBatch]. Linear in layers and values.
+// Returns InvalidArgument if `num_steps` steps of `global_batch` samples could take more than 2^62
+// ns (146 years) in sequence; the message names the largest part and its value. The limit bounds
+// every sum in planners and simulators. Also InvalidArgument for a batch outside [1,
+// kMaxGlobalBatch]. Linear in layers and values.
 absl::Status CheckStepTimes(const CostModel& cost, int64_t global_batch, int64_t num_steps);
 
 }  // namespace dpipe

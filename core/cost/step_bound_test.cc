@@ -18,7 +18,7 @@ std::string ErrorOf(const ModelProfile& profile, const ClusterSpec& cluster, int
 }
 
 TEST(StepBoundTest, RealTimesFit) {
-  // 20 layers of a second for each sample.
+  // 20 layers of one second per sample.
   const ModelProfile profile = UniformProfile({20, kNanosPerSecond, kNanosPerSecond, 1});
   EXPECT_EQ(ErrorOf(profile, IdealCluster(64), 8192, 1000), "");
 }

@@ -8,10 +8,10 @@
 namespace dpipe {
 namespace {
 
-// Of a parameter; more than any optimizer keeps.
+// Per parameter; more than any optimizer keeps.
 constexpr double kMostOptimizerBytes = 1024;
 
-constexpr double kMinSpeed = 1e-3;  // of a device class, and 1 over the largest
+constexpr double kMinSpeed = 1e-3;  // of a device class; the maximum is its inverse
 
 absl::Status Bad(const std::string& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
@@ -46,7 +46,7 @@ absl::Status ValidateTimings(const std::string& where, const LayerProfile& layer
 
 absl::Status ValidateLayer(const std::string& where, const LayerProfile& layer, bool in_backbone) {
   if (layer.kind() == LAYER_KIND_UNSPECIFIED) return Bad(where, "kind is not given");
-  if (!LayerKind_IsValid(layer.kind())) {  // any number can be read into it
+  if (!LayerKind_IsValid(layer.kind())) {  // proto3 enums can hold any number
     return Bad(where, absl::StrCat("kind is ", static_cast<int>(layer.kind()),
                                    "; it must be TRAINABLE, FROZEN or FROZEN_WITH_GRADIENT"));
   }
@@ -142,7 +142,7 @@ absl::Status ValidateLink(const char* name, const Link& link, bool used) {
 
 absl::Status ValidateClasses(const ClusterSpec& cluster) {
   const int count = cluster.num_nodes() * cluster.devices_per_node();
-  std::vector<int> owner(count, -1);  // index of a class
+  std::vector<int> owner(count, -1);  // indices of classes
   std::set<std::string> names;
   for (int c = 0; c < cluster.device_classes_size(); ++c) {
     const DeviceClass& device_class = cluster.device_classes(c);

@@ -142,7 +142,7 @@ TEST(ValidateTest, RefusesClassesAndInterfacesThatCannotBe) {
             "cluster: 1073741824 nodes of 4 devices are more than 1048576 devices");
 }
 
-// Damaged fields of every kind: refused or accepted, but never a crash.
+// Random invalid fields of every kind are rejected or accepted, but never crash.
 TEST(ValidateTest, RandomFieldsNeverCrash) {
   const int64_t values[] = {std::numeric_limits<int64_t>::min(), -1, 0, 1,
                             std::numeric_limits<int64_t>::max()};

@@ -8,10 +8,10 @@
 
 namespace dpipe::ops {
 
-// y = f(x), of x's shape and dtype (fp32 or bf16).
+// Returns f(x), with x's shape and dtype (fp32 or bf16).
 absl::StatusOr<Tensor> ActivationForward(Activation activation, const Tensor& x);
 
-// dx = dy f'(x). `x` is the forward pass's input; dy has its shape and dtype.
+// Returns dx = dy f'(x). `x` is the forward pass's input; dy has its shape and dtype.
 absl::StatusOr<Tensor> ActivationInputGrad(Activation activation, const Tensor& x,
                                            const Tensor& dy);
 

@@ -1,4 +1,4 @@
-// The implementations that activation.cc chooses from. y and dx have x's shape and dtype.
+// The implementations behind activation.cc. y and dx have x's shape and dtype.
 #ifndef DPIPE_CORE_OPS_ACTIVATION_KERNELS_H_
 #define DPIPE_CORE_OPS_ACTIVATION_KERNELS_H_
 

@@ -1,4 +1,4 @@
-// Which activations there are.
+// The kinds of activations.
 #ifndef DPIPE_CORE_OPS_ACTIVATION_KIND_H_
 #define DPIPE_CORE_OPS_ACTIVATION_KIND_H_
 

@@ -11,9 +11,9 @@ namespace {
 constexpr Activation kAll[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh,
                                Activation::kQuickGelu};
 
-// fp32: a few roundings of a value of x's size, and the polynomials' 3 ulp; in the negative tail of
-// the GELUs 1 + erf(x) cancels, which leaves 2^-24 |x dy| of absolute error, with |x dy| up to 40
-// here. bf16: the fp32 result and the exact one may round to neighbours, up to 2^-7 apart
+// fp32: a few roundings of a value of x's size, and the polynomials' 3 ulp. In the negative tail of
+// the GELUs, 1 + erf(x) cancels and leaves 2^-24 |x dy| of absolute error, with |x dy| up to 40
+// here. bf16: the fp32 result and the exact one may round to adjacent numbers, up to 2^-7 apart
 // relatively.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{1e-6, 3e-6} : Tolerance{1.0 / 128, 3e-6};
@@ -40,8 +40,8 @@ TEST_P(ActivationTest, CpuAgreesWithReference) {
 }
 
 TEST_P(ActivationTest, ResultDoesNotDependOnPositionInTheTensor) {
-  // Vector bodies and scalar ends of loops must agree to the bit, or a sample's result would depend
-  // on its neighbours.
+  // Vector bodies and scalar ends of loops must agree to the bit; otherwise a sample's result would
+  // depend on its neighbours.
   for (Activation activation : kAll) {
     const Tensor x = RandomTensor(cpu_, {5, 37}, GetParam(), 3, 2);
     const Tensor dy = RandomTensor(cpu_, {5, 37}, GetParam(), 4);

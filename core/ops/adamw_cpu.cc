@@ -94,7 +94,7 @@ void AdamWInt8Step(const AdamWInt8Task& task) {
   });
 }
 
-// Blocks are the same for any number of threads, and are added in order.
+// Blocks do not depend on the number of threads, and are added in order.
 double SumOfSquares(const Tensor& x) {
   constexpr int64_t kBlock = 16384;
   const int64_t n = x.num_elements(), num_blocks = (n + kBlock - 1) / kBlock;

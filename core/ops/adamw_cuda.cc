@@ -49,7 +49,7 @@ void AdamWInt8Steps(const std::vector<AdamWInt8Task>& tasks) {
 
 std::vector<double> SumsOfSquares(absl::Span<const Tensor> tensors) {
   std::vector<SquaresTensor> all;
-  int64_t partials = 0;  // as if all were of one launch
+  int64_t partials = 0;  // as if all were in one launch
   for (const Tensor& x : tensors) {
     all.push_back({x.num_elements(), x.data<float>()});
     partials += SquaresPartials(x.num_elements());

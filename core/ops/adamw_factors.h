@@ -1,10 +1,10 @@
-// What AdamW's kernels multiply by.
+// The factors of AdamW's kernels.
 #ifndef DPIPE_CORE_OPS_ADAMW_FACTORS_H_
 #define DPIPE_CORE_OPS_ADAMW_FACTORS_H_
 
 namespace dpipe::ops {
 
-// AdamWParams with what depends on the step folded in.
+// AdamWParams combined with all that depends on the step.
 struct AdamWFactors {
   float grad_scale;
   float decay;  // 1 - learning_rate * weight_decay

@@ -1,4 +1,4 @@
-// The implementations that adamw.cc chooses from. All tensors are fp32 and of one shape.
+// The implementations behind adamw.cc. All tensors are fp32 and of one shape.
 #ifndef DPIPE_CORE_OPS_ADAMW_KERNELS_H_
 #define DPIPE_CORE_OPS_ADAMW_KERNELS_H_
 

@@ -27,13 +27,13 @@ TEST(AdamWTest, CpuAgreesWithReferenceOverTwentySteps) {
     ASSERT_TRUE(AdamWStep(params, step, 0.5f, grad, &a.p, &a.m, &a.v).ok());
     ASSERT_TRUE(AdamWStep(params, step, 0.5f, OnDevice(ref, grad), &b.p, &b.m, &b.v).ok());
   }
-  // A few fp32 roundings a step, of updates of 1e-2 and values of 3.
+  // A few fp32 roundings per step, of updates of 1e-2 and values of 3.
   ExpectClose(a.p, b.p, {3e-6, 1e-6});
   ExpectClose(a.m, b.m, {3e-6, 1e-6});
   ExpectClose(a.v, b.v, {5e-6, 1e-9});
 }
 
-// The recurrences written out in double from the paper, independent of how factors are folded.
+// The recurrences from the paper in double, independent of how factors are combined.
 TEST(AdamWTest, ReferenceFollowsTheDefinition) {
   const auto ref = Device::CpuReference();
   AdamWParams params;
@@ -71,7 +71,7 @@ TEST(AdamWTest, ResultDoesNotDependOnHowTensorsAreCut) {
   ExpectSameBits(whole.v, parts.v);
 }
 
-// What a step does to parameters and moments, apart from how it keeps them.
+// The CPU agrees with the reference, and 8-bit moments with fp32 moments up to their rounding.
 TEST(AdamWInt8Test, CpuAgreesWithReferenceAndWithMomentsInFp32) {
   const auto cpu = Device::Cpu({0, 1}), ref = Device::CpuReference();
   constexpr int64_t kSize = 40000;  // several runs, the last block cut short
@@ -93,11 +93,11 @@ TEST(AdamWInt8Test, CpuAgreesWithReferenceAndWithMomentsInFp32) {
             .ok());
     ASSERT_TRUE(AdamWStep(params, step, 0.5f, grad, &whole.p, &whole.m, &whole.v).ok());
     if (step > 1) continue;
-    // Moments were 0, which is kept exactly.
+    // Moments were 0, which is represented exactly.
     ExpectSameBits(a.p, whole.p);
     ExpectClose(a.p, b.p, {3e-6, 1e-6});
   }
-  // Roundings decide between codes for few; and codes are near.
+  // Rounding changes the code of only a few numbers, and then to a nearby code.
   int others = 0;
   double distance = 0, moved = 0;
   const State start(cpu, kSize);
@@ -126,7 +126,7 @@ TEST(AdamWInt8Test, ThreadsDoNotMatter) {
   for (int i = 0; i < 3; ++i) ExpectSameBits(results[i], results[3 + i]);
 }
 
-// What `times` updates do where gradients are what m says, and v stays.
+// The effect of `times` updates if gradients equal m and v is constant.
 TEST(AdamWPredictTest, FollowsTheDefinition) {
   AdamWParams params;
   params.learning_rate = 0.1f;
@@ -150,7 +150,7 @@ TEST(SumOfSquaresTest, AgreesWithReferenceAndThreadsDoNotMatter) {
   for (int64_t n : {1, 15, 16, 100003}) {
     const Tensor x = RandomTensor(cpu, {n}, DType::kF32, 3);
     const double sum = *SumOfSquares(x);
-    // Double partial sums: n / 16 * 2^-53 at worst.
+    // Partial sums in double: an error of at most n / 16 * 2^-53.
     EXPECT_NEAR(sum, *SumOfSquares(OnDevice(Device::CpuReference(), x)), 1e-11 * sum);
     EXPECT_EQ(sum, *SumOfSquares(OnDevice(Device::Cpu({0, 1}), x)));
   }

@@ -1,4 +1,5 @@
-// Sums: residual connections, gradients that meet, a time embedding added to every pixel.
+// Sums: residual connections, gradients from several readers, a time embedding added to every
+// pixel.
 #ifndef DPIPE_CORE_OPS_ADD_H_
 #define DPIPE_CORE_OPS_ADD_H_
 
@@ -7,19 +8,19 @@
 
 namespace dpipe::ops {
 
-// a + b, of one shape and dtype (fp32 or bf16). Its gradient is dy for both.
+// Returns a + b, both of one shape and dtype (fp32 or bf16). The gradient of both is dy.
 absl::StatusOr<Tensor> Add(const Tensor& a, const Tensor& b);
 
-// x [B, ..., C] + v [B, C] at every position; one dtype. The gradient to x is dy.
+// Returns x [B, ..., C] + v [B, C] at every position; one dtype. The gradient of x is dy.
 absl::StatusOr<Tensor> AddChannels(const Tensor& x, const Tensor& v);
 
-// The gradient to v: dy [B, ..., C] summed in fp32 over positions -> [B, C] in dy's dtype.
+// Returns the gradient of v: dy [B, ..., C] summed over positions in fp32 -> [B, C] in dy's dtype.
 absl::StatusOr<Tensor> AddChannelsVectorGrad(const Tensor& dy);
 
-// factor * x, of x's shape and dtype (fp32 or bf16).
+// Returns factor * x, with x's shape and dtype (fp32 or bf16).
 absl::StatusOr<Tensor> Scale(float factor, const Tensor& x);
 
-// y += factor * x, in place: of one shape, x fp32 or bf16, y fp32 or of x's dtype.
+// Computes y += factor * x in place. One shape; x is fp32 or bf16, y is fp32 or has x's dtype.
 absl::Status Axpy(float factor, const Tensor& x, Tensor* y);
 
 }  // namespace dpipe::ops

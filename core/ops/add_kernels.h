@@ -1,4 +1,4 @@
-// The implementations that add.cc chooses from.
+// The implementations behind add.cc.
 #ifndef DPIPE_CORE_OPS_ADD_KERNELS_H_
 #define DPIPE_CORE_OPS_ADD_KERNELS_H_
 

@@ -5,8 +5,8 @@
 namespace dpipe::ops {
 namespace {
 
-// One fp32 operation, or two: 2^-23 relative; cancellation leaves 2^-24 of the summands' size (3).
-// bf16: neighbours, up to 2^-7 apart.
+// One or two fp32 operations: 2^-23 relative; cancellation leaves 2^-24 of the summands' size (3).
+// bf16: adjacent numbers, up to 2^-7 apart.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{2.5e-7, 5e-7} : Tolerance{1.0 / 128, 5e-7};
 }
@@ -30,14 +30,14 @@ TEST_P(AddTest, CpuAgreesWithReference) {
     ExpectClose(*Add(x, y), *Add(Ref(x), Ref(y)), For(GetParam()));
     ExpectClose(*AddChannels(x, v), *AddChannels(Ref(x), Ref(v)), For(GetParam()));
     ExpectClose(*Scale(0.7f, x), *Scale(0.7f, Ref(x)), For(GetParam()));
-    // 128 terms of size 1 are summed in fp32: 128 * 2^-24 at worst.
+    // 128 terms of size 1 are summed in fp32: at worst 128 * 2^-24.
     Tolerance sums = For(GetParam());
     sums.absolute = 1e-5;
     ExpectClose(*AddChannelsVectorGrad(x), *AddChannelsVectorGrad(Ref(x)), sums);
   }
 }
 
-// A million equal terms: adding each to one fp32 sum would end 1 % off.
+// A million equal terms: adding each to one fp32 sum would give an error of 1 %.
 TEST(AddLongSumTest, ErrorDoesNotGrowWithLength) {
   const auto cpu = Device::Cpu();
   const int64_t n = 1 << 20;

@@ -1,5 +1,5 @@
-// What an op adds to its result, where something is to be added: a residual connection, or what
-// other readers contribute to a gradient.
+// Optional addends of an op's result: a residual connection, or the contribution of other readers
+// to a gradient.
 #ifndef DPIPE_CORE_OPS_ADDEND_H_
 #define DPIPE_CORE_OPS_ADDEND_H_
 
@@ -11,9 +11,9 @@ namespace dpipe::ops {
 // Dies unless the addend is undefined or has the result's shape and element type.
 void CheckAddend(const Tensor& addend, const Shape& shape, DType dtype);
 
-// y + addend, in y's memory where it can be: for implementations that do not add it themselves. y
-// is rounded before. The addend has y's shape, or [y.dim(0), y.dim(-1)] and is added at every
-// position, or is undefined.
+// Returns y + addend, in y's memory if possible; y is rounded before. For implementations without
+// an addend of their own. The addend is undefined, has y's shape, or has shape [y.dim(0),
+// y.dim(-1)] and is added at every position.
 absl::StatusOr<Tensor> WithAddend(absl::StatusOr<Tensor> y, const Tensor& addend);
 
 }  // namespace dpipe::ops

@@ -4,7 +4,7 @@
 //
 //   P = softmax_over_keys(scale * q k^T)        [Tq, Tk]      y = P v        [Tq, d]
 //
-// With `causal`, query i sees keys 0..i only (there are as many keys as queries).
+// With `causal`, query i sees only keys 0..i (there are as many keys as queries).
 #ifndef DPIPE_CORE_OPS_ATTENTION_H_
 #define DPIPE_CORE_OPS_ATTENTION_H_
 
@@ -15,22 +15,23 @@ namespace dpipe::ops {
 
 struct AttentionParams {
   int num_heads = 1;
-  float scale = 1;  // 1 / sqrt(d) in every model here
+  float scale = 1;  // 1 / sqrt(d) in all models here
   bool causal = false;
 };
 
-// 1 / sqrt(width / num_heads).
+// Returns 1 / sqrt(width / num_heads).
 float AttentionScale(int64_t width, int num_heads);
 
 struct AttentionResult {
   Tensor y;  // [B, Tq, width], in q's element type
-  // What AttentionInputGrad wants back; undefined where not asked for. Its shape and element type
-  // are the backend's affair.
+  // Input of AttentionInputGrad; undefined if not requested. Its shape and element type depend on
+  // the backend.
   Tensor saved;
 };
 
-// q: [B, Tq, width]; k, v: [B, Tk, width]; one element type, fp32 or bf16; heads are interleaved in
-// the width, as the projections' outputs have them. `keep_saved` false: forward only.
+// Computes y from q: [B, Tq, width] and k, v: [B, Tk, width], of one element type, fp32 or bf16.
+// Heads are interleaved in the width, as in the projections' outputs. `keep_saved` is false for
+// forward only.
 absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
                                                  const Tensor& k, const Tensor& v,
                                                  bool keep_saved = true);
@@ -39,8 +40,8 @@ struct AttentionGrads {
   Tensor dq, dk, dv;  // shaped and typed as q, k, v
 };
 
-// From dy: [B, Tq, width], the inputs of forward and the `saved` that it returned. There are no
-// weights, so there is no weight gradient.
+// Computes the gradients from dy: [B, Tq, width], the inputs of forward and the `saved` that it
+// returned. There are no weights, so there is no weight gradient.
 absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
                                                   const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& saved);

@@ -1,10 +1,11 @@
-// Head by head, and within a head by blocks of queries whose scores against all keys stay in the
-// cache: matrix products by oneDNN's sgemm, which reads heads in place by strides, softmax in
-// between. bf16 operands are widened a head at a time, so that sums and probabilities are fp32.
+// Attention head by head, and within a head by blocks of queries, whose scores against all keys
+// stay in the cache. oneDNN's sgemm computes the matrix products and reads heads in place by
+// strides; softmax comes in between. bf16 operands are widened one head at a time, so that sums and
+// probabilities are fp32.
 //
-// In fp32 sgemm beats oneDNN's batched matmul at every shape of these models (256 tokens, 2 heads
-// of 32, a batch of 4: 160 us against 182 to 306 us a product). Many scores in bf16 are
-// attention_native.cc's.
+// In fp32, sgemm beats oneDNN's batched matmul at every shape of these models (256 tokens, 2 heads
+// of 32, a batch of 4: 160 us against 182 to 306 us per product). attention_native.cc handles many
+// scores in bf16.
 #include <algorithm>
 
 #include "core/ops/attention_heads.h"
@@ -19,14 +20,15 @@ namespace {
 
 // A head's matrix [tokens, head size]: in place, or a widened copy.
 struct Matrix {
-  // From the i-th row on.
+  // Returns the rows from the i-th on.
   Matrix Row(int64_t i) const { return {data + i * stride, stride}; }
 
   float* data;
   int64_t stride;
 };
 
-// Head `h` of sample `b` of a tensor [B, tokens, width], to be read; bf16 goes through `arena`.
+// Returns head `h` of sample `b` of a tensor [B, tokens, width] for reading; bf16 is widened in
+// `arena`.
 Matrix ReadHead(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t h, Arena* arena) {
   const int64_t tokens = t.dim(1), offset = b * tokens * s.width + h * s.head;
   if (!s.bf16) return {t.data<float>() + offset, s.width};
@@ -35,7 +37,7 @@ Matrix ReadHead(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t h, 
   return {copy, s.head};
 }
 
-// The same head to be written: in place, or a copy that WriteHead rounds into place.
+// Returns the same head for writing: in place, or as a copy that WriteHead rounds into place.
 Matrix NewHead(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t h, Arena* arena) {
   const int64_t tokens = t.dim(1);
   if (!s.bf16) return {t.data<float>() + b * tokens * s.width + h * s.head, s.width};
@@ -49,8 +51,8 @@ void WriteHead(const AttentionSizes& s, const Matrix& m, int64_t b, int64_t h, c
              s.width);
 }
 
-// c [rows, n] = a [rows, k] B, in the same order on any number of threads: they divide the heads,
-// but where there is only one, the product's rows.
+// Computes c [rows, n] = a [rows, k] B, in the same order for any number of threads. They divide
+// the heads or, if there is only one, the product's rows.
 absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int64_t n, int64_t k,
                       const Matrix& a, const Matrix& b, const Matrix& c) {
   if (!onednn::NeedsFixedOrder()) {
@@ -81,8 +83,8 @@ absl::Status ForwardHead(const Device& device, const AttentionParams& params,
   return absl::OkStatus();
 }
 
-// The probabilities of queries [i, i + rows), from `saved`; `scratch` holds them where they are
-// not there as they are needed.
+// Returns the probabilities of queries [i, i + rows): in `saved` if it has them in fp32, else
+// widened or recomputed in `scratch`.
 absl::StatusOr<const float*> Probabilities(const AttentionParams& params, const AttentionSizes& s,
                                            const Matrix& q, const Matrix& k, const Tensor& saved,
                                            int64_t offset, int64_t i, int64_t rows,
@@ -108,7 +110,7 @@ absl::Status InputGradHead(const AttentionParams& params, const AttentionSizes& 
   for (int64_t i = 0; i < s.queries; i += s.block) {
     const int64_t rows = std::min(s.block, s.queries - i);
     const float* const dy = m.dy.data + i * m.dy.stride;
-    const float beta = i == 0 ? 0 : 1;  // keys meet every block of queries
+    const float beta = i == 0 ? 0 : 1;  // every block of queries adds to all keys
     DPIPE_ASSIGN_OR_RETURN(const float* p,
                            Probabilities(params, s, m.q, m.k, saved, offset, i, rows, p_scratch));
     DPIPE_RETURN_IF_ERROR(onednn::Gemm(true, false, s.keys, s.head, rows, p, s.keys, dy,

@@ -8,18 +8,18 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// A sample's heads as so many matrices [tokens, head size] beside one another.
+// Returns a sample's heads as adjacent matrices [tokens, head size].
 Matrix HeadsOf(const Tensor& t, int64_t sample, int num_heads) {
   const Tensor one = t.Slice(sample, sample + 1);
   return {one.raw_data(), t.dtype(), t.dim(2), t.dim(2) / num_heads};
 }
 
-// [heads, rows, columns] for one sample.
+// Returns the scores of one sample, [heads, rows, columns].
 Matrix ScoresOf(const Tensor& t) {
   return {t.raw_data(), t.dtype(), t.dim(2), t.dim(1) * t.dim(2)};
 }
 
-// The products and kernels of one sample after the other, so that scores need little memory.
+// Products and kernels of one sample after another, so that scores need little memory.
 class Attention {
  public:
   Attention(const AttentionParams& params, const Tensor& q, const Tensor& k)
@@ -33,13 +33,13 @@ class Attention {
   Tensor Scores(DType dtype) const {
     return Tensor::Empty(device_, {params_.num_heads, queries_, keys_}, dtype);
   }
-  // A tensor for the probabilities: the scores' own where the element type allows it.
+  // Returns a tensor for the probabilities, in the scores' memory if the element type allows it.
   Tensor InPlaceOf(const Tensor& scores, DType dtype) const {
     return dtype == DType::kF32 ? scores : Scores(dtype);
   }
   const SoftmaxShape& softmax() const { return softmax_; }
 
-  // scores = q k^T, and the gradients to the probabilities in the same way, dy v^T.
+  // scores = q k^T; also the gradients of the probabilities, dy v^T.
   absl::Status QueryByKey(const Tensor& q, const Tensor& k, int64_t sample,
                           const Tensor& scores) const {
     Product product = {queries_, keys_, size_};
@@ -79,8 +79,8 @@ class Attention {
   const SoftmaxShape softmax_;
 };
 
-// What forward keeps: y itself, which it shares memory with, followed by the logarithms of the sums
-// of exponentials, fp32 [B, heads, Tq].
+// The tensor that forward keeps: y itself, in shared memory, then the logarithms of the sums of
+// exponentials, fp32 [B, heads, Tq].
 class Saved {
  public:
   static Saved Make(const AttentionParams& params, const Tensor& q) {
@@ -98,13 +98,13 @@ class Saved {
   }
 
  private:
-  // Elements of y, and as many more as align what follows to 16 bytes.
+  // Elements of y, padded so that the rest is aligned to 16 bytes.
   static int64_t PaddedSize(const Tensor& q) { return (q.num_elements() + 7) / 8 * 8; }
 
   const Tensor q_, memory_;
 };
 
-// A mask hides nothing of a single key; cuDNN before 9.10 does not take one there.
+// A mask hides nothing of a single key, and cuDNN before 9.10 rejects it.
 AttentionShape ShapeOf(const AttentionParams& params, const Tensor& q, const Tensor& k) {
   const int64_t keys = k.dim(1);
   return {q.dim(0),     params.num_heads,         q.dim(1), keys, q.dim(2) / params.num_heads,

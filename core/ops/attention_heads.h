@@ -1,5 +1,5 @@
-// What attention's implementations for CPUs share: they go head by head, and within a head by
-// blocks of queries whose scores against all keys stay in the cache.
+// Helpers of attention's CPU implementations. They go head by head, and within a head by blocks of
+// queries, whose scores against all keys stay in the cache.
 #ifndef DPIPE_CORE_OPS_ATTENTION_HEADS_H_
 #define DPIPE_CORE_OPS_ATTENTION_HEADS_H_
 
@@ -30,14 +30,14 @@ struct AttentionSizes {
         native(bf16 && queries * keys >= kFewestNative && onednn::NativeBf16()),
         save_probabilities(queries * keys <= kMostSaved) {}
 
-  // Scores of a block: 1 MiB, so that backward's two such arrays fit in a 2 MiB L2 cache. Smaller
-  // blocks have sgemm repack the keys too often (4096 tokens: 512 KiB is a fifth slower).
+  // Scores per block: 1 MiB, so that backward's two such arrays fit in a 2 MiB L2 cache. With
+  // smaller blocks sgemm repacks the keys too often (4096 tokens: 512 KiB is a fifth slower).
   static constexpr int64_t kBlockElements = 262144;
-  // Probabilities a head that are kept for backward: 256 x 256. Above, backward recomputes them
-  // from a log-sum a query, and memory is linear in the number of tokens.
+  // Maximum of probabilities per head that are kept for backward: 256 x 256. Above it, backward
+  // recomputes them from one log-sum per query, and memory is linear in the number of tokens.
   static constexpr int64_t kMostSaved = 65536;
-  // Scores a head from which bf16 instructions are the faster. A call of a primitive takes longer
-  // than one of sgemm: 64 x 64 scores are level, 256 x 256 take 0.75 of the time forward and 0.86
+  // Scores per head from which bf16 instructions are faster; a primitive has a longer call than
+  // sgemm. 64 x 64 scores take equal time. 256 x 256 take 0.75 of the time forward and 0.86
   // backward, 4096 x 4096 0.7 and 0.8 (Zen 5; not measured with AMX).
   static constexpr int64_t kFewestNative = 16384;
 
@@ -45,7 +45,7 @@ struct AttentionSizes {
   bool bf16, native, save_probabilities;
 };
 
-// Hands out pieces of one allocation.
+// Allocates pieces of one buffer.
 class Arena {
  public:
   explicit Arena(float* data) : next_(data) {}
@@ -60,7 +60,7 @@ class Arena {
   float* next_;
 };
 
-// Runs f(b, h, arena) for every sample and head, each with `elements` of scratch a thread.
+// Runs f(b, h, arena) for every sample and head, with `elements` of scratch per thread.
 template <typename F>
 absl::Status ForEachHead(const AttentionSizes& s, const std::shared_ptr<Device>& device,
                          int64_t elements, const F& f) {
@@ -69,10 +69,10 @@ absl::Status ForEachHead(const AttentionSizes& s, const std::shared_ptr<Device>&
   if (tasks == 0) return absl::OkStatus();
   const Tensor scratch = Tensor::Empty(device, {workers * elements}, DType::kF32);
   std::vector<absl::Status> statuses(workers);
-  // Worker w takes the tasks of its share, so that scratch is reused while it is in the cache.
+  // Worker w takes a contiguous share of the tasks, so that its scratch stays in the cache.
   ParallelFor(*device, workers, [&](int64_t w) {
-    // For this thread until the end of the loop: oneDNN's primitives are made for as many threads
-    // as run them.
+    // Applies to this thread until the end of the loop. oneDNN's primitives are created for the
+    // number of threads that runs them.
     if (workers > 1) omp_set_num_threads(1);
     for (int64_t task = tasks * w / workers; task < tasks * (w + 1) / workers; ++task) {
       absl::Status status =
@@ -89,12 +89,12 @@ inline SoftmaxRows BlockRows(const AttentionParams& params, const AttentionSizes
   return {rows, s.keys, params.causal, first, params.scale};
 }
 
-// Where a head's probabilities or log-sums are in `saved`.
+// Returns the offset of a head's probabilities or log-sums in `saved`.
 inline int64_t SavedOffset(const AttentionSizes& s, int64_t b, int64_t h) {
   return (b * s.heads + h) * s.queries * (s.save_probabilities ? s.keys : 1);
 }
 
-// What forward keeps.
+// Allocates the tensor that forward keeps.
 inline Tensor NewSaved(const AttentionSizes& s, const Tensor& q) {
   if (!s.save_probabilities) {
     return Tensor::Empty(q.device(), {s.batch, s.heads, s.queries}, DType::kF32);

@@ -1,4 +1,4 @@
-// The implementations that attention.cc chooses from: attention.h's functions without the checks.
+// The implementations behind attention.cc: attention.h's functions without the checks.
 #ifndef DPIPE_CORE_OPS_ATTENTION_KERNELS_H_
 #define DPIPE_CORE_OPS_ATTENTION_KERNELS_H_
 
@@ -6,7 +6,7 @@
 
 namespace dpipe::ops {
 namespace ref {
-// Saves nothing but a mark: backward recomputes the probabilities.
+// Saves only a placeholder: backward recomputes the probabilities.
 AttentionResult AttentionForward(const AttentionParams& params, const Tensor& q, const Tensor& k,
                                  const Tensor& v, bool keep_saved);
 AttentionGrads AttentionInputGrad(const AttentionParams& params, const Tensor& dy, const Tensor& q,

@@ -11,7 +11,7 @@ namespace {
 using onednn::Desc;
 using onednn::Dims;
 
-// A matrix [rows, columns] whose element (i, j) lies at i * row_stride + j * column_stride.
+// A matrix [rows, columns] with element (i, j) at i * row_stride + j * column_stride.
 template <typename T>
 struct Matrix {
   T* data;
@@ -21,7 +21,7 @@ struct Matrix {
   Matrix Transposed() const { return {data, column_stride, row_stride}; }
 };
 
-// Of head `h` of sample `b` of a tensor [B, tokens, width].
+// Returns head `h` of sample `b` of a tensor [B, tokens, width].
 Matrix<Bf16> HeadOf(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t h) {
   return {t.data<Bf16>() + b * t.dim(1) * s.width + h * s.head, s.width};
 }
@@ -81,7 +81,7 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, int64_t m, int64_t 
   return primitive->Run(device, {a.data, b.data, c.data});
 }
 
-// Room for `elements` bf16 numbers.
+// Number of floats that hold `elements` bf16 numbers.
 int64_t FloatsOf(int64_t elements) { return Arena::Rounded((elements + 1) / 2); }
 Bf16* TakeBf16(Arena* arena, int64_t elements) {
   return reinterpret_cast<Bf16*>(arena->Take(FloatsOf(elements)));
@@ -92,7 +92,7 @@ class Head {
  public:
   Head(const std::shared_ptr<Device>& device, const AttentionSizes& s) : device_(device), s_(s) {}
 
-  // Scores, and gradients to probabilities: c [rows, keys] = a b^T.
+  // Scores, and gradients of probabilities: c [rows, keys] = a b^T.
   absl::Status ByKey(int64_t rows, const Matrix<Bf16>& a, const Matrix<Bf16>& b, float* c) const {
     return Multiply(device_, rows, s_.keys, s_.head, a, b.Transposed(), Matrix<float>{c, s_.keys});
   }
@@ -101,7 +101,7 @@ class Head {
                          const Matrix<Bf16>& c) const {
     return Multiply(device_, rows, s_.head, s_.keys, {p, s_.keys}, b, c);
   }
-  // dk and dv [keys, head] = p^T b, or += where `add`.
+  // dk and dv [keys, head] = p^T b, or += if `add`.
   template <typename T>
   absl::Status OfKeys(int64_t rows, Bf16* p, const Matrix<Bf16>& b, const Matrix<T>& c,
                       bool add) const {
@@ -114,8 +114,8 @@ class Head {
   const AttentionSizes& s_;
 };
 
-// A gradient [keys, head] that blocks of queries add to: at its place where there is one block,
-// else in fp32 first.
+// A gradient [keys, head] to which blocks of queries add: in place if there is one block, else
+// first in fp32.
 class KeySums {
  public:
   KeySums(const AttentionSizes& s, const Matrix<Bf16>& place, Arena* arena)

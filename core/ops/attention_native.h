@@ -1,8 +1,9 @@
-// Attention by bf16 instructions, where onednn::NativeBf16 says that they are the faster.
+// Attention by bf16 instructions, used for many scores if onednn::NativeBf16 is true
+// (AttentionSizes::native).
 //
-// As attention_cpu.cc, but that products take bf16 factors where they lie and round probabilities,
-// and their gradients, to bf16 before they are multiplied; sums are fp32. What is saved is the
-// same.
+// It differs from attention_cpu.cc only in its products. They read bf16 factors in place, and round
+// probabilities and their gradients to bf16 before multiplying; sums are fp32. The saved tensor is
+// the same.
 #ifndef DPIPE_CORE_OPS_ATTENTION_NATIVE_H_
 #define DPIPE_CORE_OPS_ATTENTION_NATIVE_H_
 
@@ -10,7 +11,7 @@
 
 namespace dpipe::ops::cpu {
 
-// All tensors bf16.
+// All tensors are bf16.
 absl::StatusOr<AttentionResult> NativeAttention(const AttentionParams& params,
                                                 const AttentionSizes& s, const Tensor& q,
                                                 const Tensor& k, const Tensor& v, bool keep_saved);

@@ -17,9 +17,9 @@ struct Case {
   bool causal;
 };
 
-// Self, cross, causal; odd sizes; one key; scores too many to be saved, in one block of queries and
-// in several with a rest (300 keys: blocks of 873 queries); as many as bf16 instructions are used
-// for, and few enough to be saved.
+// Self, cross, causal; odd sizes; one key; too many scores to be saved, in one block of queries and
+// in several with a remainder (300 keys: blocks of 873 queries); enough scores for bf16
+// instructions, and few enough to be saved.
 const Case kCases[] = {
     {2, 16, 16, 2, 8, false},  {1, 1, 1, 1, 1, false},     {2, 9, 5, 3, 7, false},
     {1, 20, 1, 2, 4, false},   {2, 33, 33, 2, 16, true},   {3, 64, 32, 2, 32, false},
@@ -40,11 +40,12 @@ struct Inputs {
   Tensor q, k, v, dy;
 };
 
-// Scores reach 10, where exp turns an error of 2^-24 * 10 into as much relatively: 1e-5 covers
-// fp32. bf16: y is fp32 rounded once, so neighbours, up to 2^-7 apart; gradients take in the
-// probabilities rounded to bf16, a relative error of 2^-9 in each of many terms of order 1 that
-// largely average out: 2^-7 of an element's own size and 0.015 of the sums' scale.
-// Bf16 instructions round probabilities before they multiply by values of up to 4, too: 2^-9 of 4.
+// Scores reach 10. There exp turns an error of 2^-24 * 10 into the same relative error, so 1e-5
+// covers fp32. bf16: y is fp32 rounded once, which gives adjacent numbers, up to 2^-7 apart.
+// Gradients use the probabilities rounded to bf16: a relative error of 2^-9 in each of many terms
+// of order 1, most of which averages out. That is 2^-7 of an element's size and 0.015 of the sums'
+// scale. Bf16 instructions also round probabilities before multiplying them by values of up to 4:
+// 2^-9 of 4.
 Tolerance OutputTolerance(DType dtype, Bf16Choice choice) {
   if (dtype == DType::kF32) return {1e-5, 1e-5};
   return {1.0 / 128, choice == Bf16Choice::kNative ? 8e-3 : 1e-4};
@@ -113,7 +114,7 @@ TEST_P(AttentionTest, SameBitsOnSeveralThreads) {
     const AttentionResult result = *AttentionForward(Params(c), in.q, in.k, in.v);
     const AttentionGrads grads =
         *AttentionInputGrad(Params(c), in.dy, in.q, in.k, in.v, result.saved);
-    // In a thread of its own, which may be pinned and have a team.
+    // In a separate thread, which may be pinned and have a team.
     std::thread worker([&] {
       ASSERT_TRUE(several->BindThread().ok());
       const Inputs& x = on_several;
@@ -129,7 +130,8 @@ TEST_P(AttentionTest, SameBitsOnSeveralThreads) {
   }
 }
 
-// An offline cache's VAE encoder has one head for one sample, and perhaps more cores than training.
+// An offline cache's VAE encoder runs one sample with one head, perhaps on more cores than in
+// training.
 TEST_P(AttentionTest, OneHeadHasTheSameBitsOnSeveralThreads) {
   if (!onednn::NeedsFixedOrder()) GTEST_SKIP() << "the order is oneDNN's on this CPU";
   const Case c = {1, 256, 256, 1, 64, false};
@@ -170,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, AttentionTest, ::testing::ValuesIn(DTypesAndCho
 
 TEST(AttentionReferenceTest, ByHand) {
   const auto ref = Device::CpuReference();
-  // One query that scores 0 and log 3 with two keys: probabilities 1/4 and 3/4.
+  // One query with scores 0 and log 3 for two keys: probabilities 1/4 and 3/4.
   const Tensor q = Tensor::FromHost<float>(ref, {1, 1, 1}, {1});
   const Tensor k = Tensor::FromHost<float>(ref, {1, 2, 1}, {0, std::log(3.0f)});
   const Tensor v = Tensor::FromHost<float>(ref, {1, 2, 1}, {4, 8});

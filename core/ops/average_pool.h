@@ -1,4 +1,4 @@
-// Halving an image's height and width by averaging 2 x 2 squares.
+// Halves an image's height and width by averaging 2 x 2 squares.
 #ifndef DPIPE_CORE_OPS_AVERAGE_POOL_H_
 #define DPIPE_CORE_OPS_AVERAGE_POOL_H_
 
@@ -10,7 +10,7 @@ namespace dpipe::ops {
 // x [B, 2H, 2W, C] -> [B, H, W, C], in fp32, rounded once. fp32 or bf16.
 absl::StatusOr<Tensor> AveragePool2xForward(const Tensor& x);
 
-// dy [B, H, W, C] -> dx [B, 2H, 2W, C]: a quarter of dy for each pixel of the square.
+// dy [B, H, W, C] -> dx [B, 2H, 2W, C]: each pixel of a square gets a quarter of dy.
 absl::StatusOr<Tensor> AveragePool2xInputGrad(const Tensor& dy);
 
 }  // namespace dpipe::ops

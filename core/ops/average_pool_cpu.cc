@@ -6,7 +6,7 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-// One row of y [width, channels] from two neighbouring rows of x [2 width, channels].
+// Averages two adjacent rows of x [2 width, channels] into one row of y [width, channels].
 template <typename T>
 DPIPE_VECTOR_INLINE void Average(const T* __restrict upper, const T* __restrict lower,
                                  T* __restrict y, int64_t width, int64_t channels) {
@@ -20,7 +20,7 @@ DPIPE_VECTOR_INLINE void Average(const T* __restrict upper, const T* __restrict 
   }
 }
 
-// The same rows the other way round.
+// The inverse, for the same rows.
 template <typename T>
 DPIPE_VECTOR_INLINE void Spread(const T* __restrict dy, T* __restrict upper, T* __restrict lower,
                                 int64_t width, int64_t channels) {

@@ -1,4 +1,4 @@
-// The implementations that average_pool.cc chooses from.
+// The implementations behind average_pool.cc.
 #ifndef DPIPE_CORE_OPS_AVERAGE_POOL_KERNELS_H_
 #define DPIPE_CORE_OPS_AVERAGE_POOL_KERNELS_H_
 

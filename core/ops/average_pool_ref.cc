@@ -6,7 +6,8 @@
 namespace dpipe::ops::ref {
 namespace {
 
-// The index in the small image's tensor that element i of the large one's belongs to.
+// Returns the index in the small image's tensor of the square that contains element i of the large
+// one's.
 int64_t Square(int64_t i, const Shape& large) {
   const int64_t c = i % large[3];
   const int64_t w = i / large[3] % large[2];

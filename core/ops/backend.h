@@ -1,4 +1,4 @@
-// Choosing an op's implementation by the device of its tensors.
+// Chooses an op's implementation by the device of its tensors.
 #ifndef DPIPE_CORE_OPS_BACKEND_H_
 #define DPIPE_CORE_OPS_BACKEND_H_
 
@@ -13,7 +13,7 @@
 
 namespace dpipe::ops {
 
-// What f returns, or OK where it returns nothing.
+// Returns the result of f, or OK if f returns nothing.
 template <typename F>
 absl::Status StatusOf(const F& f) {
   if constexpr (std::is_void_v<decltype(f())>) {
@@ -24,9 +24,9 @@ absl::Status StatusOf(const F& f) {
   }
 }
 
-// Runs the implementation of the device's kind; each returns a Status or nothing. The CUDA one
-// only enqueues: an error that comes to light while it does is returned, later ones by whoever
-// waits for the device.
+// Runs the implementation for the device's kind. Each returns a Status or nothing. The CUDA one
+// only enqueues work. An error that occurs meanwhile is returned here; later errors are returned by
+// the next wait for the device.
 template <typename Reference, typename Cpu, typename Cuda>
 absl::Status RunOn(const Device& device, absl::string_view op, const Reference& reference,
                    const Cpu& cpu, const Cuda& cuda) {
@@ -57,7 +57,7 @@ inline void CheckAlike(const Tensor& a, const Tensor& b) {
   CheckSameType(a, b);
 }
 
-// A parameter, its gradient, or a statistic.
+// Checks a parameter, its gradient, or a statistic.
 inline void CheckFp32(const Tensor& t, const Shape& shape) {
   DPIPE_CHECK_EQ(t.shape(), shape);
   DPIPE_CHECK(t.dtype() == DType::kF32) << "fp32 expected, not " << DTypeName(t.dtype());

@@ -1,5 +1,5 @@
-// Tests of ops that compute bf16 in two ways on CPUs: each test in fp32, in bf16 with fp32
-// products, and, where the CPU has what oneDNN's bf16 kernels need, in bf16 with bf16 instructions.
+// Test fixture for ops with two CPU implementations of bf16. Each test runs in fp32, in bf16 with
+// fp32 products and, if the CPU supports oneDNN's bf16 kernels, in bf16 with bf16 instructions.
 #ifndef DPIPE_CORE_OPS_BF16_CHOICE_TEST_BASE_H_
 #define DPIPE_CORE_OPS_BF16_CHOICE_TEST_BASE_H_
 

@@ -6,7 +6,7 @@
 
 namespace dpipe::ops {
 
-// Adds into db: fp32 [C] the sums of dy: [..., C] (fp32 or bf16) over all but the last dimension.
+// Adds to db: fp32 [C] the sums of dy: [..., C] (fp32 or bf16) over all dimensions except the last.
 void AddBiasGrad(const Tensor& dy, Tensor* db);
 
 }  // namespace dpipe::ops

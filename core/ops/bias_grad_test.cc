@@ -15,8 +15,8 @@ TEST(BiasGradTest, AddsSumsOverRows) {
       const std::vector<double> values = Values(dy);
       for (size_t i = 0; i < values.size(); ++i) expected[i % expected.size()] += values[i];
       AddBiasGrad(dy, &db);
-      // Runs of 128 rows are summed in fp32: at most 128 roundings of partial sums up to 30, which
-      // are 2^-20 each; they average out to about a tenth of the bound of 1.2e-4.
+      // Runs of 128 rows are summed in fp32: at most 128 roundings of partial sums up to 30, 2^-20
+      // each. They average out to about a tenth of the bound of 1.2e-4.
       for (size_t c = 0; c < expected.size(); ++c) ASSERT_NEAR(Values(db)[c], expected[c], 1.2e-4);
     }
   }

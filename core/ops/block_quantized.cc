@@ -10,7 +10,7 @@
 namespace dpipe::ops {
 namespace {
 
-// Itself where host code can write it, else a tensor to be copied into it.
+// Returns the tensor itself if the host can write to it, else a new host tensor to copy from.
 Tensor Staging(const Tensor& t) {
   if (t.device()->has_host_memory()) return t;
   return Tensor::Empty(Device::Cpu(), t.shape(), t.dtype());
@@ -20,7 +20,7 @@ Tensor Staging(const Tensor& t) {
 constexpr int64_t kRun = 256;
 
 DPIPE_VECTOR_CLONES float LargestMagnitude(const float* values, int64_t n) {
-  // Of numbers that are none, a larger integer belongs to a larger number.
+  // For numbers that are not NaN, the bits of a magnitude grow with it.
   int32_t largest = 0;
   for (int64_t i = 0; i < n; ++i) {
     int32_t bits;
@@ -41,7 +41,7 @@ DPIPE_VECTOR_CLONES void KeysRun(const float* __restrict values, float divisor, 
   }
 }
 
-// `codes`: guesses in, codes out.
+// `codes` holds guesses on entry and codes on return.
 DPIPE_VECTOR_CLONES void CodesRun(const float* __restrict values, const float* __restrict bounds,
                                   int zero, const float* __restrict magnitudes, int64_t n,
                                   int32_t* __restrict codes, uint8_t* __restrict to) {

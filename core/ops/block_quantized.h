@@ -1,9 +1,9 @@
-// Optimizer moments in 8 bits: dynamic block-wise quantisation (Dettmers et al., "8-bit Optimizers
+// Optimizer moments in 8 bits: dynamic block-wise quantization (Dettmers et al., "8-bit Optimizers
 // via Block-wise Quantization", arXiv 2110.02861).
 //
-// Numbers are divided by the largest magnitude of their block, and the quotient is rounded to one
-// of 255 signed or 256 unsigned codes (quantization_codes.h). A block's largest magnitude is kept
-// exactly, and quantising what was dequantised changes nothing.
+// Numbers are divided by the maximum magnitude of their block. The quotient is rounded to one of
+// 255 signed or 256 unsigned codes (quantization_codes.h). A block's maximum magnitude is kept
+// exactly, and quantizing dequantized numbers changes nothing.
 #ifndef DPIPE_CORE_OPS_BLOCK_QUANTIZED_H_
 #define DPIPE_CORE_OPS_BLOCK_QUANTIZED_H_
 
@@ -15,19 +15,19 @@
 
 namespace dpipe::ops {
 
-// Of the numbers of one block, in host memory: their codes, and the return value is their scale.
-// They are finite, and none is negative where codes are unsigned; a number above 0 is then never
-// rounded to 0: it is what Adam divides by.
+// Writes the codes of one block of numbers, in host memory, and returns their scale. The numbers
+// must be finite, and not negative if the codes are unsigned. Unsigned codes never round a number
+// above 0 to 0, because Adam divides by it.
 float QuantizeBlock(const QuantizationCodes& codes, const float* values, int64_t n, uint8_t* to);
 void DequantizeBlock(const QuantizationCodes& codes, const uint8_t* from, float scale, int64_t n,
                      float* values);
 
-// n numbers in n bytes and 4 bytes a block, on a device.
+// n numbers on a device, in n bytes plus 4 bytes per block.
 class BlockQuantized {
  public:
   enum class Sign { kSigned, kUnsigned };
 
-  // All zero. Blocks of `block_size` >= 1 numbers, the last one perhaps shorter.
+  // Creates `size` zeros in blocks of `block_size` >= 1 numbers; the last block may be shorter.
   BlockQuantized(const std::shared_ptr<Device>& device, int64_t size, int block_size, Sign sign);
 
   int64_t size() const { return size_; }
@@ -38,15 +38,15 @@ class BlockQuantized {
     return sign_ == Sign::kSigned ? kSignedCodes : kUnsignedCodes;
   }
 
-  // fp32, `size()` elements, on the same device; what QuantizeBlock says of them. The host
-  // quantises, on all devices.
+  // Quantizes `size()` fp32 elements on the same device, subject to QuantizeBlock's conditions. The
+  // host does the work for all devices.
   void Store(const Tensor& values);
   Tensor Load(const Shape& shape) const { return OnDevice(LoadToHost(shape, false)); }
   Tensor LoadSquares(const Shape& shape) const { return OnDevice(LoadToHost(shape, true)); }
-  // Where host code can read it: on the same device only where that is so.
+  // Returns the numbers in host-readable memory, which is the same device only if its memory is.
   Tensor LoadToHost(const Shape& shape) const { return LoadToHost(shape, /*squared=*/false); }
 
-  // Where ops find them: a byte a number, and the largest magnitude of each block.
+  // For ops: one byte per number, and the maximum magnitude of each block.
   uint8_t* codes() const { return static_cast<uint8_t*>(codes_.raw_data()); }
   float* scales() const { return scales_.data<float>(); }
 
@@ -58,8 +58,8 @@ class BlockQuantized {
   const int64_t size_;
   const int block_size_;
   const Sign sign_;
-  Tensor codes_;   // four codes an element of int32
-  Tensor scales_;  // fp32, one a block
+  Tensor codes_;   // four codes per int32 element
+  Tensor scales_;  // fp32, one per block
 };
 
 }  // namespace dpipe::ops

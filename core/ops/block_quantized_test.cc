@@ -31,7 +31,7 @@ std::vector<float> CodesOf(Sign sign) {
   return values;
 }
 
-// Magnitudes over eight decades, as moments have them.
+// Magnitudes over eight decades, like those of moments.
 std::vector<float> Values(int count, Sign sign, int seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> exponent(-8, 0);
@@ -60,7 +60,7 @@ TEST(BlockQuantizedTest, CodesAreIncreasingAndReachTheEnds) {
   EXPECT_EQ(without[kUnsignedCodes.zero()], 0);
 }
 
-// Against a search, around each place where it changes, and where nothing is near.
+// Against a search, around each boundary between codes and far from any.
 TEST(BlockQuantizedTest, FindsTheNearestCode) {
   for (Sign sign : {Sign::kSigned, Sign::kUnsigned}) {
     const QuantizationCodes& codes = sign == Sign::kSigned ? kSignedCodes : kUnsignedCodes;
@@ -92,7 +92,7 @@ TEST(BlockQuantizedTest, RoundsToTheNearestCode) {
   for (Sign sign : {Sign::kSigned, Sign::kUnsigned}) {
     const std::vector<float> codes = CodesOf(sign);
     std::vector<float> values = Values(3000, sign, 1);
-    values[0] = 64.0f;  // the scale: quotients are then exact
+    values[0] = 64.0f;  // the scale, so that quotients are exact
     const std::vector<float> rounded = RoundTrip(values, 3000, sign);
     for (size_t i = 0; i < values.size(); ++i) {
       double best = 1e9;
@@ -105,7 +105,7 @@ TEST(BlockQuantizedTest, RoundsToTheNearestCode) {
   }
 }
 
-// Half the width of a part of the decade that the quotient is in: 0.9 * 10^-k / 2^(7-k) signed.
+// At most half the width of a part in the quotient's decade: 0.9 * 10^-k / 2^(7-k) signed.
 TEST(BlockQuantizedTest, TheErrorIsBoundedByTheBlocksLargest) {
   constexpr int kBlock = 256;
   for (Sign sign : {Sign::kSigned, Sign::kUnsigned}) {
@@ -120,8 +120,8 @@ TEST(BlockQuantizedTest, TheErrorIsBoundedByTheBlocksLargest) {
         const double quotient = std::abs(values[i]) / largest;
         const int decade = std::min(6, static_cast<int>(-std::log10(quotient)));
         const double parts = std::pow(2.0, (sign == Sign::kSigned ? 6 : 7) - decade);
-        // Between decades the neighbours are as far apart as those of the coarser one; the highest
-        // signed code is 1 instead of its part's middle.
+        // Codes on both sides of a decade's end are as far apart as those of the coarser decade.
+        // The highest signed code is 1 instead of its part's middle.
         const double width = 0.9 * std::pow(10.0, -decade) / parts;
         EXPECT_LE(std::abs(rounded[i] - values[i]) / largest, width) << quotient;
       }
@@ -129,7 +129,7 @@ TEST(BlockQuantizedTest, TheErrorIsBoundedByTheBlocksLargest) {
   }
 }
 
-// A saved run goes on with the same numbers.
+// A saved run resumes with the same numbers.
 TEST(BlockQuantizedTest, WhatWasDequantisedIsKeptAsItIs) {
   for (Sign sign : {Sign::kSigned, Sign::kUnsigned}) {
     for (int block_size : {1, 100, 256, 2048}) {

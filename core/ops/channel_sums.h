@@ -1,4 +1,4 @@
-// Sums over positions of channels-last data, one a channel.
+// Sums over the positions of channels-last data, one per channel.
 #ifndef DPIPE_CORE_OPS_CHANNEL_SUMS_H_
 #define DPIPE_CORE_OPS_CHANNEL_SUMS_H_
 
@@ -9,9 +9,9 @@
 
 namespace dpipe::ops {
 
-// Columns [first, first + kWidth) of `rows` rows that are `stride` elements apart: adds into
-// sums[k][c] what terms(element index, c, out) writes to out[k], k < kTerms. Partial sums stay in
-// registers.
+// Sums columns [first, first + kWidth) of `rows` rows that are `stride` elements apart. Adds to
+// sums[k][c] the values that terms(element index, c, out) writes to out[k], k < kTerms. Partial
+// sums stay in registers.
 template <int kWidth, int kTerms, typename Terms>
 DPIPE_VECTOR_INLINE void SumColumns(int64_t rows, int64_t stride, int64_t first, const Terms& terms,
                                     double* const* sums) {
@@ -28,9 +28,9 @@ DPIPE_VECTOR_INLINE void SumColumns(int64_t rows, int64_t stride, int64_t first,
   }
 }
 
-// sums[k][c] += sum over positions p of term k at element p * channels + c, where
-// terms(element index, c, out) writes all kTerms of them to out. fp32 over runs of 128 positions,
-// double over the runs: the error stays near 128 * 2^-24 of the sum of magnitudes, at worst.
+// sums[k][c] += sum over positions p of term k at element p * channels + c, where terms(element
+// index, c, out) writes all kTerms of them to out. Sums runs of 128 positions in fp32 and adds the
+// runs in double. The error is at worst near 128 * 2^-24 of the sum of magnitudes.
 template <int kTerms, typename Terms>
 DPIPE_VECTOR_INLINE void SumOverPositions(int64_t positions, int64_t channels, const Terms& terms,
                                           double* const* sums) {

@@ -48,7 +48,7 @@ absl::StatusOr<Tensor> LookUp(absl::Span<const float> table, const Tensor& index
   DPIPE_CHECK(index.dtype() == DType::kI32) << "indices of " << DTypeName(index.dtype());
   DPIPE_CHECK_EQ(index.shape().rank(), 1);
   Tensor y = Tensor::Empty(index.device(), index.shape(), DType::kF32);
-  const auto look_up = [&] { ref::LookUp(table, index, &y); };  // one number a sample
+  const auto look_up = [&] { ref::LookUp(table, index, &y); };  // one number per sample
   DPIPE_RETURN_IF_ERROR(
       RunOn(*index.device(), "look_up", look_up, look_up, [&] { cuda::LookUp(table, index, &y); }));
   return y;

@@ -12,7 +12,7 @@ DPIPE_VECTOR_INLINE void CombineOf(float a, const X* __restrict x, float b, cons
   for (int64_t i = 0; i < n; ++i) Store(z + i, a * Load(x + i) + b * Load(y + i));
 }
 
-// Calls f with each tensor's typed pointer, whatever mixture of fp32 and bf16 they are.
+// Calls f with each tensor's typed pointer, for any mixture of fp32 and bf16.
 template <typename F>
 void WithPointer(const Tensor& t, const F& f) {
   if (t.dtype() == DType::kF32) {

@@ -1,4 +1,4 @@
-// The implementations that combine.cc chooses from. z has x's shape.
+// The implementations behind combine.cc. z has x's shape.
 #ifndef DPIPE_CORE_OPS_COMBINE_KERNELS_H_
 #define DPIPE_CORE_OPS_COMBINE_KERNELS_H_
 

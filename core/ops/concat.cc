@@ -11,8 +11,8 @@
 namespace dpipe::ops {
 namespace {
 
-// Copies columns of rows: `width_bytes` from each row of `from` to each row of `to`, whose rows are
-// the strides apart. Only moves bytes, so there is nothing for a reference to define differently.
+// Copies columns of rows: `width_bytes` from each row of `from` to each row of `to`; the strides
+// are the distances between rows. It only moves bytes, so a separate reference would be the same.
 void CopyColumns(const Device& device, const char* from, int64_t from_stride, char* to,
                  int64_t to_stride, int64_t width_bytes, int64_t rows) {
   constexpr int64_t kRowsPerPiece = 256;
@@ -29,7 +29,7 @@ Shape WithWidth(Shape shape, int64_t width) {
   return shape;
 }
 
-// Copies `part` to the columns of `whole` that begin at `column`, and the reverse.
+// Copy `part` to the columns of `whole` that begin at `column`, and back.
 void CopyIntoOnGpu(const Tensor& part, int64_t column, const Tensor& whole) {
   const int64_t width = part.dim(-1), stride = whole.dim(-1);
   WithElements(

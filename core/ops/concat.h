@@ -1,4 +1,4 @@
-// Joining tensors along the last dimension (a U-Net's skip connections), and the reverse.
+// Concatenates tensors along the last dimension (a U-Net's skip connections), and splits them.
 #ifndef DPIPE_CORE_OPS_CONCAT_H_
 #define DPIPE_CORE_OPS_CONCAT_H_
 
@@ -10,12 +10,12 @@
 
 namespace dpipe::ops {
 
-// parts [..., C_i] -> [..., sum C_i] in the order given; at least one part, one dtype (fp32 or
-// bf16), the same leading dimensions.
+// parts [..., C_i] -> [..., sum C_i] in the given order. At least one part; all have one dtype
+// (fp32 or bf16) and the same leading dimensions.
 absl::StatusOr<Tensor> ConcatChannels(absl::Span<const Tensor> parts);
 
-// The reverse, and so the gradient: x [..., C] -> one tensor [..., channels[i]] each; the channels
-// add up to C.
+// The inverse, and therefore the gradient: x [..., C] -> one tensor [..., channels[i]] each. The
+// channels must add up to C.
 absl::StatusOr<std::vector<Tensor>> SplitChannels(const Tensor& x,
                                                   absl::Span<const int64_t> channels);
 

@@ -12,10 +12,10 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// Windows that are there at one time: 512 MB of bf16.
+// Maximum of window elements in memory at one time: 512 MB of bf16.
 constexpr int64_t kMostElements = int64_t{256} << 20;
 
-// The filters with their channels last, [O, R, S, I], in fp32 or bf16.
+// Returns the filters with their channels last, [O, R, S, I], in fp32 or bf16.
 absl::StatusOr<Tensor> Filters(const Weight& w, DType dtype) {
   const int format = Weight::kFirstBackendFormat + static_cast<int>(dtype);
   return w.Prepared(format, [dtype](const Tensor& master) -> absl::StatusOr<Tensor> {
@@ -48,7 +48,7 @@ Convolution ConvolutionOf(const Conv2dParams& params, const Shape& x, const Shap
           params.pad_right};
 }
 
-// A convolution as products of the windows of a few samples at a time with the filters.
+// A convolution as products of windows and filters, a few samples at a time.
 class Windows {
  public:
   Windows(const Conv2dParams& params, const Shape& x, const Shape& w, const Shape& y)
@@ -59,7 +59,7 @@ class Windows {
         are_pixels_(w[2] == 1 && w[3] == 1 && params.stride == 1 &&
                     y == (Shape{x[0], x[1], x[2], y[3]})) {}
 
-  // Whether the products need no windows, and so no help.
+  // True if each window is one pixel, so that the image itself is the matrix.
   bool are_pixels() const { return are_pixels_; }
   int64_t columns() const { return shape_.rows * shape_.columns * shape_.channels; }
   int64_t rows(int64_t samples) const { return samples * y_[1] * y_[2]; }
@@ -75,7 +75,7 @@ class Windows {
     return absl::OkStatus();
   }
 
-  // The windows of x: x itself where each is one pixel.
+  // Returns the windows of x, or x itself if each is one pixel.
   Tensor Gather(const Tensor& x) const {
     if (are_pixels_) return x;
     const Tensor windows = Room(x, x.dtype());
@@ -83,8 +83,8 @@ class Windows {
                  x, windows);
     return windows;
   }
-  // Room for the gradients to the windows of dx, fp32 since they are still to be added up, and what
-  // adds them.
+  // Allocates the gradients of the windows of dx, in fp32 because they are still to be summed. Sum
+  // adds them up.
   Tensor LikeGrads(const Tensor& dx) const { return are_pixels_ ? dx : Room(dx, DType::kF32); }
   void Sum(const Tensor& windows, const Tensor& dx) const {
     if (are_pixels_) return;
@@ -110,7 +110,7 @@ class Windows {
   const bool are_pixels_;  // a 1 x 1 convolution: the windows are the image
 };
 
-// y += bias + addend, each of which may be undefined.
+// y += bias + addend, either of which may be undefined.
 void AddTermsTo(const Tensor& y, const Tensor& bias, const Tensor& addend) {
   if (!bias.defined() && !addend.defined()) return;
   const float* const of_channels = bias.defined() ? bias.data<float>() : nullptr;
@@ -182,7 +182,7 @@ absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor&
 
 namespace {
 
-// [O, R, S, I], of x's element type or wider.
+// Returns the filters' gradient, [O, R, S, I], in x's element type or a wider one.
 absl::StatusOr<Tensor> FilterGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
                                   const Shape& w) {
   const Windows windows(params, x.shape(), w, dy.shape());

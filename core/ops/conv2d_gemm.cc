@@ -14,7 +14,7 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-// A convolution's sizes, and the samples that are worked on at a time.
+// A convolution's sizes, and the number of samples processed at a time.
 struct Sizes {
   Sizes(const Conv2dParams& p, const Shape& x, const Shape& w)
       : params(p),
@@ -29,7 +29,7 @@ struct Sizes {
         taps(w[2] * w[3]),
         depth(in * taps),
         pixels(y[1] * y[2]),
-        // 256 rows keep the product as fast as it gets; a sample's are not divided.
+        // 256 rows give the product its full speed; a sample's rows are not divided.
         samples_at_a_time(
             std::max<int64_t>(1, std::min(batch, 256 / std::max<int64_t>(1, pixels)))) {}
 
@@ -39,8 +39,9 @@ struct Sizes {
   int64_t samples_at_a_time;
 };
 
-// The patch under one output pixel: row `out` [in * taps] from the image's pixels under each tap,
-// `sources`. Two taps a cycle; the product that follows has out / 32 multiplications an element.
+// Copies the patch under one output pixel: row `out` [in * taps] from the image's pixels under each
+// tap, `sources`. Two taps per cycle; the product that follows has out / 32 multiplications per
+// element.
 template <int kTaps, typename T>
 void CopyPatch(const T* const* sources, int64_t in, float* out) {
   for (int64_t i = 0; i < in; ++i, out += kTaps) {
@@ -56,7 +57,8 @@ void CopyPatch(const T* const* sources, int64_t taps, int64_t in, float* out) {
   }
 }
 
-// patches [pixels, depth] of one sample's image at `x`. Outside of it are `zeros` [in].
+// patches [pixels, depth] of the image of one sample at `x`. Outside the image they are `zeros`
+// [in].
 template <typename T>
 void CopyPatches(const Sizes& s, const Device& device, const T* x, const T* zeros, float* patches) {
   ParallelFor(device, s.pixels, [&](int64_t pixel) {
@@ -73,8 +75,8 @@ void CopyPatches(const Sizes& s, const Device& device, const T* x, const T* zero
   });
 }
 
-// One image pixel's gradient from those of the patches that it was copied to. `sources` point at
-// its first channel in each; their order is fixed.
+// Sums one image pixel's gradient over the patches to which it was copied. `sources` point at its
+// first channel in each patch; their order is fixed.
 template <typename T>
 void SumPatches(const absl::InlinedVector<const float*, 9>& sources, int64_t taps, int64_t in,
                 T* dx) {
@@ -85,7 +87,7 @@ void SumPatches(const absl::InlinedVector<const float*, 9>& sources, int64_t tap
   }
 }
 
-// The reverse of CopyPatches.
+// The inverse of CopyPatches.
 template <typename T>
 void SumPatches(const Sizes& s, const Device& device, const float* patches, T* dx) {
   const int64_t stride = s.params.stride;
@@ -102,7 +104,7 @@ void SumPatches(const Sizes& s, const Device& device, const float* patches, T* d
   });
 }
 
-// f(first sample, samples) for every piece of the batch.
+// Calls f(first sample, samples) for every piece of the batch.
 template <typename F>
 absl::Status ForEachPiece(const Sizes& s, const F& f) {
   for (int64_t n = 0; n < s.batch; n += s.samples_at_a_time) {
@@ -111,12 +113,12 @@ absl::Status ForEachPiece(const Sizes& s, const F& f) {
   return absl::OkStatus();
 }
 
-// Scratch of [rows of a piece, columns].
+// Allocates scratch of [rows of a piece, columns].
 Tensor Scratch(const Sizes& s, const Tensor& like, int64_t columns) {
   return Tensor::Empty(like.device(), {s.samples_at_a_time * s.pixels, columns}, DType::kF32);
 }
 
-// The patches of `count` samples from the n-th.
+// Copies the patches of `count` samples from the n-th on.
 void CopyPatches(const Sizes& s, const Tensor& x, const Tensor& zeros, int64_t n, int64_t count,
                  float* patches) {
   WithElements(
@@ -129,7 +131,7 @@ void CopyPatches(const Sizes& s, const Tensor& x, const Tensor& zeros, int64_t n
       x, zeros);
 }
 
-// Rows of dy from the n-th sample's on, in fp32: in place, or widened into `scratch`.
+// Returns the rows of dy from the n-th sample on, in fp32: in place, or widened into `scratch`.
 const float* OutputGrad(const Sizes& s, const Tensor& dy, int64_t n, int64_t count,
                         const Tensor& scratch) {
   const int64_t offset = n * s.pixels * s.out;
@@ -145,7 +147,7 @@ void FillRows(int64_t rows, const Tensor& bias, float* y) {
   }
 }
 
-// to [rows, n] = from [rows, k] B (+ bias), with B the master's [O, I*R*S] or its transpose.
+// to [rows, n] = from [rows, k] B (+ bias), where B is the master's [O, I*R*S] or its transpose.
 absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int64_t n, int64_t k,
                       const float* from, const Weight& w, const Tensor& bias, float* to) {
   const float* const b = w.master().data<float>();
@@ -165,8 +167,8 @@ absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int6
 bool PrefersGemm(const Conv2dParams& params, const Shape& x, const Shape& w) {
   const Shape y = Conv2dOutputShape(params, x, w);
   const int64_t pixels = y[0] * y[1] * y[2];
-  // Measured: preparing a weight and adding its gradient costs about as much an element as a patch
-  // does. Below 256 channels weights stay in the cache, and direct convolution is the faster.
+  // Measured: preparing a weight and adding its gradient costs about as much per element as a
+  // patch. Below 256 channels weights stay in the cache, and direct convolution is faster.
   return w[0] >= 256 && w[1] >= 256 && pixels <= 2 * w[0];
 }
 

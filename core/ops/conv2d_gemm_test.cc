@@ -16,15 +16,16 @@ const Case kCases[] = {
     {Conv2dSymmetric(1, 1), {5, 11, 10, 3}, {4, 3, 3, 3}},   // two at a time, one left over
     {Conv2dSymmetric(1, 1), {2, 17, 16, 3}, {4, 3, 3, 3}},   // one at a time
     {Conv2dSymmetric(2, 1), {2, 8, 8, 24}, {7, 24, 3, 3}},   // a U-Net's down-sampling
-    {{2, 0, 1, 0, 1}, {2, 8, 6, 5}, {6, 5, 3, 3}},           // a VAE's: bottom and right only
-    {{2, 1, 0, 0, 1}, {1, 9, 9, 5}, {7, 5, 3, 3}},           // odd sizes
-    {Conv2dSymmetric(2, 0), {2, 5, 5, 6}, {8, 6, 1, 1}},     // pointwise with a stride
-    {Conv2dSymmetric(3, 2), {1, 11, 10, 4}, {6, 4, 5, 4}},   // rows and columns left over
-    {Conv2dSymmetric(1, 0), {3, 3, 3, 2}, {1, 2, 3, 3}},     // one output pixel
-    {Conv2dSymmetric(1, 1), {1, 1, 1, 4}, {3, 4, 3, 3}},     // mostly outside of the image
+    {{2, 0, 1, 0, 1}, {2, 8, 6, 5}, {6, 5, 3, 3}},  // a VAE's: padded at the bottom and on the
+                                                    // right only
+    {{2, 1, 0, 0, 1}, {1, 9, 9, 5}, {7, 5, 3, 3}},  // odd sizes
+    {Conv2dSymmetric(2, 0), {2, 5, 5, 6}, {8, 6, 1, 1}},    // pointwise with a stride
+    {Conv2dSymmetric(3, 2), {1, 11, 10, 4}, {6, 4, 5, 4}},  // rows and columns left over
+    {Conv2dSymmetric(1, 0), {3, 3, 3, 2}, {1, 2, 3, 3}},    // one output pixel
+    {Conv2dSymmetric(1, 1), {1, 1, 1, 4}, {3, 4, 3, 3}},    // mostly outside the image
 };
 
-// As conv2d_test's.
+// As in conv2d_test.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{1e-5, 1e-5} : Tolerance{1.0 / 128, 1e-4};
 }
@@ -39,7 +40,7 @@ TEST_P(Conv2dGemmTest, AgreesWithReference) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.x.ToString() + " " + c.w.ToString());
     const float scale = 1 / std::sqrt(static_cast<float>(c.w[1] * c.w[2] * c.w[3]));
-    // Of values that bf16 holds: the reference rounds the weight.
+    // Values that bf16 represents exactly, because the reference rounds the weight.
     const Weight w(RandomTensor(cpu, c.w, DType::kF32, 1, scale).To(DType::kBf16).To(DType::kF32));
     const Weight w_ref(OnDevice(ref, w.master()));
     const Tensor x = RandomTensor(cpu, c.x, dtype, 2);

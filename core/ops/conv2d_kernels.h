@@ -1,5 +1,5 @@
-// The implementations that conv2d.cc chooses from: conv2d.h's functions without the
-// checks; the CPU's are without the addend.
+// The implementations behind conv2d.cc: conv2d.h's functions without the checks. Those for CPUs
+// have no addend.
 #ifndef DPIPE_CORE_OPS_CONV2D_KERNELS_H_
 #define DPIPE_CORE_OPS_CONV2D_KERNELS_H_
 

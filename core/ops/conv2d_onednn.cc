@@ -12,7 +12,7 @@ using onednn::Desc;
 using onednn::Dims;
 using onednn::Tag;
 
-// A convolution's sizes, in oneDNN's order: images NCHW whatever their layout.
+// A convolution's sizes in oneDNN's order: images are NCHW for any layout.
 struct Geometry {
   Geometry(const Conv2dParams& p, const Shape& x_shape, const Shape& w_shape, DType element_type)
       : params(p),
@@ -55,7 +55,7 @@ struct Geometry {
   DType dtype;
 };
 
-// Every pixel by itself: a linear layer over the channels.
+// True if a convolution is a linear layer over the channels of each pixel.
 bool IsPointwise(const Conv2dParams& p, const Shape& w) {
   return w[2] == 1 && w[3] == 1 && p.stride == 1 && p.pad_top == 0 && p.pad_bottom == 0 &&
          p.pad_left == 0 && p.pad_right == 0;
@@ -72,7 +72,7 @@ dnnl::convolution_forward::primitive_desc ForwardDesc(const Geometry& g, bool wi
                    : describe(g.x_desc(), g.any_weights(), g.y_desc());
 }
 
-// Forward or input gradient: a primitive and the form of the weight that it wants.
+// Forward or input gradient: a primitive and the weight's form that it needs.
 struct WeightedEntry {
   onednn::Primitive primitive;
   onednn::WeightForm form;
@@ -101,7 +101,7 @@ WeightedEntry MakeInputGrad(const Geometry& g) {
           onednn::WeightForm(g.master(), desc.weights_desc())};
 }
 
-// The weight gradient comes in a layout of oneDNN's choice; `add` adds it into the master's.
+// The weight gradient has a layout of oneDNN's choice; `add` adds it to the master's.
 struct WeightGradEntry {
   onednn::Primitive primitive;
   onednn::Primitive add;
@@ -172,7 +172,7 @@ absl::Status WeightGrad(const Geometry& g, const Tensor& x, const Tensor& dy, Te
 
 bool IsWidened(const Tensor& t) { return t.dtype() == DType::kBf16 && !onednn::NativeBf16(); }
 
-// Products in fp32 by the master itself.
+// True for products in fp32 with the master itself.
 bool IsGemm(const Conv2dParams& params, const Tensor& t, const Shape& x, const Shape& w) {
   return (t.dtype() == DType::kF32 || IsWidened(t)) && PrefersGemm(params, x, w);
 }

@@ -16,12 +16,13 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {Conv2dSymmetric(1, 1), {2, 6, 6, 16}, {32, 16, 3, 3}},     // a resnet's
-    {Conv2dSymmetric(1, 1), {1, 5, 7, 3}, {20, 3, 3, 3}},       // an image comes in
-    {Conv2dSymmetric(1, 1), {2, 8, 8, 32}, {4, 32, 3, 3}},      // latents go out
-    {Conv2dSymmetric(2, 1), {2, 8, 8, 24}, {24, 24, 3, 3}},     // a U-Net's down-sampling
-    {{2, 0, 1, 0, 1}, {2, 8, 6, 16}, {16, 16, 3, 3}},           // a VAE's: bottom and right only
-    {{2, 1, 0, 0, 1}, {1, 9, 9, 5}, {7, 5, 3, 3}},              // odd sizes
+    {Conv2dSymmetric(1, 1), {2, 6, 6, 16}, {32, 16, 3, 3}},  // a resnet's
+    {Conv2dSymmetric(1, 1), {1, 5, 7, 3}, {20, 3, 3, 3}},    // input of an image
+    {Conv2dSymmetric(1, 1), {2, 8, 8, 32}, {4, 32, 3, 3}},   // output of latents
+    {Conv2dSymmetric(2, 1), {2, 8, 8, 24}, {24, 24, 3, 3}},  // a U-Net's down-sampling
+    {{2, 0, 1, 0, 1}, {2, 8, 6, 16}, {16, 16, 3, 3}},  // a VAE's: padded at the bottom and on the
+                                                       // right only
+    {{2, 1, 0, 0, 1}, {1, 9, 9, 5}, {7, 5, 3, 3}},     // odd sizes
     {Conv2dSymmetric(1, 0), {2, 4, 5, 12}, {18, 12, 1, 1}},     // pointwise
     {Conv2dSymmetric(2, 0), {2, 5, 5, 6}, {8, 6, 1, 1}},        // pointwise with a stride
     {Conv2dSymmetric(3, 2), {1, 11, 10, 4}, {6, 4, 5, 4}},      // rows and columns left over
@@ -31,13 +32,13 @@ const Case kCases[] = {
 
 double FanIn(const Case& c) { return static_cast<double>(c.w[1] * c.w[2] * c.w[3]); }
 
-// Inputs are standard normal and weights scaled by 1/sqrt(fan-in), so outputs are of order 1 and
-// errors those of fp32 sums of a few hundred products: 1e-5. bf16: then one rounding, where results
-// near a boundary may land on neighbours, up to 2^-7 apart relatively.
+// Inputs are standard normal and weights scaled by 1/sqrt(fan-in). Outputs are therefore of order 1
+// and errors those of fp32 sums of a few hundred products: 1e-5. bf16: one more rounding, after
+// which results near a boundary may be adjacent numbers, up to 2^-7 apart relatively.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{1e-5, 1e-5} : Tolerance{1.0 / 128, 1e-4};
 }
-// Sums over all pixels, in fp32 whatever the operands are.
+// Sums over all pixels, in fp32 for all operand types.
 constexpr Tolerance kWeightGrad = {1e-5, 1e-4};
 
 class Conv2dTest : public Bf16ChoiceTest {
@@ -45,7 +46,7 @@ class Conv2dTest : public Bf16ChoiceTest {
   Tensor Master(const Case& c, uint64_t seed) const {
     const Tensor master =
         RandomTensor(cpu_, c.w, DType::kF32, seed, static_cast<float>(1 / std::sqrt(FanIn(c))));
-    // Of values that bf16 holds, since not every backend rounds them.
+    // Values that bf16 represents exactly, because not every backend rounds them.
     return dtype() == DType::kF32 ? master : master.To(DType::kBf16).To(DType::kF32);
   }
   Tensor OutputGrad(const Case& c, uint64_t seed) const {
@@ -77,8 +78,8 @@ TEST_P(Conv2dTest, CpuAgreesWithReference) {
   }
 }
 
-// With the CPU's bits of a sum of its own, and as the reference, which rounds once: 2^-9 of up to 8
-// twice.
+// On the CPU, the bits of a separate sum. Compared with the reference, which rounds once: twice
+// 2^-9 of up to 8.
 TEST_P(Conv2dTest, AnAddendIsAdded) {
   const Tolerance tolerance =
       dtype() == DType::kF32 ? For(dtype()) : Tolerance{1.0 / 128, 1.0 / 32};
@@ -90,7 +91,7 @@ TEST_P(Conv2dTest, AnAddendIsAdded) {
     const Tensor channels = RandomTensor(cpu_, {c.x[0], c.w[0]}, dtype(), 5);
     const Tensor plain = *Conv2dForward(c.params, x, w, bias);
     ExpectSameBits(*Conv2dForward(c.params, x, w, bias, image), *Add(plain, image));
-    // An image of one pixel may be given either way.
+    // For an image of one pixel, both shapes of the addend are equivalent.
     ExpectSameBits(*Conv2dForward(c.params, x, w, bias, channels), *AddChannels(plain, channels));
     for (const Tensor& addend : {image, channels}) {
       ExpectClose(*Conv2dForward(c.params, x, w, bias, addend),
@@ -126,7 +127,7 @@ TEST_P(Conv2dTest, SameBitsTwiceAndWhateverTheOtherSamplesAre) {
   }
 }
 
-// As LinearTest's.
+// As in LinearTest.
 TEST_P(Conv2dTest, SameBitsInABatchAndAlone) {
   for (Case c : kCases) {
     if (c.w[1] >= 256 && !onednn::NeedsFixedOrder()) continue;  // by products with the master
@@ -154,7 +155,7 @@ TEST_P(Conv2dTest, SeveralThreadsAgreeWithOneAndWithThemselves) {
   const Tensor y = *Conv2dForward(c.params, x, w, Tensor());
   Tensor dw = Tensor::Zeros(cpu_, c.w, DType::kF32);
   ASSERT_TRUE(Conv2dWeightGrad(c.params, x, dy, &dw, nullptr).ok());
-  // In a thread of its own, which may be pinned and have a team.
+  // In a separate thread, which may be pinned and have a team.
   std::thread worker([&] {
     ASSERT_TRUE(several->BindThread().ok());
     const Tensor xs = OnDevice(several, x), dys = OnDevice(several, dy);

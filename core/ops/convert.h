@@ -12,17 +12,17 @@ namespace dpipe::ops {
 void WidenRows(int64_t rows, int64_t columns, const Bf16* from, int64_t from_stride, float* to,
                int64_t to_stride);
 
-// Rounds to nearest even; a NaN stays one.
+// Rounds to nearest even; a NaN stays NaN.
 void NarrowRows(int64_t rows, int64_t columns, const float* from, int64_t from_stride, Bf16* to,
                 int64_t to_stride);
 
-// Of n neighbouring elements, on the calling thread, or on the device's.
+// Convert n adjacent elements, on the calling thread or on the device's threads.
 void Widen(int64_t n, const Bf16* from, float* to);
 void Widen(const Device& device, int64_t n, const Bf16* from, float* to);
 void Narrow(int64_t n, const float* from, Bf16* to);
 void Narrow(const Device& device, int64_t n, const float* from, Bf16* to);
 
-// Of whole tensors: what Tensor::To gives, vectorised and on the device's threads.
+// Convert whole tensors with the result of Tensor::To, vectorized and on the device's threads.
 Tensor Widened(const Tensor& bf16);
 Tensor Narrowed(const Tensor& fp32);
 

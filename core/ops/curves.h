@@ -1,12 +1,12 @@
-// Activations and their derivatives, for CPUs and CUDA alike. Math has the functions that differ
-// from processor to processor: Sigmoid, Tanh, and the standard normal NormalCdf and NormalPdf.
+// Activations and their derivatives, for both CPUs and CUDA. Math has the functions that depend on
+// the processor: Sigmoid, Tanh, and the standard normal NormalCdf and NormalPdf.
 #ifndef DPIPE_CORE_OPS_CURVES_H_
 #define DPIPE_CORE_OPS_CURVES_H_
 
 #if defined(__CUDACC__)
 #define DPIPE_CURVE_FUNCTION __host__ __device__ __forceinline__
 #else
-// Into what calls it, so that loops over it are compiled for the vectors that the caller is.
+// Inlined into the caller, so that loops are compiled for the caller's vector width.
 #define DPIPE_CURVE_FUNCTION inline __attribute__((always_inline))
 #endif
 

@@ -1,5 +1,5 @@
-// Speed of the ops that are bound by memory or by exp, in bytes of operands and results that have
-// to move a second. BM_Memcpy of as many bytes is what the machine can do at best.
+// Speed of the ops that are limited by memory or by exp: bytes of operands and results that must be
+// moved, per second. BM_Memcpy of the same number of bytes is the machine's limit.
 #include <cstring>
 #include <vector>
 
@@ -25,12 +25,12 @@ DType TypeOf(const benchmark::State& state) {
   return state.range(0) == 0 ? DType::kF32 : DType::kBf16;
 }
 
-// What must move at least: `tensors` times `t`.
+// Counts the minimum number of bytes moved: `tensors` times `t`.
 void CountBytes(benchmark::State& state, const Tensor& t, int tensors) {
   state.SetBytesProcessed(state.iterations() * tensors * t.size_bytes());
 }
 
-// Half of the bytes are read, half written.
+// Half of the bytes are read and half written.
 void BM_Memcpy(benchmark::State& state) {
   std::vector<char> from(state.range(0) / 2, 1), to(state.range(0) / 2);
   for (auto _ : state) {
@@ -110,7 +110,8 @@ void BM_Geglu(benchmark::State& state) {
 }
 BENCHMARK(BM_Geglu)->Arg(0)->Arg(1);
 
-// Reads gradient, parameter and two moments, writes three of them: 28 bytes a parameter.
+// Reads gradient, parameter and two moments, and writes all but the gradient: 28 bytes per
+// parameter.
 void BM_AdamW(benchmark::State& state) {
   const auto cpu = Device::Cpu();
   const Tensor grad = Random(cpu, {state.range(0)}, DType::kF32);
@@ -123,7 +124,7 @@ void BM_AdamW(benchmark::State& state) {
 }
 BENCHMARK(BM_AdamW)->Arg(1 << 20);
 
-// The same with moments in 8 bits: 16 bytes a parameter, and more work.
+// The same with 8-bit moments: 16 bytes per parameter, and more work.
 void BM_AdamWInt8(benchmark::State& state) {
   const auto cpu = Device::Cpu();
   const Tensor grad = Random(cpu, {state.range(0)}, DType::kF32), p = grad.Clone();

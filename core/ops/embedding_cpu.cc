@@ -23,7 +23,7 @@ DPIPE_VECTOR_INLINE void AddOf(const T* __restrict dy, float* __restrict row, in
 
 }  // namespace
 
-// y = a + b, b may be null.
+// y = a + b; b may be null.
 DPIPE_VECTOR_CLONES void EmbeddingRow(const float* a, const float* b, float* y, int64_t n) {
   SumOf(a, b, y, n);
 }
@@ -51,7 +51,8 @@ void EmbeddingForward(const Tensor& ids, const Tensor& table, const Tensor& posi
       *y);
 }
 
-// One thread: rows of the table may repeat, and their order of addition is part of the contract.
+// Single-threaded: rows of the table may repeat, and their order of addition is part of the
+// contract.
 void EmbeddingWeightGrad(const Tensor& ids, const Tensor& dy, Tensor* dtable, Tensor* dpositions) {
   const int64_t tokens = ids.dim(1), channels = dy.dim(2);
   WithElements(

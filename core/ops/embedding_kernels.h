@@ -1,4 +1,4 @@
-// The implementations that embedding.cc chooses from. Ids are within the table.
+// The implementations behind embedding.cc. Ids are within the table.
 #ifndef DPIPE_CORE_OPS_EMBEDDING_KERNELS_H_
 #define DPIPE_CORE_OPS_EMBEDDING_KERNELS_H_
 

@@ -17,7 +17,8 @@ TEST_P(EmbeddingTest, CpuAgreesWithReference) {
   const Tensor table = RandomTensor(cpu, {5, 37}, DType::kF32, 1);
   const Tensor positions = RandomTensor(cpu, {4, 37}, DType::kF32, 2);
   for (const Tensor& p : {positions, Tensor()}) {
-    // One addition: the same rounding in fp32 and, of the exact sum, in bf16 up to neighbours.
+    // One addition: the same rounding in fp32; in bf16 the rounded exact sum may be an adjacent
+    // number.
     ExpectClose(*EmbeddingForward(Ids(cpu), table, p, GetParam()),
                 *EmbeddingForward(Ids(ref), OnDevice(ref, table), OnDevice(ref, p), GetParam()),
                 {GetParam() == DType::kF32 ? 0 : 1.0 / 128, 0});

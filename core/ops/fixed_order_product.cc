@@ -16,12 +16,12 @@ namespace {
 
 #define DPIPE_AVX2 __attribute__((target("avx2,fma")))
 
-// A tile of C: its sums take 12 of the 16 vector registers, a row of B 2, an element of A 1.
+// A tile of C: of the 16 vector registers, 12 hold its sums, 2 a row of B and 1 an element of A.
 constexpr int64_t kTileRows = 6, kTileColumns = 16;
 // Rows of B that are packed at a time: 256 x 16 elements are 16 KiB, half of an L1 cache.
 constexpr int64_t kPanelRows = 256;
-// Rows of A that a panel is used for, a multiple of kTileRows: with 256 columns 252 KiB, half of an
-// L2 cache.
+// Maximum rows of A per panel, a multiple of kTileRows: with 256 columns 252 KiB, half of an L2
+// cache.
 constexpr int64_t kMostRows = 252;
 
 struct Operands {
@@ -36,14 +36,14 @@ struct Operands {
   int64_t ldc;
 };
 
-// 16 columns of B, of which `depth` rows begin `stride` apart.
+// 16 columns of B, with `depth` rows that are `stride` apart.
 struct Panel {
   const float* data;
   int64_t depth, stride;
 };
 
-// 8 columns of a panel from 8 rows of memory, `stride` apart: pairs of elements are exchanged
-// within pairs of rows, then pairs of pairs, then halves of vectors.
+// Transposes 8 rows of memory, `stride` apart, into 8 columns of a panel. Pairs of elements are
+// exchanged within pairs of rows, then pairs of pairs, then halves of vectors.
 DPIPE_AVX2 void Transpose8x8(const float* from, int64_t stride, float* to) {
   __m256 r[8], s[8];
   for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(from + i * stride);
@@ -63,7 +63,7 @@ DPIPE_AVX2 void Transpose8x8(const float* from, int64_t stride, float* to) {
   }
 }
 
-// `panel` [depth, kTileColumns] from row k0 and column j of B on; columns beyond B's are 0.
+// Packs `panel` [depth, kTileColumns] from row k0 and column j of B on; columns beyond B's are 0.
 DPIPE_AVX2 void Pack(const Operands& o, int64_t k0, int64_t depth, int64_t j, float* panel) {
   const int64_t columns = std::min(kTileColumns, o.n - j);
   if (columns < kTileColumns) std::fill_n(panel, depth * kTileColumns, 0.0f);
@@ -84,8 +84,8 @@ DPIPE_AVX2 void Pack(const Operands& o, int64_t k0, int64_t depth, int64_t j, fl
   }
 }
 
-// sums [kRows, kTileColumns], rows `stride` apart, += a [kRows, depth] panel, a's rows `lda` apart.
-// Loops over rows are unrolled by name, early enough for the sums to stay in registers.
+// sums [kRows, kTileColumns], rows `stride` apart, += a [kRows, depth] panel, with a's rows `lda`
+// apart. Loops over rows are unrolled explicitly, early enough for the sums to stay in registers.
 template <int kRows>
 DPIPE_AVX2 void AddTile(const Panel& panel, const float* a, int64_t lda, float* sums,
                         int64_t stride) {
@@ -116,7 +116,7 @@ using AddTileFn = void (*)(const Panel&, const float*, int64_t, float*, int64_t)
 constexpr AddTileFn kAddTile[] = {AddTile<1>, AddTile<2>, AddTile<3>,
                                   AddTile<4>, AddTile<5>, AddTile<6>};
 
-// What rows [i, i + rows) and columns [j, j + columns) of C begin with.
+// Initializes rows [i, i + rows) and columns [j, j + columns) of C.
 void Begin(const Operands& o, int64_t i, int64_t rows, int64_t j, int64_t columns) {
   for (int64_t r = i; r < i + rows; ++r) {
     float* const to = o.c + r * o.ldc + j;
@@ -149,14 +149,14 @@ void AddPanel(const Operands& o, const Panel& panel, int64_t i, int64_t rows, in
   }
 }
 
-// Rows [i, i + rows) and the columns from `j` to `end` of C.
+// Computes rows [i, i + rows) and columns [j, end) of C.
 void Multiply(const Operands& o, int64_t i, int64_t rows, int64_t j, int64_t end) {
   alignas(32) float packed[kPanelRows * kTileColumns];
   Begin(o, i, rows, j, end - j);
   for (int64_t k0 = 0; k0 < o.k; k0 += kPanelRows) {
     const int64_t depth = std::min(kPanelRows, o.k - k0);
     for (int64_t column = j; column < end; column += kTileColumns) {
-      // One tile of rows reads B only once: in place, where a row of the panel is one of memory.
+      // A single tile of rows reads B only once: in place, if B is stored in the panel's order.
       const bool in_place = !o.transpose_b && rows <= kTileRows && column + kTileColumns <= o.n;
       if (!in_place) Pack(o, k0, depth, column, packed);
       const Panel panel = in_place ? Panel{o.b + k0 * o.ldb + column, depth, o.ldb}
@@ -166,7 +166,7 @@ void Multiply(const Operands& o, int64_t i, int64_t rows, int64_t j, int64_t end
   }
 }
 
-// `total` in pieces of at least one unit, whole units but for the last.
+// Size of the pieces of `total`: whole units, except for the last piece.
 int64_t PieceSize(int64_t total, int64_t pieces, int64_t unit) {
   const int64_t units = (total + unit - 1) / unit;
   return (units + pieces - 1) / pieces * unit;
@@ -186,7 +186,7 @@ void FixedOrderProduct(const Device& device, bool transpose_b, int64_t rows, int
   if (rows == 0 || n == 0) return;
   const Operands o = {transpose_b, rows, n, k, a, lda, b, ldb, bias, c, ldc};
   const int64_t threads = device.num_threads();
-  // Few rows leave threads without any: those take columns.
+  // If there are too few rows for all threads, columns are divided too.
   const int64_t some_rows = std::min(kMostRows, PieceSize(rows, threads, kTileRows));
   const int64_t row_pieces = NumPieces(rows, some_rows);
   const int64_t some_columns =

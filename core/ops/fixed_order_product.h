@@ -1,9 +1,9 @@
-// Products of fp32 matrices whose rows do not depend on how many they are.
+// Products of fp32 matrices in which a row's bits do not depend on the number of rows.
 //
-// oneDNN's products for AVX2 divide the sums of the rows left over from whole tiles differently
-// from those of the others, so that a sample's bits would depend on the size of its batch, on its
-// place there and on the number of threads. Here each element is one chain of fused multiply-adds
-// in order of k, whatever the number of rows, columns and threads. Takes 1.0 to 1.3 times as long.
+// oneDNN's AVX2 products split the sums of rows left over from whole tiles differently from the
+// others. A sample's bits would therefore depend on the batch size, on its position in the batch
+// and on the number of threads. Here each element is one chain of fused multiply-adds in the order
+// of k. The number of rows, columns and threads does not matter. Takes 1.0 to 1.3 times as long.
 #ifndef DPIPE_CORE_OPS_FIXED_ORDER_PRODUCT_H_
 #define DPIPE_CORE_OPS_FIXED_ORDER_PRODUCT_H_
 
@@ -13,12 +13,12 @@
 
 namespace dpipe::ops::cpu {
 
-// Whether the CPU has AVX2 and fused multiply-adds, which FixedOrderProduct is made of.
+// True if the CPU has AVX2 and fused multiply-adds, which FixedOrderProduct requires.
 bool HasFixedOrderProduct();
 
-// C [rows, n] = A [rows, k] B, and `bias` [n] added to every row where it is not null: sums begin
-// with it. All row-major, with rows lda, ldb and ldc elements apart; B is [k, n], or stored [n, k]
-// where `transpose_b`. On the device's threads.
+// Computes C [rows, n] = A [rows, k] B on the device's threads. Sums begin with `bias` [n] if it is
+// not null. All matrices are row-major, with rows lda, ldb and ldc elements apart. B is [k, n], or
+// stored as [n, k] if `transpose_b`.
 void FixedOrderProduct(const Device& device, bool transpose_b, int64_t rows, int64_t n, int64_t k,
                        const float* a, int64_t lda, const float* b, int64_t ldb, const float* bias,
                        float* c, int64_t ldc);

@@ -93,7 +93,7 @@ TEST_F(FixedOrderProductTest, SameBitsOnSeveralThreads) {
   }
 }
 
-// Two matrices side by side, as an attention's heads are.
+// Two adjacent matrices, like the heads of attention.
 TEST_F(FixedOrderProductTest, RowsMayBeApart) {
   constexpr int64_t kWidth = 3, kStride = 2 * kWidth;
   const std::vector<float> a = {1, 2, 3, -1, -1, -1, 4, 5, 6, -1, -1, -1},

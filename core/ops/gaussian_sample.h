@@ -1,4 +1,4 @@
-// A draw from a diagonal normal distribution whose mean and log-variance a network gave: the
+// A sample of a diagonal normal distribution whose mean and log-variance come from a network: the
 // latents of a VAE (diffusers DiagonalGaussianDistribution), scaled.
 //
 //   z = factor * (mean + exp(clamp(log_variance, -30, 20) / 2) * noise)
@@ -10,13 +10,13 @@
 
 namespace dpipe::ops {
 
-// moments [..., 2C] = [mean | log_variance] in fp32 or bf16, noise fp32 [..., C] -> z fp32 [...,
-// C]. Computed in double: the tensors are small.
+// Returns z, fp32 [..., C], from moments [..., 2C] = [mean | log_variance] in fp32 or bf16 and
+// noise, fp32 [..., C]. Computes in double; the tensors are small.
 absl::StatusOr<Tensor> GaussianSampleForward(float factor, const Tensor& moments,
                                              const Tensor& noise);
 
-// d_moments, shaped and typed as the moments, from dz fp32 [..., C]. The log-variance has none
-// where it is clamped.
+// Returns d_moments, with the moments' shape and dtype, from dz fp32 [..., C]. The log-variance's
+// gradient is zero if it is clamped.
 absl::StatusOr<Tensor> GaussianSampleInputGrad(float factor, const Tensor& moments,
                                                const Tensor& noise, const Tensor& dz);
 

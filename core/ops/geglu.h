@@ -8,7 +8,7 @@
 
 namespace dpipe::ops {
 
-// x [..., 2C] = [value | gate] -> value * gelu(gate) [..., C], gelu the exact one. fp32 or bf16.
+// x [..., 2C] = [value | gate] -> value * gelu(gate) [..., C], with the exact gelu. fp32 or bf16.
 absl::StatusOr<Tensor> GegluForward(const Tensor& x);
 
 // dx [..., 2C] from dy [..., C]; `x` is the forward pass's input.

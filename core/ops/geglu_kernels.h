@@ -1,5 +1,4 @@
-// The implementations that geglu.cc chooses from. Rows are runs of 2C (x, dx) or C (y, dy)
-// elements.
+// The implementations behind geglu.cc. Rows are runs of 2C (x, dx) or C (y, dy) elements.
 #ifndef DPIPE_CORE_OPS_GEGLU_KERNELS_H_
 #define DPIPE_CORE_OPS_GEGLU_KERNELS_H_
 

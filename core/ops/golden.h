@@ -1,4 +1,4 @@
-// PyTorch's results for the ops (tests/golden/README.md), for tests.
+// PyTorch's results of the ops (tests/golden/README.md), for tests.
 #ifndef DPIPE_CORE_OPS_GOLDEN_H_
 #define DPIPE_CORE_OPS_GOLDEN_H_
 
@@ -30,7 +30,7 @@ class GoldenCase {
   }
   bool Has(const std::string& tensor) const { return file_->Find(Path(tensor)) != nullptr; }
 
-  // fp32 tensors, rounded to `dtype`; int32 ones as they are.
+  // Returns an fp32 tensor rounded to `dtype`, or an int32 tensor unchanged.
   Tensor Get(const std::string& tensor, const std::shared_ptr<Device>& device,
              DType dtype = DType::kF32) const {
     const SafetensorsView* view = file_->Find(Path(tensor));
@@ -52,7 +52,7 @@ class GoldenCase {
   nlohmann::json attributes_;
 };
 
-// The cases of an op, by its name in ops.json.
+// Returns the cases of an op, by its name in ops.json.
 inline std::vector<GoldenCase> GoldenCases(const std::string& op) {
   static const auto& file =
       *new SafetensorsFile(*SafetensorsFile::Open("tests/golden/ops.safetensors"));
@@ -66,8 +66,8 @@ inline std::vector<GoldenCase> GoldenCases(const std::string& op) {
   return cases;
 }
 
-// Norm of the difference over norm of the expected values: a bound that fits rounded inputs, whose
-// errors single elements near zero cannot be held to.
+// Expects norm(difference) <= bound * norm(expected). Suits rounded inputs, whose errors can be
+// relatively large in single elements near zero.
 inline void ExpectCloseInNorm(const Tensor& actual, const Tensor& expected, double bound) {
   ASSERT_EQ(actual.shape(), expected.shape());
   const std::vector<double> a = Values(actual), e = Values(expected);

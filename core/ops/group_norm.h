@@ -1,7 +1,7 @@
-// Group normalisation (Wu and He, arXiv 1803.08494) over channels-last tensors, alone or followed
-// by SiLU, which is the U-Net's and the VAE's most frequent pair.
+// Group normalization (Wu and He, arXiv 1803.08494) over channels-last tensors, alone or followed
+// by SiLU, the most frequent pair in the U-Net and the VAE.
 //
-// A sample's channels are split into `groups` runs of C / groups; mean and (biased) variance are
+// A sample's channels are split into `groups` runs of C / groups. Mean and (biased) variance are
 // taken over a run's channels and all positions. No value depends on another sample.
 #ifndef DPIPE_CORE_OPS_GROUP_NORM_H_
 #define DPIPE_CORE_OPS_GROUP_NORM_H_
@@ -14,7 +14,7 @@ namespace dpipe::ops {
 struct GroupNormParams {
   int groups = 32;
   float eps = 1e-5f;
-  // y = silu(norm(x)) in one pass; every function below must be given the same value.
+  // y = silu(norm(x)) in one pass. All functions below must be given the same value.
   bool silu = false;
 };
 
@@ -24,7 +24,7 @@ struct GroupNormResult {
       stats;  // fp32 [B, groups, 2]: mean and 1 / sqrt(variance + eps); kept for the backward pass
 };
 
-// x [B, ..., C] in fp32 or bf16, groups dividing C; scale and bias fp32 [C].
+// x [B, ..., C] in fp32 or bf16, with C a multiple of groups; scale and bias fp32 [C].
 absl::StatusOr<GroupNormResult> GroupNormForward(const GroupNormParams& params, const Tensor& x,
                                                  const Tensor& scale, const Tensor& bias);
 
@@ -33,8 +33,8 @@ struct GroupNormGrads {
   Tensor sums;  // fp32 [B, C, 2]: all that the weight gradient needs, so that x and dy can be freed
 };
 
-// `x` and `stats` are the forward pass's; dy has x's shape and dtype, and so has `addend`, which is
-// added to dx: what other readers of x contribute to its gradient. Undefined: nothing.
+// `x` and `stats` are the forward pass's. dy has x's shape and dtype. So has `addend`, the
+// contribution of other readers of x to its gradient, which is added to dx unless undefined.
 absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params, const Tensor& x,
                                                   const Tensor& dy, const Tensor& stats,
                                                   const Tensor& scale, const Tensor& bias,

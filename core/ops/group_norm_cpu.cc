@@ -7,9 +7,9 @@
 #include "core/ops/parallel.h"
 #include "core/ops/vector_math.h"
 
-// A sample at a time. Forward reads x twice: once for the statistics, once to normalise. Backward
-// reads x and dy once for the sums over positions, x and the gradient before the activation once
-// more for dx.
+// One sample at a time. Forward reads x twice: for the statistics and to normalize. Backward reads
+// x and dy once for the sums over positions. For dx it then reads x and the gradient before the
+// activation.
 namespace dpipe::ops::cpu {
 namespace {
 
@@ -61,8 +61,7 @@ DPIPE_VECTOR_INLINE void GradSumsOf(const T* __restrict x, const D* __restrict d
   SumOverPositions<2>(positions, channels, terms, sums);
 }
 
-// dx = dz a - first - (x - mean) second + addend, which may be null; dz and dx may be the same
-// memory.
+// dx = dz a - first - (x - mean) second + addend, which may be null. dz and dx may share memory.
 template <typename T, typename D>
 DPIPE_VECTOR_INLINE void InputGradOf(const T* x, const D* dz, const float* a, const float* mean,
                                      const float* first, const float* second, const T* addend,
@@ -151,8 +150,8 @@ struct Dims {
   double count;  // elements of a group
 };
 
-// A value near each group's mean, spread over the group's channels: moments taken about it do not
-// cancel. It is the mean over up to 32 positions, evenly spaced.
+// Returns a value near each group's mean, repeated over the group's channels: the mean over up to
+// 32 evenly spaced positions. Moments about it do not cancel.
 template <typename T>
 std::vector<float> Shift(const Dims& dims, const T* x) {
   std::vector<double> sums(dims.groups);
@@ -171,7 +170,7 @@ std::vector<float> Shift(const Dims& dims, const T* x) {
   return shift;
 }
 
-// Mean and rstd of each group of the sample at `x`, to stats [groups, 2].
+// Writes the mean and rstd of each group of the sample at `x` to stats [groups, 2].
 template <typename T>
 void Statistics(const Dims& dims, double eps, const T* x, float* stats) {
   const std::vector<float> shift = Shift(dims, x);
@@ -185,7 +184,7 @@ void Statistics(const Dims& dims, double eps, const T* x, float* stats) {
       square += second[c];
     }
     const double offset = sum / dims.count;
-    // Below zero only by rounding, where all values are equal. (A NaN must stay one.)
+    // Negative only by rounding, if all values are equal. A NaN must stay NaN.
     double variance = square / dims.count - offset * offset;
     if (variance < 0) variance = 0;
     stats[2 * g] = static_cast<float>(shift[g * dims.width] + offset);
@@ -193,7 +192,7 @@ void Statistics(const Dims& dims, double eps, const T* x, float* stats) {
   }
 }
 
-// norm(x) = x a + b, a channel: folded from the statistics and the parameters.
+// norm(x) = x a + b, per channel: statistics and parameters combined.
 struct Affine {
   Affine(const Dims& dims, const float* stats, const Tensor& scale, const Tensor& bias)
       : a(dims.channels), b(dims.channels), mean(dims.channels) {
@@ -208,8 +207,8 @@ struct Affine {
   std::vector<float> a, b, mean;
 };
 
-// From GradSums' results for one sample: the sums that the weight gradient needs, and dx with the
-// addend, if there is one.
+// From GradSums' results for one sample, computes the sums that the weight gradient needs, and dx
+// with the addend, if there is one.
 template <typename T, typename D>
 void InputGradOfSample(const Dims& dims, const T* x, const D* dz, const float* stats,
                        const Tensor& scale, const Affine& affine, const T* addend,

@@ -1,4 +1,4 @@
-// The implementations that group_norm.cc chooses from. Outputs have the shapes of group_norm.h.
+// The implementations behind group_norm.cc. Outputs have the shapes of group_norm.h.
 #ifndef DPIPE_CORE_OPS_GROUP_NORM_KERNELS_H_
 #define DPIPE_CORE_OPS_GROUP_NORM_KERNELS_H_
 

@@ -47,7 +47,7 @@ void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tens
   }
 }
 
-// With h = (x - mean) rstd, z = h scale + bias and dz the gradient to z, over a group of n
+// With h = (x - mean) rstd, z = h scale + bias and dz the gradient of z, over a group of n
 // elements:
 //   dx = rstd (dz scale - mean of (dz scale) - h mean of (dz scale h)).
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,

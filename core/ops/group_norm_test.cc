@@ -9,8 +9,8 @@
 namespace dpipe::ops {
 namespace {
 
-// fp32: a handful of roundings of normalised values (up to 5), sums over up to 1500 elements in
-// partial sums of 128. bf16: neighbours, up to 2^-7 apart; x and dy are the same for both.
+// fp32: a few roundings of normalized values (up to 5), and sums over up to 1500 elements in
+// partial sums of 128. bf16: adjacent numbers, up to 2^-7 apart. x and dy are the same for both.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{5e-6, 5e-6} : Tolerance{1.0 / 128, 5e-6};
 }
@@ -60,7 +60,7 @@ TEST_P(GroupNormTest, CpuAgreesWithReference) {
     const GroupNormResult y_ref = *GroupNormForward(params, in_ref.x, in_ref.scale, in_ref.bias);
     ExpectClose(y.y, y_ref.y, For(dtype()));
     ExpectClose(y.stats, y_ref.stats, For(DType::kF32));
-    // Both get the same statistics, so that only this pass's error counts.
+    // Both use the same statistics, so that only this pass's error counts.
     const GroupNormGrads g = *GroupNormInputGrad(params, in.x, in.dy, y.stats, in.scale, in.bias);
     const GroupNormGrads g_ref = *GroupNormInputGrad(
         params, in_ref.x, in_ref.dy, OnDevice(ref_, y.stats), in_ref.scale, in_ref.bias);
@@ -70,7 +70,7 @@ TEST_P(GroupNormTest, CpuAgreesWithReference) {
   }
 }
 
-// In fp32 with the bits of a sum of its own; bf16 is rounded once.
+// In fp32 the bits equal those of a separate sum; bf16 is rounded once.
 TEST_P(GroupNormTest, AnAddendIsAddedToTheGradient) {
   for (const Case& c : kCases) {
     const GroupNormParams params = Params(c.groups);
@@ -151,7 +151,8 @@ TEST(GroupNormSpecialTest, WeightGradientAddsInSampleOrder) {
   EXPECT_EQ(Values(dbias), (std::vector<double>{1011, 2033}));
 }
 
-// A mean 1e4 times the deviation: sums of squares about 0 would lose all digits of the variance.
+// The mean is 1e4 times the deviation: sums of squares about 0 would lose all digits of the
+// variance.
 TEST(GroupNormSpecialTest, LargeMeanKeepsTheVariance) {
   const auto cpu = Device::Cpu(), ref = Device::CpuReference();
   const Tensor x = RandomTensor(cpu, {1, 40, 40, 8}, DType::kF32, 1, 1, 1e4f);

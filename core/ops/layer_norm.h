@@ -1,4 +1,4 @@
-// Layer normalisation (Ba, Kiros and Hinton, arXiv 1607.06450) over the last dimension.
+// Layer normalization (Ba, Kiros and Hinton, arXiv 1607.06450) over the last dimension.
 #ifndef DPIPE_CORE_OPS_LAYER_NORM_H_
 #define DPIPE_CORE_OPS_LAYER_NORM_H_
 
@@ -25,8 +25,8 @@ struct LayerNormGrads {
   Tensor sums;  // fp32 [B, 2, C], B = x.dim(0): all that the weight gradient needs
 };
 
-// `x` and `stats` are the forward pass's; dy has x's shape and dtype, and so has `addend`, which is
-// added to dx: what other readers of x contribute to its gradient. Undefined: nothing.
+// `x` and `stats` are the forward pass's. dy has x's shape and dtype. So has `addend`, the
+// contribution of other readers of x to its gradient, which is added to dx unless undefined.
 absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor& dy,
                                                   const Tensor& stats, const Tensor& scale,
                                                   const Tensor& addend = Tensor());

@@ -33,7 +33,7 @@ DPIPE_VECTOR_INLINE void ForwardOf(float eps, const T* x, const float* __restric
   }
 }
 
-// The rows of one sample; sums [2, channels] are written; addend: added to dx, or null.
+// Processes the rows of one sample. Writes sums [2, channels]; adds `addend`, if not null, to dx.
 template <typename T>
 DPIPE_VECTOR_INLINE void GradOf(const T* x, const T* dy, const float* __restrict stats,
                                 const float* scale, const T* addend, T* __restrict dx,

@@ -1,4 +1,4 @@
-// The implementations that layer_norm.cc chooses from. Outputs have the shapes of layer_norm.h.
+// The implementations behind layer_norm.cc. Outputs have the shapes of layer_norm.h.
 #ifndef DPIPE_CORE_OPS_LAYER_NORM_KERNELS_H_
 #define DPIPE_CORE_OPS_LAYER_NORM_KERNELS_H_
 

@@ -6,8 +6,8 @@
 namespace dpipe::ops {
 namespace {
 
-// fp32: a handful of roundings of normalised values (up to 5), and sums of a row in 32 parts. bf16:
-// neighbours, up to 2^-7 apart.
+// fp32: a few roundings of normalized values (up to 5), and sums of a row in 32 parts. bf16:
+// adjacent numbers, up to 2^-7 apart.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{5e-6, 5e-6} : Tolerance{1.0 / 128, 5e-6};
 }
@@ -31,17 +31,17 @@ TEST_P(LayerNormTest, CpuAgreesWithReference) {
         *LayerNormForward({}, OnDevice(ref_, x), OnDevice(ref_, scale), OnDevice(ref_, bias));
     ExpectClose(y.y, y_ref.y, For(GetParam()));
     ExpectClose(y.stats, y_ref.stats, For(DType::kF32));
-    // From the same statistics, so that only this pass's error counts.
+    // Uses the same statistics, so that only this pass's error counts.
     const LayerNormGrads g = *LayerNormInputGrad(x, dy, y.stats, scale);
     const LayerNormGrads g_ref = *LayerNormInputGrad(
         OnDevice(ref_, x), OnDevice(ref_, dy), OnDevice(ref_, y.stats), OnDevice(ref_, scale));
     ExpectClose(g.dx, g_ref.dx, For(GetParam()));
-    // Up to 77 terms of size 1 to 5, in order: 77 * 2^-24 * 5 at worst.
+    // Up to 77 terms of size 1 to 5, in order: at worst 77 * 2^-24 * 5.
     ExpectClose(g.sums, g_ref.sums, {2e-5, 2e-5});
   }
 }
 
-// In fp32 with the bits of a sum of its own; bf16 is rounded once.
+// In fp32 the bits equal those of a separate sum; bf16 is rounded once.
 TEST_P(LayerNormTest, AnAddendIsAddedToTheGradient) {
   for (const Shape& shape : {Shape{1, 3}, Shape{3, 77, 40}, Shape{2, 5, 321}}) {
     const Tensor x = RandomTensor(cpu_, shape, GetParam(), 1, 2, 1);

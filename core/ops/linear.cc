@@ -7,13 +7,13 @@
 namespace dpipe::ops {
 namespace {
 
-// [out, in], or [out, in, 1, 1]: a convolution's weight serves as it is.
+// Accepts [out, in], or [out, in, 1, 1]: a 1x1 convolution's weight.
 void CheckWeight(const Shape& w) {
   DPIPE_CHECK(w.rank() == 2 || (w.rank() == 4 && w[2] == 1 && w[3] == 1))
       << "weight of a linear layer: " << w;
 }
 
-// Rows as wide as a product with the weight, or its transpose, gives.
+// Returns the shape of a product with the weight or its transpose.
 Shape WithWidth(Shape shape, int64_t width) {
   shape.Set(-1, width);
   return shape;

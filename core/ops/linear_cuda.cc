@@ -13,7 +13,7 @@ Tensor WithLast(const Tensor& like, int64_t size) {
   return Tensor::Empty(like.device(), shape, like.dtype());
 }
 
-// [out, in] or [out, in, 1, 1] as [out, in].
+// Returns [out, in] or [out, in, 1, 1] as [out, in].
 Tensor Flat(const Tensor& w) { return w.Reshape({w.dim(0), w.dim(1)}); }
 
 }  // namespace

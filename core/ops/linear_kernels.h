@@ -1,5 +1,5 @@
-// The implementations that linear.cc chooses from: linear.h's functions without the
-// checks; the CPU's are without the addend.
+// The implementations behind linear.cc: linear.h's functions without the checks. Those for CPUs
+// have no addend.
 #ifndef DPIPE_CORE_OPS_LINEAR_KERNELS_H_
 #define DPIPE_CORE_OPS_LINEAR_KERNELS_H_
 

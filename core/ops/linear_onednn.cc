@@ -13,8 +13,8 @@ using onednn::Desc;
 using onednn::Dims;
 using onednn::Tag;
 
-// to [rows, n] = from [rows, k] B (+ bias), with B [k, n] from the weight [out, in]: its transpose
-// forward (k = in), itself for the input gradient (k = out).
+// to [rows, n] = from [rows, k] B (+ bias), where B [k, n] comes from the weight [out, in]. It is
+// the transpose for forward (k = in), and the weight itself for the input gradient (k = out).
 struct Product {
   int64_t rows, k, n;
   bool forward;
@@ -22,7 +22,7 @@ struct Product {
   DType dtype;
 };
 
-// Elements of a weight of 1 MiB: half of an L2 cache.
+// Maximum elements of a packed weight: 1 MiB, half of an L2 cache.
 constexpr int64_t kMostPacked = 262144;
 
 struct ProductEntry {
@@ -35,8 +35,8 @@ ProductEntry MakeProduct(const Product& p) {
   const auto f32 = dnnl::memory::data_type::f32;
   const Desc from(Dims{p.rows, p.k}, type, Tag::ab), to(Dims{p.rows, p.n}, type, Tag::ab);
   const Desc plain(Dims{p.k, p.n}, f32, p.forward ? Tag::ba : Tag::ab);
-  // In fp32 the master is multiplied by as it lies, at full speed. Only where it stays in the cache
-  // does forward gain from packing; of larger ones, packing moves more bytes than it saves.
+  // In fp32 products read the master in place, at full speed. Forward gains from packing only if
+  // the weight stays in the cache; for larger ones, packing moves more bytes than it saves.
   const bool pack = p.dtype != DType::kF32 || (p.forward && p.k * p.n <= kMostPacked);
   const Desc weights = pack ? Desc(Dims{p.k, p.n}, type, Tag::any) : plain;
   const Desc bias = p.bias ? Desc(Dims{1, p.n}, f32, Tag::ab) : Desc();
@@ -136,7 +136,7 @@ absl::Status AddWeightGradWidened(int64_t rows, int64_t in, int64_t out, const T
   return absl::OkStatus();
 }
 
-// The same product on bf16 instructions.
+// The same product with bf16 instructions.
 onednn::Primitive MakeNativeWeightGrad(int64_t rows, int64_t in, int64_t out) {
   const auto bf16 = dnnl::memory::data_type::bf16;
   const Desc dy(Dims{out, rows}, bf16, Tag::ba), x(Dims{rows, in}, bf16, Tag::ab);

@@ -22,13 +22,13 @@ const Case kCases[] = {{{1, 1}, 1},        {{3, 5}, 7},         {{2, 3, 17}, 33}
                        {{2, 10, 520}, 520}};
 
 // Inputs are standard normal and weights scaled by 1/sqrt(in), so outputs are of order 1. fp32:
-// sums of up to 700 products of order 1 in fp32, sqrt(700) * 2^-24 * a few, with the tails of many
-// elements: 2e-5. bf16: the same, then one rounding: where the sums lie on two sides of a
-// rounding boundary the results are neighbours, up to 2^-7 apart relatively.
+// sums of up to 700 products of order 1 have an error of a few times sqrt(700) * 2^-24; with the
+// tails of many elements, 2e-5. bf16: one more rounding. If sums are on two sides of a rounding
+// boundary, the results are adjacent numbers, up to 2^-7 apart relatively.
 Tolerance For(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{1e-5, 2e-5} : Tolerance{1.0 / 128, 1e-4};
 }
-// Weight gradients are fp32 whatever the operands are, and sum over rows: of order sqrt(700).
+// Weight gradients are fp32 for all operand types, and sum over rows: of order sqrt(700).
 constexpr Tolerance kWeightGrad = {1e-5, 2e-4};
 
 class LinearTest : public Bf16ChoiceTest {
@@ -36,7 +36,7 @@ class LinearTest : public Bf16ChoiceTest {
   Tensor Master(const Case& c, uint64_t seed) const {
     const Tensor master = RandomTensor(cpu_, {c.out, c.x[-1]}, DType::kF32, seed,
                                        1 / std::sqrt(static_cast<float>(c.x[-1])));
-    // Of values that bf16 holds, since not every backend rounds them.
+    // Values that bf16 represents exactly, because not every backend rounds them.
     return dtype() == DType::kF32 ? master : master.To(DType::kBf16).To(DType::kF32);
   }
   static Shape OutputShape(const Case& c) {
@@ -77,8 +77,8 @@ TEST_P(LinearTest, CpuAgreesWithReference) {
   }
 }
 
-// With the CPU's bits of a sum of its own, and as the reference, which rounds once: 2^-9 of up to 8
-// twice.
+// On the CPU, the bits of a separate sum. Compared with the reference, which rounds once: twice
+// 2^-9 of up to 8.
 TEST_P(LinearTest, AnAddendIsAdded) {
   const Tolerance tolerance =
       dtype() == DType::kF32 ? For(dtype()) : Tolerance{1.0 / 128, 1.0 / 32};
@@ -127,8 +127,8 @@ TEST_P(LinearTest, SameBitsTwiceAndWhateverTheOtherSamplesAre) {
   ExpectSameBits(dw[0], dw[1]);
 }
 
-// Frozen work is computed for some samples at a time in training and one by one for the offline
-// cache, and must be the same.
+// Frozen work is computed for several samples at a time in training, and one by one for the offline
+// cache. The results must be the same.
 TEST_P(LinearTest, SameBitsInABatchAndAlone) {
   std::vector<Case> cases = {{{7, 1, 64}, 256},
                              {{5, 11, 48}, 72},
@@ -160,7 +160,7 @@ TEST_P(LinearTest, SeveralThreadsAgreeWithOneAndWithThemselves) {
   const Tensor y = *LinearForward(x, w, Tensor());
   Tensor dw = Tensor::Zeros(cpu_, w.shape(), DType::kF32);
   ASSERT_TRUE(LinearWeightGrad(x, dy, &dw, nullptr).ok());
-  // In a thread of its own, which may be pinned and have a team.
+  // In a separate thread, which may be pinned and have a team.
   std::thread worker([&] {
     ASSERT_TRUE(several->BindThread().ok());
     const Tensor xs = OnDevice(several, x), dys = OnDevice(several, dy);

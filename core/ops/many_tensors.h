@@ -1,5 +1,5 @@
-// Elementwise work on many fp32 tensors at once: on CUDA devices in one launch for some hundreds of
-// them. All tensors of a call are on one device.
+// Elementwise work on many fp32 tensors of one device. On CUDA devices one launch handles several
+// hundred of them.
 #ifndef DPIPE_CORE_OPS_MANY_TENSORS_H_
 #define DPIPE_CORE_OPS_MANY_TENSORS_H_
 
@@ -9,7 +9,7 @@
 
 namespace dpipe::ops {
 
-// y = a x + b y of each pair: moving averages of weights, sums of their changes.
+// Computes y = a x + b y for each pair: moving averages of weights, sums of their changes.
 struct AxpbyPair {
   Tensor x, y;  // of one shape
 };

@@ -1,4 +1,4 @@
-// The implementations that many_tensors.cc chooses from.
+// The implementations behind many_tensors.cc.
 #ifndef DPIPE_CORE_OPS_MANY_TENSORS_KERNELS_H_
 #define DPIPE_CORE_OPS_MANY_TENSORS_KERNELS_H_
 

@@ -1,6 +1,6 @@
-// Scale and shift of every channel by a sample's own numbers, alone or followed by SiLU: how a
-// U-Net's blocks with "scale_shift" take the time embedding (Dhariwal and Nichol, arXiv 2105.05233,
-// "adaptive group normalization"; diffusers ResnetBlock2D).
+// Scale and shift of every channel by numbers of the sample, alone or followed by SiLU. U-Net
+// blocks with "scale_shift" apply the time embedding this way (Dhariwal and Nichol, arXiv
+// 2105.05233, "adaptive group normalization"; diffusers ResnetBlock2D).
 //
 //   h[b, ..., c] = x[b, ..., c] (1 + v[b, c]) + v[b, C + c];   y = h, or silu(h)
 #ifndef DPIPE_CORE_OPS_MODULATE_H_
@@ -11,12 +11,12 @@
 
 namespace dpipe::ops {
 
-// x [B, ..., C] and v [B, 2C], fp32 or bf16 alike -> x's shape and dtype.
+// x [B, ..., C] and v [B, 2C], both fp32 or both bf16 -> x's shape and dtype.
 absl::StatusOr<Tensor> ModulateForward(bool silu, const Tensor& x, const Tensor& v);
 
 struct ModulateGrads {
   Tensor dx;  // x's shape and dtype
-  Tensor dv;  // v's, summed over positions in fp32
+  Tensor dv;  // v's shape and dtype, summed over positions in fp32
 };
 
 // x and v are the forward pass's; dy has x's shape and dtype.

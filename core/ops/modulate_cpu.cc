@@ -10,7 +10,7 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-// One sample's: `factor` is 1 + scale.
+// The vectors of one sample; `factor` is 1 + scale.
 struct Vectors {
   const float* factor;
   const float* shift;
@@ -36,7 +36,7 @@ DPIPE_VECTOR_INLINE float GradOfModulated(const T* x, const Vectors& v, const T*
   return kSilu ? grad * SiluGrad(Load(x + i) * v.factor[c] + v.shift[c]) : grad;
 }
 
-// dx, and sums of dh x and of dh over positions.
+// Computes dx, and the sums of dh x and of dh over positions.
 template <bool kSilu, typename T>
 DPIPE_VECTOR_INLINE void GradRows(const T* __restrict x, const Vectors& v, const T* __restrict dy,
                                   T* __restrict dx, int64_t positions, int64_t channels,
@@ -80,7 +80,7 @@ DPIPE_VECTOR_CLONES void ModulateGradRows(bool silu, const Bf16* x, const Vector
 
 namespace {
 
-// f(sample, its vectors) for every sample.
+// Calls f(sample, its vectors) for every sample.
 template <typename T, typename F>
 void ForEachSample(const Tensor& x, const T* v, const F& f) {
   const int64_t channels = x.dim(-1);

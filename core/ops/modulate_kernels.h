@@ -1,4 +1,4 @@
-// The implementations that modulate.cc chooses from.
+// The implementations behind modulate.cc.
 #ifndef DPIPE_CORE_OPS_MODULATE_KERNELS_H_
 #define DPIPE_CORE_OPS_MODULATE_KERNELS_H_
 

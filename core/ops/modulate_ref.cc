@@ -7,7 +7,7 @@
 namespace dpipe::ops::ref {
 namespace {
 
-// Where element i of x finds its scale in v; its shift is x.dim(-1) further on.
+// Returns the index in v of the scale of x's element i; its shift is x.dim(-1) further.
 int64_t ScaleOf(const Tensor& x, int64_t i) {
   const int64_t channels = x.dim(-1);
   return i / (x.num_elements() / x.dim(0)) * 2 * channels + i % channels;

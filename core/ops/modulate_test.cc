@@ -10,7 +10,7 @@ class ModulateTest : public ::testing::TestWithParam<DType> {};
 TEST_P(ModulateTest, CpuAgreesWithReference) {
   const auto cpu = Device::Cpu(), ref = Device::CpuReference();
   cpu->allocator().set_poison(true);
-  // bf16: both results are rounded once, to neighbours at worst.
+  // bf16: both results are rounded once, at worst to adjacent numbers.
   const double rounding = GetParam() == DType::kF32 ? 3e-6 : 1.0 / 128;
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 5, 7}, Shape{2, 9, 16, 37}}) {
     for (bool silu : {false, true}) {

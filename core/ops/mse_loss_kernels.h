@@ -1,4 +1,4 @@
-// The implementations that mse_loss.cc chooses from. `factors` [B] multiply each sample's terms.
+// The implementations behind mse_loss.cc. `factors` [B] multiply each sample's terms.
 #ifndef DPIPE_CORE_OPS_MSE_LOSS_KERNELS_H_
 #define DPIPE_CORE_OPS_MSE_LOSS_KERNELS_H_
 
@@ -22,7 +22,7 @@ void ScaledError(const Tensor& prediction, const Tensor& target, const std::vect
                  Tensor* dp);
 }  // namespace cpu
 namespace cuda {
-// mse_loss.h's, without checks.
+// As in mse_loss.h, without checks.
 void MseLossForward(const Tensor& prediction, const Tensor& target, const Tensor& weights,
                     Tensor* loss);
 void MseLossInputGrad(const Tensor& prediction, const Tensor& target, const Tensor& weights,

@@ -17,7 +17,7 @@ TEST(MseLossTest, CpuAgreesWithReference) {
       const Tensor w = Tensor::FromHost<float>(cpu, {3}, {1, 0.25f, 3});
       const Tensor d = Tensor::FromHost<float>(cpu, {3}, {0.5f, 1, 2});
       for (const Tensor& weights : {w, Tensor()}) {
-        // Sums of 1024 positive terms in 32 parts, then double: 2^-24 times a few.
+        // Sums of 1024 positive terms in 32 parts, then in double: a few times 2^-24.
         const Tensor loss = *MseLossForward(p, t, weights);
         ExpectClose(loss,
                     *MseLossForward(OnDevice(ref, p), OnDevice(ref, t), OnDevice(ref, weights)),

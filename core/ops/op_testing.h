@@ -1,4 +1,4 @@
-// What the tests of ops share: random tensors, comparison with a tolerance, finite differences.
+// Helpers for tests of ops: random tensors, comparison with a tolerance, finite differences.
 #ifndef DPIPE_CORE_OPS_OP_TESTING_H_
 #define DPIPE_CORE_OPS_OP_TESTING_H_
 
@@ -19,7 +19,7 @@ struct Tolerance {
   double absolute;
 };
 
-// Standard normal values times `scale`, plus `offset`; rounded to `dtype`.
+// Returns standard normal values times `scale`, plus `offset`, rounded to `dtype`.
 inline Tensor RandomTensor(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype,
                            uint64_t seed, float scale = 1, float offset = 0) {
   RandomStream random(seed, 0, 0, RandomPurpose::kTest);
@@ -28,7 +28,7 @@ inline Tensor RandomTensor(const std::shared_ptr<Device>& device, const Shape& s
   return dtype == DType::kF32 ? t : t.To(dtype);
 }
 
-// The same elements on another device.
+// Returns a copy of the elements on another device.
 inline Tensor OnDevice(const std::shared_ptr<Device>& device, const Tensor& t) {
   if (!t.defined()) return t;
   Tensor copy = Tensor::Empty(device, t.shape(), t.dtype());
@@ -62,7 +62,7 @@ inline void ExpectSameBits(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()), 0);
 }
 
-// sum of weights * y in double: a scalar whose gradient to y is `weights`.
+// Returns the sum of weights * y in double, a scalar whose gradient to y is `weights`.
 inline double Dot(const Tensor& weights, const Tensor& y) {
   const std::vector<double> w = Values(weights), v = Values(y);
   double sum = 0;
@@ -71,8 +71,9 @@ inline double Dot(const Tensor& weights, const Tensor& y) {
 }
 
 // Checks an analytic gradient (fp32) of `loss` at x (fp32) against central differences at up to 64
-// of its elements, evenly spread. With values of order 1, step h and fp32 results the differences
-// carry about h^2 of truncation and 1e-7 / h of rounding, so h = 1e-2 leaves 1e-4 of either.
+// evenly spaced elements. With values of order 1, step h and fp32 results, the differences have
+// about h^2 of truncation error and 1e-7 / h of rounding error; h = 1e-2 leaves 1e-4 of the first
+// and 1e-5 of the second.
 inline void ExpectGradient(const std::function<double(const Tensor& x)>& loss, const Tensor& x,
                            const Tensor& gradient, Tolerance tolerance = {2e-3, 2e-3},
                            float step = 1e-2f) {

@@ -1,11 +1,11 @@
-// Speed of the ops with weights and of attention, in fp32, in bf16 as this CPU runs it, and in bf16
-// on oneDNN's own bf16 kernels (bf16_native). FLOPs are multiplications and additions of the
+// Speed of the ops with weights and of attention: in fp32, in bf16 as this CPU runs it, and in bf16
+// with oneDNN's own bf16 kernels (bf16_native). FLOPs are multiplications and additions of the
 // definition; FLOPS is their rate.
 //
 //   bazel run -c opt //core/ops:ops_benchmark -- --benchmark_filter=Linear
 //
-// Shapes: a small U-Net's at micro-batches of 4 and 8, the smallest possible (what is left is the
-// cost of a call), and one of Stable Diffusion's.
+// Shapes: a small U-Net's at micro-batches of 4 and 8, the smallest possible (which shows the cost
+// of a call), and one of Stable Diffusion's.
 #include <functional>
 #include <string>
 
@@ -66,7 +66,7 @@ void RegisterConv2d(const std::string& name, const Mode& mode, const Shape& x_sh
   Register("Conv2dForward/" + name, mode, [=](benchmark::State& state) {
     Time(state, mode, flops, [&] { return Conv2dForward(params, x, *weight, bias).status(); });
   });
-  // The first of a step's micro-batches pays for preparing the weight.
+  // The first micro-batch of a step pays for preparing the weight.
   Register("Conv2dForwardAfterUpdate/" + name, mode, [=](benchmark::State& state) {
     Time(state, mode, flops, [&] {
       weight->MarkUpdated();

@@ -1,4 +1,4 @@
-// Independent pieces of an op's work over the device's threads.
+// Runs independent pieces of an op's work on the device's threads.
 #ifndef DPIPE_CORE_OPS_PARALLEL_H_
 #define DPIPE_CORE_OPS_PARALLEL_H_
 
@@ -9,8 +9,8 @@
 
 namespace dpipe::ops {
 
-// f(i) for i in [0, n). Pieces must not share what they write: then the result does not depend on
-// the number of threads.
+// Calls f(i) for i in [0, n). Pieces must not write to shared memory, so that the result does not
+// depend on the number of threads.
 template <typename F>
 void ParallelFor(const Device& device, int64_t n, const F& f) {
   if (device.num_threads() == 1 || n == 1) {
@@ -21,8 +21,8 @@ void ParallelFor(const Device& device, int64_t n, const F& f) {
   for (int64_t i = 0; i < n; ++i) f(i);
 }
 
-// f(begin, end) over [0, n) in runs of 16384 elements: half of a 48 KiB cache's worth of bf16 in
-// and out, and long enough that starting a run costs nothing.
+// Calls f(begin, end) over [0, n) in runs of 16384 elements. The bf16 input and output of a run, 32
+// KiB each, fit in an L2 cache, and starting a run costs nothing compared with its work.
 template <typename F>
 void ParallelRuns(const Device& device, int64_t n, const F& f) {
   constexpr int64_t kRun = 16384;

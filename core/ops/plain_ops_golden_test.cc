@@ -1,9 +1,9 @@
-// The ops without large matrices against PyTorch's results, on the reference and the CPU.
+// Compares the ops without large matrices with PyTorch's results, on the reference and the CPU.
 //
-// Tolerances. fp32: goldens are float64 results rounded once, so what is left is our own rounding,
-// as in each op's test. bf16: x, dy and parameters' activations are rounded to 2^-9 relative first,
-// and the result again; each passes through functions of slope about 1, hence 1 % in norm (2 % for
-// gradients, into which three rounded tensors go).
+// Tolerances. fp32: goldens are float64 results rounded once, so only our own rounding remains, as
+// in each op's test. bf16: x, dy and parameters' activations are first rounded to 2^-9 relative,
+// and the result again. Each passes through functions of slope about 1, giving 1 % in norm (2
+// % for gradients, which depend on three rounded tensors).
 #include <tuple>
 
 #include "core/ops/activation.h"
@@ -25,7 +25,7 @@ namespace {
 
 class PlainOpsGoldenTest : public ::testing::TestWithParam<std::tuple<bool, DType>> {
  protected:
-  // An activation, in the dtype under test; parameters and their gradients stay fp32.
+  // Returns an activation in the dtype under test; parameters and their gradients stay fp32.
   Tensor Activation(const GoldenCase& c, const char* name) const {
     return c.Get(name, device_, dtype_);
   }
@@ -72,9 +72,9 @@ TEST_P(PlainOpsGoldenTest, Geglu) {
 TEST_P(PlainOpsGoldenTest, GroupNorm) {
   for (const GoldenCase& c : GoldenCases("group_norm")) {
     const bool large_mean = c.name() == "group_norm_large_mean";
-    // bf16 has 8 bits: of values far from 0 it leaves nothing to normalise.
+    // bf16 has 8 bits: for values far from 0 nothing remains to normalize.
     if (large_mean && dtype_ == DType::kBf16) continue;
-    // There x a - mean a rounds values as much larger as the mean is than the deviation.
+    // There, x a - mean a rounds values that are larger by the ratio of mean and deviation.
     const Tolerance tolerance = large_mean ? Tolerance{1e-4, 3e-4} : Tolerance{1e-5, 1e-5};
     GroupNormParams params;
     params.groups = c.Attribute<int>("groups");
@@ -174,7 +174,7 @@ TEST_P(PlainOpsGoldenTest, TimeEmbedding) {
   }
 }
 
-// The golden's loss is a mean over samples: ours are per sample, with d_loss = dy / samples.
+// The golden's loss is a mean over samples. Ours is per sample, with d_loss = dy / samples.
 TEST_P(PlainOpsGoldenTest, MseLoss) {
   for (const char* op : {"mse_loss", "mse_loss_weighted"}) {
     for (const GoldenCase& c : GoldenCases(op)) {

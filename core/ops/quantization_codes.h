@@ -1,12 +1,12 @@
-// The codes of numbers in 8 bits, and rounding to them, for CPUs and CUDA alike.
+// The 8-bit codes of numbers and rounding to them, for both CPUs and CUDA.
 //                                                       [Dettmers et al., arXiv 2110.02861]
-// A code stands for a quotient in [-1, 1] or [0, 1]. Codes are dense where it is large and reach
-// down to small magnitudes: decade k, [10^-(k+1), 10^-k], is divided evenly by 2^(6-k) of them
-// (signed) or 2^(7-k) (unsigned), for k = 0 to 6, and they stand for the middles of its parts;
-// besides, there are 0 and the ends of the range.
+// A code represents a quotient in [-1, 1] or [0, 1]. Codes are dense for large quotients and reach
+// down to small magnitudes. Decade k, [10^-(k+1), 10^-k], is divided evenly into 2^(6-k) parts
+// (signed) or 2^(7-k) (unsigned), for k = 0 to 6, and a code represents the middle of a part. There
+// are also codes for 0 and for the ends of the range.
 //
-// Unlike the paper's, signed codes are symmetric and have both 1 and -1, so that the largest of
-// several numbers, divided by itself, is kept exactly.
+// Unlike the paper's, signed codes are symmetric and include both 1 and -1. The largest of several
+// numbers, divided by itself, is therefore kept exactly.
 #ifndef DPIPE_CORE_OPS_QUANTIZATION_CODES_H_
 #define DPIPE_CORE_OPS_QUANTIZATION_CODES_H_
 
@@ -23,14 +23,14 @@
 
 namespace dpipe::ops {
 
-// 255 signed codes or 256 unsigned ones, increasing.
+// The 255 signed or 256 unsigned codes, increasing.
 class QuantizationCodes {
  public:
   constexpr explicit QuantizationCodes(bool is_signed) : count_(is_signed ? 255 : 256) {
     double middles[254] = {};
     const int parts = is_signed ? 64 : 128;  // of the first decade
     const int num_middles = FillMiddles(parts, middles);
-    // 63 + 32 + ... instead of 64: 1 takes the place of the highest one.
+    // 63 + 32 + ... instead of 64: 1 replaces the highest one.
     if (is_signed) middles[num_middles - 1] = 1;
     zero_ = is_signed ? num_middles : 0;
     for (int i = 0; i < num_middles; ++i) {
@@ -46,12 +46,12 @@ class QuantizationCodes {
   }
 
   constexpr int count() const { return count_; }
-  // Stands for 0.
+  // The code of 0.
   DPIPE_CODES_FUNCTION constexpr int zero() const { return zero_; }
   DPIPE_CODES_FUNCTION constexpr float value(int code) const { return value_[code]; }
 
-  // The nearest code of a quotient within the range; of two as near, the one nearer to 0. Of a
-  // number outside, or a NaN, some code.
+  // Returns the nearest code of a quotient within the range; ties go toward 0. For a number outside
+  // the range, or a NaN, returns an arbitrary code.
   DPIPE_CODES_FUNCTION int Nearest(float quotient) const {
     const float magnitude = fabsf(quotient);
     const int guess = guess_[KeyOf(magnitude)];
@@ -59,8 +59,8 @@ class QuantizationCodes {
     return quotient < 0 ? 2 * zero_ - code : code;
   }
 
-  // What Nearest looks up, for loops that do it for many magnitudes at once: a guess for those
-  // that share a key, which is right, or one too low where they are above the guess's bound.
+  // Tables of Nearest, for loops over many magnitudes at once. All magnitudes with one key share a
+  // guess, which is right, or one too low if the magnitude is above the guess's bound.
   static DPIPE_CODES_FUNCTION int32_t KeyOf(float magnitude) {
     int32_t bits = 0;
     memcpy(&bits, &magnitude, sizeof(bits));
@@ -78,7 +78,7 @@ class QuantizationCodes {
   static constexpr int kDroppedBits = 16;
   static constexpr int kKeys = 24 * 128 + 1;
 
-  // The positive codes below 1, increasing: of each decade the middles of its parts.
+  // Fills in the positive codes below 1, increasing: in each decade, the middles of its parts.
   static constexpr int FillMiddles(int parts_of_first_decade, double* middles) {
     double bottom[kDecades] = {}, width[kDecades] = {};
     int parts[kDecades] = {};
@@ -99,7 +99,7 @@ class QuantizationCodes {
   constexpr void FillGuesses() {
     int code = zero_;
     for (int key = 0; key < kKeys; ++key) {
-      // The least number with this key, as its bits say: (1 + mantissa / 128) * 2^(exponent - 24).
+      // The minimum number with this key, from its bits: (1 + mantissa / 128) * 2^(exponent - 24).
       double least = 1 + static_cast<double>(key % 128) / 128;
       for (int exponent = key / 128; exponent < 24; ++exponent) least /= 2;
       while (least > double{bound_[code]}) ++code;
@@ -110,7 +110,7 @@ class QuantizationCodes {
   int count_;
   int zero_ = 0;
   float value_[256] = {};
-  float bound_[256] = {};  // of those from zero() on, code i is right up to and with bound_[i]
+  float bound_[256] = {};  // from zero() on: code i is right up to and including bound_[i]
   uint8_t guess_[kKeys] = {};
 };
 

@@ -1,4 +1,4 @@
-// Element access for reference implementations, which compute in double whatever the element type.
+// Element access for reference implementations, which compute in double for all element types.
 #ifndef DPIPE_CORE_OPS_REFERENCE_H_
 #define DPIPE_CORE_OPS_REFERENCE_H_
 

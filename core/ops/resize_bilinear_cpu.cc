@@ -9,7 +9,7 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-// Where a target pixel lies between two source pixels.
+// The position of a target pixel between two source pixels.
 struct Place {
   int64_t low, high;
   float share;  // of `high`

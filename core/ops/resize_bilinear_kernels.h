@@ -1,4 +1,4 @@
-// The implementations that resize_bilinear.cc chooses from.
+// The implementations behind resize_bilinear.cc.
 #ifndef DPIPE_CORE_OPS_RESIZE_BILINEAR_KERNELS_H_
 #define DPIPE_CORE_OPS_RESIZE_BILINEAR_KERNELS_H_
 

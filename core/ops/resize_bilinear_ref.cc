@@ -8,15 +8,15 @@
 namespace dpipe::ops::ref {
 namespace {
 
-// The weight that pixel `from` of `from_size` has in pixel `to` of `to_size`: a triangle about the
-// place of the target's centre, moved to the outermost centres where it lies beyond them.
+// The weight of pixel `from` of `from_size` in pixel `to` of `to_size`: a triangle around the
+// position of the target's centre, which is clamped to the outermost centres.
 double Weight(int64_t to, int64_t to_size, int64_t from, int64_t from_size) {
   const double place = (to + 0.5) * from_size / to_size - 0.5;
   const double inside = std::clamp<double>(place, 0, from_size - 1);
   return std::max(0.0, 1 - std::abs(inside - from));
 }
 
-// f(index in the small or large image's tensor, index in the other one's, weight).
+// Calls f(index in the small or large image's tensor, index in the other one's, weight).
 template <typename F>
 void ForEachWeight(const Shape& from, const Shape& to, const F& f) {
   for (int64_t i = 0; i < to.num_elements(); ++i) {

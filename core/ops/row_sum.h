@@ -1,4 +1,4 @@
-// Sums over neighbouring elements.
+// Sums over adjacent elements.
 #ifndef DPIPE_CORE_OPS_ROW_SUM_H_
 #define DPIPE_CORE_OPS_ROW_SUM_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe::ops {
 
-// The sum of 2 * kHalf values, added pairwise; they are overwritten. Widths are constants, so that
+// Returns the pairwise sum of 2 * kHalf values and overwrites them. Widths are constants, so that
 // the values stay in registers.
 template <int kHalf, typename T>
 DPIPE_VECTOR_INLINE T FoldPairs(T* values) {
@@ -20,8 +20,9 @@ DPIPE_VECTOR_INLINE T FoldPairs(T* values) {
   }
 }
 
-// sum of term(i), i in [0, n), in fp32: 32 partial sums, each over every 32nd element, which are
-// then added pairwise. The number of them is fixed, so that the bits do not depend on the machine.
+// Returns the sum of term(i), i in [0, n), in fp32: 32 partial sums, each over every 32nd element,
+// which are then added pairwise. Their number is fixed, so that the bits do not depend on the
+// machine.
 template <typename Term>
 DPIPE_VECTOR_INLINE float RowSum(int64_t n, const Term& term) {
   constexpr int kLanes = 32;

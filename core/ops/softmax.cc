@@ -9,8 +9,8 @@
 namespace dpipe::ops {
 namespace {
 
-// Sixteen partial results a row, so that reductions have one order whatever the vectors' width. As
-// a vector type, since gcc keeps an array of partial results in memory.
+// Sixteen partial results per row give reductions one order for all vector widths. A vector type,
+// because gcc keeps an array of partial results in memory.
 constexpr int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
@@ -99,9 +99,9 @@ DPIPE_VECTOR_INLINE float RowDot(const float* a, const float* b, int64_t n) {
   return sum;
 }
 
-// exp(x) within 2 ulp for x up to a few units above 0, as differences to a maximum are. Below -87
-// it stays at 1.6e-38, which no sum with the maximum's exp(0) = 1 can tell from 0. Half the work of
-// vector_math.h's Exp, which covers all floats.
+// Returns exp(x) within 2 ulp for x up to a few units above 0, as differences from a maximum are.
+// Below -87 it is constant at 1.6e-38, which vanishes in a sum with the maximum's exp(0) = 1. Half
+// the work of vector_math.h's Exp, which covers all floats.
 DPIPE_VECTOR_INLINE float ExpOfDifference(float x) {
   x = x < -87.0f ? -87.0f : x;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: leaves the rounded integer in the low bits
@@ -109,7 +109,7 @@ DPIPE_VECTOR_INLINE float ExpOfDifference(float x) {
   uint32_t bits;
   std::memcpy(&bits, &shifted, sizeof(bits));
   const float k = shifted - kRound;
-  // ln 2 in two parts, the first short enough for an exact product with k.
+  // ln 2 in two parts; the first is short enough for an exact product with k.
   const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
   float p = 1.392692661e-3f;
   p = p * r + 8.363773874e-3f;
@@ -123,7 +123,7 @@ DPIPE_VECTOR_INLINE float ExpOfDifference(float x) {
   return e * power;
 }
 
-// x = exp(scale * x - shift). A loop of its own: together with the sum it does not vectorise.
+// x = exp(scale * x - shift). A separate loop, because it does not vectorize together with the sum.
 DPIPE_VECTOR_INLINE void ExpRow(float* x, int64_t n, float scale, float shift) {
   for (int64_t i = 0; i < n; ++i) x[i] = ExpOfDifference(x[i] * scale - shift);
 }

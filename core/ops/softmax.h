@@ -1,4 +1,4 @@
-// Softmax over rows in place, and its gradient: attention's elementwise part, fp32.
+// In-place softmax over rows and its gradient, in fp32: the elementwise part of attention.
 #ifndef DPIPE_CORE_OPS_SOFTMAX_H_
 #define DPIPE_CORE_OPS_SOFTMAX_H_
 
@@ -6,24 +6,24 @@
 
 namespace dpipe::ops {
 
-// Which columns of a row are there: all, or in causal attention those up to the row's own index.
+// The unmasked columns of a row: all, or in causal attention those up to the row's own index.
 struct SoftmaxRows {
   int64_t rows = 0;
   int64_t columns = 0;
   bool causal = false;
-  int64_t first_row = 0;  // the index of the first of these rows, where causal
+  int64_t first_row = 0;  // the index of the first of these rows; only if causal
   float scale = 1;        // positive
 };
 
-// scores [rows, columns] -> probabilities softmax(scale * scores), zero where a column is masked.
-// `log_sums` [rows], unless null, receives log(sum(exp(scale * scores))).
+// scores [rows, columns] -> probabilities softmax(scale * scores), zero for masked columns. Writes
+// log(sum(exp(scale * scores))) to `log_sums` [rows] unless it is null.
 void Softmax(const SoftmaxRows& rows, float* scores, float* log_sums);
 
-// The same probabilities once `log_sums` are known: exp(scale * scores - log_sum).
+// Computes the same probabilities from known `log_sums`: exp(scale * scores - log_sum).
 void SoftmaxFromLogSums(const SoftmaxRows& rows, const float* log_sums, float* scores);
 
-// gradients [rows, columns] of the probabilities -> of the scores, in place:
-// scale * p * (g - sum(p * g)). Masked columns get zero, since their p is.
+// Computes, in place, the gradients [rows, columns] of the scores from those of the probabilities:
+// scale * p * (g - sum(p * g)). Masked columns get zero, because their p is zero.
 void SoftmaxGrad(const SoftmaxRows& rows, const float* probabilities, float* gradients);
 
 }  // namespace dpipe::ops

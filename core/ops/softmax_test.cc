@@ -33,8 +33,8 @@ std::vector<double> Expected(const SoftmaxRows& rows, const std::vector<float>& 
   return p;
 }
 
-// Scores of up to 200 after scaling carry an error of 2^-24 * 200 in the exponent: 1.2e-5
-// relatively. What is below 1e-37 may come out as 1.6e-38 instead.
+// Scores of up to 200 after scaling have an error of 2^-24 * 200 in the exponent: 1.2e-5
+// relatively. Values below 1e-37 may come out as 1.6e-38.
 TEST(SoftmaxTest, AgreesWithDoubles) {
   for (int64_t columns : {1, 2, 15, 16, 17, 64, 77, 300}) {
     for (bool causal : {false, true}) {

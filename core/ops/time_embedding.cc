@@ -10,7 +10,7 @@
 namespace dpipe::ops {
 namespace {
 
-// B * dim sines, a few thousand a step: the plain definition is fast enough everywhere.
+// B * dim sines, a few thousand per step: the plain definition is fast enough on all devices.
 void Fill(const TimeEmbeddingParams& params, const Tensor& timesteps, Tensor* y) {
   const int half = params.dim / 2;
   const int cosine = params.cosine_first ? 0 : half, sine = half - cosine;

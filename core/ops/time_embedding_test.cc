@@ -24,7 +24,7 @@ TEST(TimeEmbeddingTest, SinesFirstAndShift) {
   TimeEmbeddingParams params;
   params.dim = 4;
   params.cosine_first = false;
-  params.frequency_shift = 1;  // the last frequency is then 1 / max_period itself
+  params.frequency_shift = 1;  // the last frequency is then exactly 1 / max_period
   params.max_period = 100;
   const std::vector<double> y = Values(*TimeEmbedding(params, t, DType::kF32));
   const double expected[] = {std::sin(2.5), std::sin(0.025), std::cos(2.5), std::cos(0.025)};

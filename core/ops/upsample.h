@@ -1,4 +1,4 @@
-// Doubling an image's height and width by repeating pixels.
+// Doubles an image's height and width by repeating pixels.
 #ifndef DPIPE_CORE_OPS_UPSAMPLE_H_
 #define DPIPE_CORE_OPS_UPSAMPLE_H_
 

@@ -8,7 +8,7 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-// One row of dx [width, channels] from two neighbouring rows of dy [2 width, channels].
+// Sums two adjacent rows of dy [2 width, channels] into one row of dx [width, channels].
 template <typename T>
 DPIPE_VECTOR_INLINE void SumSquares(const T* __restrict upper, const T* __restrict lower,
                                     T* __restrict dx, int64_t width, int64_t channels) {

@@ -1,4 +1,4 @@
-// The implementations that upsample.cc chooses from.
+// The implementations behind upsample.cc.
 #ifndef DPIPE_CORE_OPS_UPSAMPLE_KERNELS_H_
 #define DPIPE_CORE_OPS_UPSAMPLE_KERNELS_H_
 

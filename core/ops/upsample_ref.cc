@@ -6,7 +6,7 @@
 namespace dpipe::ops::ref {
 namespace {
 
-// The index in the small image's tensor that element i of the large one's comes from.
+// Returns the index in the small image's tensor of the source of element i of the large one's.
 int64_t Source(int64_t i, const Shape& large) {
   const int64_t c = i % large[3];
   const int64_t w = i / large[3] % large[2];

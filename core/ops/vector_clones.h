@@ -1,8 +1,8 @@
 // Loops that use the machine's widest vectors, from one source and one binary.
 //
-// A function marked DPIPE_VECTOR_CLONES is compiled once an instruction set; the loader picks one.
-// All of them give the same bits: contraction into fused multiply-adds is off, and sums over
-// neighbours are written with a fixed number of partial sums, not left to the vector width.
+// A function marked DPIPE_VECTOR_CLONES is compiled once per instruction set; the loader picks one.
+// All variants give the same bits. Contraction into fused multiply-adds is off. Sums over adjacent
+// elements have a fixed number of partial sums, independent of the vector width.
 #ifndef DPIPE_CORE_OPS_VECTOR_CLONES_H_
 #define DPIPE_CORE_OPS_VECTOR_CLONES_H_
 
@@ -14,7 +14,7 @@
 #define DPIPE_VECTOR_CLONES
 #endif
 
-// What a clone calls must be inlined into it, or else it runs the baseline's instructions.
+// Functions that a clone calls must be inlined into it; otherwise they run baseline instructions.
 #define DPIPE_VECTOR_INLINE inline __attribute__((always_inline))
 
 namespace dpipe::ops {
@@ -28,8 +28,8 @@ DPIPE_VECTOR_INLINE float Load(const Bf16* p) {
 }
 
 DPIPE_VECTOR_INLINE void Store(float* p, float value) { *p = value; }
-// Rounds as Bf16's constructor does. A NaN loses its low half first, which rounding then leaves
-// alone: only the last shift narrows, and that vectorises best.
+// Rounds like Bf16's constructor. A NaN first loses its low half, which rounding then leaves
+// unchanged. Only the last shift narrows, which vectorizes best.
 DPIPE_VECTOR_INLINE void Store(Bf16* p, float value) {
   uint32_t u;
   std::memcpy(&u, &value, sizeof(u));

@@ -1,8 +1,8 @@
-// exp, erf and tanh in fp32, without branches or calls, so that loops over them vectorise.
+// exp, erf and tanh in fp32, without branches or calls, so that loops over them vectorize.
 //
-// Polynomials are Chebyshev interpolants on the reduced interval. Bounds, against the exact value,
-// are what vector_math_test asserts over every 499th float of the whole range:
-//   Exp: 2 ulp where the result is normal; subnormal results are rounded twice (1.5e-45 absolute).
+// Polynomials are Chebyshev interpolants on the reduced interval. vector_math_test asserts these
+// bounds against the exact value, over every 499th float of the whole range:
+//   Exp: 2 ulp for normal results; subnormal results are rounded twice (1.5e-45 absolute).
 //   Erf, Tanh: 3 ulp.   Sigmoid: 4 ulp for x > -88.3, 0 (for about 4e-39) below.
 // NaN gives NaN; infinities give the limits.
 #ifndef DPIPE_CORE_OPS_VECTOR_MATH_H_
@@ -16,7 +16,7 @@
 
 namespace dpipe::ops {
 
-// 2^n for n in [-126, 127], infinity for 128.
+// Returns 2^n for n in [-126, 127], infinity for 128.
 DPIPE_VECTOR_INLINE float PowerOfTwo(int32_t n) {
   const uint32_t bits = static_cast<uint32_t>(n + 127) << 23;
   float value;
@@ -30,7 +30,7 @@ DPIPE_VECTOR_INLINE float Clamp(float x, float low, float high) {
   return x > high ? high : x;
 }
 
-// exp(x) = fraction * 2^exponent, fraction within [0.7, 1.42], for |x| < 1000. NaN gives a NaN
+// exp(x) = fraction * 2^exponent with fraction in [0.7, 1.42], for |x| < 1000. NaN gives a NaN
 // fraction and an arbitrary exponent.
 struct SplitExp {
   float fraction;
@@ -44,8 +44,8 @@ DPIPE_VECTOR_INLINE SplitExp ExpParts(float x) {
   uint32_t bits;
   std::memcpy(&bits, &shifted, sizeof(bits));
   const float k = shifted - kRound;
-  // r = x - k ln 2 with ln 2 in two parts; the first has few enough bits for its product with k to
-  // be exact.
+  // r = x - k ln 2, with ln 2 in two parts. The first has so few bits that its product with k is
+  // exact.
   const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
   float p = 1.392692661e-3f;
   p = p * r + 8.363773874e-3f;
@@ -56,14 +56,14 @@ DPIPE_VECTOR_INLINE SplitExp ExpParts(float x) {
 }
 
 DPIPE_VECTOR_INLINE float Exp(float x) {
-  // Beyond these the result is 0 (below 2^-150) or infinite.
+  // Outside this range the result is 0 (below 2^-150) or infinite.
   const SplitExp parts = ExpParts(Clamp(x, -104.0f, 89.0f));
-  // Two factors, since 2^n alone may not be a normal number.
+  // Two factors, because 2^n alone may not be a normal number.
   const int32_t half = parts.exponent >> 1;
   return parts.fraction * PowerOfTwo(half) * PowerOfTwo(parts.exponent - half);
 }
 
-// Exp at less cost: stays at exp(-87.3) below that, and is infinite from 88.4 on.
+// A cheaper Exp: constant at exp(-87.3) below -87.3, and infinite from 88.4 on.
 DPIPE_VECTOR_INLINE float NormalExp(float x) {
   const SplitExp parts = ExpParts(Clamp(x, -87.3f, 89.0f));
   return parts.fraction * PowerOfTwo(parts.exponent);
@@ -82,7 +82,7 @@ DPIPE_VECTOR_INLINE float Erf(float x) {
   p = p * s + -3.761252880e-1f;
   p = p * s + 1.283791547e-1f;
   const float small = a + a * p;
-  // Else 1 - exp(log erfc(x)); erfc(4) is below half an ulp of 1.
+  // Otherwise 1 - exp(log erfc(x)); erfc(4) is below half an ulp of 1.
   const float t = a > 4.0f ? 4.0f : a;
   float q = 1.643063655e-6f;
   q = q * t + -4.616385862e-5f;
@@ -115,7 +115,7 @@ DPIPE_VECTOR_INLINE float Tanh(float x) {
 DPIPE_VECTOR_INLINE float NormalCdf(float x) { return 0.5f + 0.5f * Erf(x * 0.70710678f); }
 DPIPE_VECTOR_INLINE float NormalPdf(float x) { return 0.39894228f * Exp(-0.5f * x * x); }
 
-// What the activations of curves.h are made of, on CPUs.
+// The functions that curves.h needs, for CPUs.
 struct VectorMath {
   static DPIPE_VECTOR_INLINE float Sigmoid(float x) { return ops::Sigmoid(x); }
   static DPIPE_VECTOR_INLINE float Tanh(float x) { return ops::Tanh(x); }

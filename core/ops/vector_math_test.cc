@@ -17,7 +17,7 @@ float FromBits(uint32_t bits) {
   return x;
 }
 
-// The largest error, in units of the last place of the exact result (but at least of the smallest
+// Returns the maximum error, in units of the last place of the exact result (at least the smallest
 // normal number's), over every 499th float of both signs with |x| <= limit.
 template <typename F, typename G>
 double WorstUlp(F f, G exact, float limit, float low = -kInf) {

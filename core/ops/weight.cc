@@ -57,7 +57,7 @@ absl::StatusOr<Tensor> Weight::Prepared(int format, const PrepareFn& prepare) co
   }
   DeviceGraphs* const graphs = master_.device()->graphs();
   if (graphs != nullptr && graphs->recording()) {
-    // It would be made again with every launch, or lie in the recording's memory.
+    // Every launch would create it again, or it would be in the recording's memory.
     graphs->Refuse(absl::StrCat("a form of a weight ", shape().ToString(), " is not prepared"));
     return prepare(master_);
   }

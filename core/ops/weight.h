@@ -1,4 +1,4 @@
-// A parameter as ops see it: the fp32 master, and the forms of it that backends compute with.
+// A parameter of an op: the fp32 master, and the forms in which backends compute.
 #ifndef DPIPE_CORE_OPS_WEIGHT_H_
 #define DPIPE_CORE_OPS_WEIGHT_H_
 
@@ -13,20 +13,20 @@
 
 namespace dpipe::ops {
 
-// Backends want a parameter rounded to bf16, or in a blocked layout that differs between forward
-// and input gradient. Such *prepared forms* are made at first use, kept, and dropped by
-// MarkUpdated, so that micro-batches of a step share the cost of one preparation.
+// Backends need a parameter rounded to bf16, or in a blocked layout that differs between forward
+// and input gradient. Such *prepared forms* are created on first use, cached, and dropped by
+// MarkUpdated, so that the micro-batches of a step share one preparation.
 //
-// A weight whose forms are *kept* (KeepForms) makes them anew in place instead, so that recorded
-// work (tensor/device_graphs.h) can read them where they lie. They must be up to date before
-// (RefreshForms): to make one is refused while work is recorded.
+// KeepForms makes a weight *keep* its forms: they are updated in place, so that recorded work
+// (tensor/device_graphs.h) can read them at fixed addresses. Forms must be up to date before
+// recording (RefreshForms); creating one while recording is an error.
 //
-// Several ranks may use one Weight at a time (frozen components are shared); MarkUpdated and writes
-// to the master need exclusive use, which the optimizer step has.
+// Several ranks may use one Weight at the same time (frozen components are shared). MarkUpdated and
+// writes to the master need exclusive use, as in the optimizer step.
 class Weight {
  public:
-  // The formats that every backend understands; backends number theirs from kFirstBackendFormat on
-  // (and must not clash: oneDNN's are numbered by onednn::FormatId).
+  // The formats that every backend understands. Backends number their own from kFirstBackendFormat
+  // on, without clashes (oneDNN's numbers come from onednn::FormatId).
   static constexpr int kPlainBf16 = 0;
   static constexpr int kFirstBackendFormat = 16;
 
@@ -38,25 +38,27 @@ class Weight {
   const Tensor& master() const { return master_; }
   const Shape& shape() const { return master_.shape(); }
 
-  // To be called after every change of the master.
+  // Must be called after every change of the master.
   void MarkUpdated();
 
-  // The master itself, or a cached copy rounded to bf16, in the master's layout.
+  // Returns the master itself, or a cached copy rounded to bf16, in the master's layout.
   Tensor As(DType dtype) const;
 
-  // The form numbered `format`, from `prepare(master)` where it is not cached. Two threads that ask
-  // for a missing form at once get the same one: the second waits for the first.
+  // Returns the form numbered `format`, created by `prepare(master)` if it is not cached. If two
+  // threads request a missing form at once, the second waits for the first and both get the same
+  // one.
   using PrepareFn = std::function<absl::StatusOr<Tensor>(const Tensor& master)>;
   absl::StatusOr<Tensor> Prepared(int format, const PrepareFn& prepare) const;
 
-  // Drops the forms; those made from now on stay where they are until the weight is gone, and are
-  // written again, in the order of the device's work, when they are next wanted after MarkUpdated.
-  // `prepare` functions are kept with them, so they must not refer to what goes before. Once.
+  // Drops the forms. Forms created from now on stay at their address until the weight is destroyed.
+  // After MarkUpdated they are rewritten on their next use, in the order of the device's work.
+  // Their `prepare` functions are kept too, so they must not refer to shorter-lived objects. Only
+  // the first call has an effect.
   void KeepForms() const;
   // Brings the kept forms up to date.
   absl::Status RefreshForms() const;
 
-  // Bytes held by prepared forms now.
+  // Bytes currently held by prepared forms.
   int64_t prepared_bytes() const;
 
  private:

@@ -15,7 +15,7 @@ TEST(WeightTest, PlainFormsFollowTheMaster) {
   Tensor master = Tensor::FromHost<float>(cpu, {2}, {1.0f, 1.0f + 1.0f / 512});
   Weight w(master);
   EXPECT_EQ(w.As(DType::kF32).raw_data(), master.raw_data());
-  EXPECT_EQ(Values(w.As(DType::kBf16)), (std::vector<double>{1, 1}));  // a tie, to even
+  EXPECT_EQ(Values(w.As(DType::kBf16)), (std::vector<double>{1, 1}));  // a tie, rounded to even
   EXPECT_EQ(w.As(DType::kBf16).raw_data(), w.As(DType::kBf16).raw_data());
   EXPECT_EQ(w.prepared_bytes(), 4);
   master.data<float>()[0] = 3;
@@ -46,8 +46,8 @@ TEST(WeightTest, KeptFormsAreMadeAnewWhereTheyLie) {
     master.data<float>()[0] = value;
     w.MarkUpdated();
     EXPECT_EQ(w.prepared_bytes(), 4);
-    EXPECT_EQ(Values(kept)[0], value == 3 ? 1 : 3);  // nobody has asked for it yet
-    // As it is wanted, or ahead of that.
+    EXPECT_EQ(Values(kept)[0], value == 3 ? 1 : 3);  // not requested yet
+    // On demand, or ahead of time.
     if (value == 3) {
       EXPECT_EQ(w.As(DType::kBf16).raw_data(), kept.raw_data());
     } else {

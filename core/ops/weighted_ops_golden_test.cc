@@ -1,4 +1,4 @@
-// conv2d, linear and attention against PyTorch.
+// Compares conv2d, linear and attention with PyTorch's results.
 #include <cmath>
 
 #include "core/ops/attention.h"
@@ -13,9 +13,9 @@ struct Backend {
   std::string name;
   std::shared_ptr<Device> device;
   DType dtype;
-  // In norm. The goldens are float64 rounded to fp32, so the reference is held to fp32's rounding;
-  // fp32 kernels to sums of a few hundred products. In bf16 inputs, weights and results are
-  // rounded, 2^-9 each and independent, which makes about 4e-3 together, and twice that with
+  // In norm. The goldens are float64 rounded to fp32, so the reference must match to fp32's
+  // rounding, and fp32 kernels to that of sums of a few hundred products. In bf16, inputs, weights
+  // and results are each rounded by an independent 2^-9, together about 4e-3, and twice that with
   // probabilities.
   double bound;
 };
@@ -39,7 +39,7 @@ class WeightedOpsGoldenTest : public ::testing::TestWithParam<Backend> {
     SCOPED_TRACE(c.name() + "/" + name);
     ExpectCloseInNorm(actual, c.Get(name, GetParam().device), slack * GetParam().bound);
   }
-  // Runs `add`, which adds into dw and db (null where there is no bias), and checks the sums.
+  // Runs `add`, which adds to dw and db (null if there is no bias), and checks the sums.
   void ExpectWeightGrads(const GoldenCase& c,
                          const std::function<absl::Status(Tensor*, Tensor*)>& add) const {
     Tensor dw = Tensor::Zeros(GetParam().device, GetFp32(c, "w").shape(), DType::kF32);
@@ -82,8 +82,8 @@ TEST_P(WeightedOpsGoldenTest, Attention) {
                                     c.Attribute<bool>("causal")};
     const AttentionResult result = *AttentionForward(params, q, k, v);
     const AttentionGrads grads = *AttentionInputGrad(params, Get(c, "dy"), q, k, v, result.saved);
-    // Scores of standard deviation 25 instead of 1: what rounding changes in a score, the softmax
-    // turns into a relative change of that size.
+    // Scores have a standard deviation of 25 instead of 1. The softmax turns a rounding error in a
+    // score into a relative error of the same size.
     const double slack = c.name() == "attention_sharp" ? 8 : 1;
     Expect(c, result.y, "y", slack);
     Expect(c, grads.dq, "dq", slack);

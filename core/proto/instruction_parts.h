@@ -1,4 +1,4 @@
-// What an instruction of a plan works on, and of which kind it is.
+// Accessors for the parts of an instruction, and predicates on its kind.
 #ifndef DPIPE_CORE_PROTO_INSTRUCTION_PARTS_H_
 #define DPIPE_CORE_PROTO_INSTRUCTION_PARTS_H_
 
@@ -16,7 +16,7 @@ inline LayerRange LayersIn(const Instruction& instruction) {
 inline LayerRange LayersIn(const Stage& stage) {
   return {stage.layers().begin(), stage.layers().end()};
 }
-// Of a pass on a stage, which may name none and mean the whole stage.
+// Returns the layers of a pass on a stage: the instruction's own, or `stage` if it names none.
 inline LayerRange LayersIn(const Instruction& instruction, LayerRange stage) {
   const LayerRange layers = LayersIn(instruction);
   return layers.empty() ? stage : layers;
@@ -25,20 +25,20 @@ inline SampleRange SamplesIn(const Instruction& instruction) {
   return {instruction.samples().begin(), instruction.samples().end()};
 }
 
-// SEND and RECV; collectives are not messages.
+// True for SEND and RECV; collectives are not messages.
 inline bool IsMessage(Instruction::Kind kind) {
   return kind == Instruction::SEND || kind == Instruction::RECV;
 }
 inline bool IsMessage(const Instruction& instruction) { return IsMessage(instruction.kind()); }
 
-// A backward pass of the backbone, in one or as one of its halves.
+// True for backward passes of the backbone, combined or split.
 inline bool IsBackward(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||
          kind == Instruction::WEIGHT_GRAD;
 }
 
-// Backward passes that compute the gradient of the stage's inputs, which goes to the stage before,
-// from that of its outputs; and those that compute that of its weights.
+// True for backward passes that compute the gradient of the stage's inputs (to be sent to the
+// previous stage), or of the stage's weights.
 inline bool ComputesInputGrad(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD;
 }
@@ -46,7 +46,8 @@ inline bool ComputesWeightGrad(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::WEIGHT_GRAD;
 }
 
-// The device computes meanwhile, or loads its inputs; else it sends, waits or keeps books.
+// True if the device computes or loads its inputs meanwhile, rather than sends, waits or does
+// bookkeeping.
 inline bool IsBusy(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::LOAD_BATCH:
@@ -63,7 +64,7 @@ inline bool IsBusy(Instruction::Kind kind) {
   }
 }
 
-// "unet"; "component 7" where the plan has no such component.
+// Returns a name such as "unet", or "component 7" if the plan has no such component.
 inline std::string ComponentName(const Plan& plan, int component) {
   if (component < 0 || component >= plan.components_size()) {
     return absl::StrCat("component ", component);

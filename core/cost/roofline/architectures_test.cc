@@ -1,4 +1,4 @@
-// Totals against what is published or counted elsewhere, and small cases by hand.
+// Totals against published or independently counted figures, and small cases by hand.
 #include <cmath>
 #include <functional>
 
@@ -78,7 +78,7 @@ TEST(ArchitecturesTest, GuidedDiffusionParameterCounts) {
   EXPECT_NEAR(ParameterCount(GuidedUNet(options)) / 1e6, 552.8, 0.5);
 }
 
-// The totals of the reference models' description, per image.
+// The totals in the reference models' description, per image.
 TEST(ArchitecturesTest, MultiplyAdds) {
   EXPECT_NEAR(GigaMacs(StableDiffusion(64, 1024)), 402, 4);
   EXPECT_NEAR(GigaMacs(StableDiffusion(32, 1024)), 90.5, 0.9);
@@ -110,8 +110,8 @@ TEST(ArchitecturesTest, ControlNet) {
   EXPECT_EQ(outputs, 12 + 2);
 }
 
-// No gradient of the loss stops before the copy: every layer of the decoder passes one on, and none
-// of the layers before the copy does.
+// The loss's gradient passes every layer of the decoder and reaches no layer before the trainable
+// copy.
 TEST(ArchitecturesTest, ControlNetGradientsPassTheLockedDecoder) {
   const ComponentWork controlnet = ControlNetForTraining(StableDiffusionV15UNet(), 64);
   for (int l = 0; l < controlnet.profile.layers_size(); ++l) {
@@ -132,7 +132,7 @@ TEST(ArchitecturesTest, ControlNetGradientsPassTheLockedDecoder) {
   }
 }
 
-// A convolution and a sum, every number by hand.
+// A convolution and a sum, all numbers by hand.
 TEST(ComponentBuilderTest, Convolution) {
   ComponentBuilder builder("c", true);
   const auto x = builder.Input("x", {4, 6, 8}, 2);

@@ -1,4 +1,4 @@
-// The blocks that several architectures share, cut into layers as core/nn/blocks cuts them.
+// Blocks that several architectures share, cut into layers as in core/nn/blocks.
 #ifndef DPIPE_CORE_COST_ROOFLINE_BLOCKS_H_
 #define DPIPE_CORE_COST_ROOFLINE_BLOCKS_H_
 
@@ -11,8 +11,8 @@ namespace dpipe::roofline {
 
 using Value = ComponentBuilder::Value;
 
-// diffusers ResnetBlock2D: layers `<name>.conv1`, `.conv_shortcut` where channels change, `.conv2`.
-// `time` [C_t] is projected and added; `skip` is joined to x along the channels first.
+// diffusers ResnetBlock2D: layers `<name>.conv1`, `.conv_shortcut` (if channels change), `.conv2`.
+// `time` [C_t] is projected and added. `skip` is first concatenated to x along the channels.
 struct ResnetOptions {
   int64_t out_channels = 0;
   LayerKind kind = TRAINABLE;
@@ -26,12 +26,12 @@ Value AddResnet(ComponentBuilder* builder, const std::string& name, Value x,
 Value AddAttention(ComponentBuilder* builder, const Value& x, const Value& context, bool qkv_bias,
                    int64_t head_size = 64);
 
-// diffusers Transformer2DModel on an image: layers `<name>.proj_in`, for each block
-// `.transformer_blocks.<i>.attn1`, `.attn2`, `.ff`, then `.proj_out`.
+// diffusers Transformer2DModel on an image. Its layers are `<name>.proj_in`, then for each block
+// `.transformer_blocks.<i>.attn1`, `.attn2` and `.ff`, then `.proj_out`.
 Value AddTransformer(ComponentBuilder* builder, const std::string& name, const Value& x,
                      const Value& context, int num_blocks, int64_t head_size, LayerKind kind);
 
-// A 3x3 convolution with stride 2, and one after doubling the pixels; a layer each.
+// Add a 3x3 convolution with stride 2, or one after doubling the pixels, as one layer.
 Value AddDownsample(ComponentBuilder* builder, const std::string& name, const Value& x,
                     LayerKind kind);
 Value AddUpsample(ComponentBuilder* builder, const std::string& name, const Value& x,

@@ -1,4 +1,4 @@
-// The models that have profiles in data/profiles/modelled.
+// The models with profiles in data/profiles/modelled.
 #ifndef DPIPE_CORE_COST_ROOFLINE_CATALOGUE_H_
 #define DPIPE_CORE_COST_ROOFLINE_CATALOGUE_H_
 
@@ -9,12 +9,12 @@
 
 namespace dpipe::roofline {
 
-// `image_size` in pixels, a multiple of 64.
+// `image_size` is in pixels, a multiple of 64.
 ModelWork StableDiffusionV21(int64_t image_size, bool self_conditioning);
 ModelWork StableDiffusionV15(int64_t image_size);
 ModelWork ControlNetV10(int64_t image_size);
 ModelWork CdmLsun();      // 64 px, and 64 to 256 px
-ModelWork CdmImageNet();  // likewise, with class labels
+ModelWork CdmImageNet();  // the same, with class labels
 ModelWork Sdxl(int64_t image_size);
 ModelWork Flux(int64_t image_size);
 
@@ -24,11 +24,11 @@ struct CatalogueEntry {
   ModelWork (*make)();
 };
 
-// Every file, by device, then model. A100 and H100 have all models, H200 those that its calibration
-// speaks of, and SDXL.
+// All files, by device, then by model. A100 and H100 have all models; H200 has SDXL and those of
+// its calibration.
 const std::vector<CatalogueEntry>& Catalogue();
 
-// The profile of an entry; dies for a device that there is not.
+// Returns the profile of an entry; dies if the device does not exist.
 ModelProfile ProfileOf(const CatalogueEntry& entry);
 
 }  // namespace dpipe::roofline

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kActivationBytes = 2;               // bf16
 constexpr int64_t kMasterBytes = 4;                   // fp32
-constexpr int64_t kGradientMoves = 2 * kMasterBytes;  // a gradient is read, added to and written
+constexpr int64_t kGradientMoves = 2 * kMasterBytes;  // a gradient is read, accumulated and written
 
 std::vector<int64_t> WithChannels(std::vector<int64_t> dims, int64_t channels) {
   dims.back() = channels;
@@ -150,11 +150,13 @@ ComponentBuilder::Value ComponentBuilder::Norm(const Value& x, int64_t parameter
   const Value y = Output({x}, x.dims, parameters, "norm");
   const int64_t size = Bytes(x);
   OpWork op;
-  op.forward = {0, 3 * size, 0, 1};  // read for the moments, read, write
-  // x and dy read for the sums, x and dy read again, dx written.
+  op.forward = {0, 3 * size, 0, 1};  // read for the moments, read again, write
+  // x and dy are read for the sums and again for dx, which is written.
   if (HasGradient(x)) op.input_grad = {0, 5 * size, 0, 1};
   const bool own_gradient = Trainable() && parameters > 0;
-  if (own_gradient && !HasGradient(x)) op.weight_grad = {0, 2 * size, 0, 1};  // else with the other
+  if (own_gradient && !HasGradient(x))
+    op.weight_grad = {0, 2 * size, 0, 1};  // else in the same
+                                           // pass
   if (own_gradient || HasGradient(x)) Save(x);
   AddOp(op);
   return y;
@@ -183,7 +185,7 @@ ComponentBuilder::Value ComponentBuilder::Attention(const Value& q, const Value&
   op.forward = {2 * product, moved, 0, 1};
   const bool to_context = HasGradient(k) || HasGradient(v);
   if (to_context || HasGradient(q)) {
-    // q, k, v, y and dy are read; what needs a gradient is written.
+    // q, k, v, y and dy are read; the required gradients are written.
     const int64_t written = Bytes(q) + (to_context ? Bytes(k) + Bytes(v) : 0);
     op.input_grad = {(to_context ? 5 : 3) * product, moved + Bytes(y) + written, 0, 2};
     for (const Value& kept : {q, k, v, y}) Save(kept);
@@ -310,7 +312,7 @@ ComponentWork ComponentBuilder::Build() {
   for (const ValueState& state : values_) {
     if (state.consumers.empty() && !state.is_output) {
       if (state.layer >= 0 && state.view_of < 0) local_bytes[state.layer] += state.bytes;
-      continue;  // lives and dies within one layer
+      continue;  // used only within one layer
     }
     ValueProfile* value = work.profile.add_values();
     value->set_name(state.name);

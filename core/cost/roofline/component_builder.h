@@ -1,20 +1,21 @@
-// A component of a model as numbers: its layers, the operations of each, and the values between
+// The work of one component of a model: its layers, the operations of each, and the values between
 // them.
 //
-// An architecture is written down once, as calls of Conv, Linear, Attention, ... in the order of
-// the forward pass. From shapes alone follow, per sample: multiply-adds and bytes moved of every
-// operation's three passes, parameters, what is kept for the backward pass, and which values cross
-// a cut between layers. No tensor exists anywhere.
+// An architecture is written once, as calls of Conv, Linear, Attention, ... in the order of the
+// forward pass. The builder derives from shapes alone, per sample: multiply-adds and bytes moved of
+// every operation's three passes, parameters, bytes kept for the backward pass, and the values that
+// cross a cut between layers. There are no tensors.
 //
 // Counting rules (activations are bf16, 2 bytes; parameters and their gradients fp32, 4 bytes):
-// - a convolution or linear layer multiplies as often in each gradient as in its forward pass;
-// - an attention never stores its T x S scores: its backward pass computes them again, 5 matrix
-//   products where the forward pass has 2 (3 where keys and values need no gradient);
-// - normalisation reads its input twice; SiLU after it is part of it; any other elementwise
+// - a convolution or linear layer has as many multiply-adds in each gradient as in its forward
+//   pass;
+// - attention never stores its T x S scores: its backward pass recomputes them, with 5 matrix
+//   products for the forward pass's 2 (3 if keys and values need no gradient);
+// - normalization reads its input twice, and a SiLU after it is part of it; any other elementwise
 //   operation reads its inputs and writes its output once;
-// - a sum's gradients are counted as one pass over them, which stands for adding up the gradients
-//   of its inputs' several readers;
-// - a layer keeps what its operations' gradients read, each value once.
+// - the gradients of a sum count as one pass over them, for adding up the gradients from its
+//   inputs' several readers;
+// - a layer keeps each value that its operations' gradients read, once.
 #ifndef DPIPE_CORE_COST_ROOFLINE_COMPONENT_BUILDER_H_
 #define DPIPE_CORE_COST_ROOFLINE_COMPONENT_BUILDER_H_
 
@@ -27,14 +28,15 @@
 
 namespace dpipe::roofline {
 
-// Which limit and which efficiency of a device an operation meets.
+// The class of an operation, which selects the device's limit and efficiency.
 enum class OpClass { kConvolution, kMatmul, kAttention, kMemory };
 
 // One pass of one operation; it runs as `kernels` kernels (0: there is no such pass).
 struct PassWork {
-  int64_t macs = 0;         // multiply-adds a sample
-  int64_t bytes = 0;        // activations read and written, a sample
-  int64_t fixed_bytes = 0;  // parameters and their gradients read and written, for any batch
+  int64_t macs = 0;         // multiply-adds per sample
+  int64_t bytes = 0;        // activations read and written per sample
+  int64_t fixed_bytes = 0;  // parameters and their gradients read and written, independent of the
+                            // batch
   int kernels = 0;
 };
 
@@ -44,21 +46,21 @@ struct OpWork {
   int64_t head_size = 0;  // channels per head of an attention
 };
 
-// `profile` has everything but times: layers without timings or optimizer_step_ns.
+// `profile` has everything except times: layers have no timings and no optimizer_step_ns.
 struct ComponentWork {
   ComponentProfile profile;
   std::vector<std::vector<OpWork>> ops;  // [layer]
 };
 
-int64_t ForwardMacs(const ComponentWork& component);          // a sample
+int64_t ForwardMacs(const ComponentWork& component);          // per sample
 int64_t ParameterCount(const ComponentWork& component);       // of all layers
 int64_t TrainableCount(const ComponentWork& component);       // of the trainable layers
 int64_t SavedBytesPerSample(const ComponentWork& component);  // of all layers
 
 class ComponentBuilder {
  public:
-  // A value: an index, with the sizes of one sample. The last dimension is the channels; images
-  // are [height, width, channels], tokens [length, channels], vectors [channels].
+  // A value: an index and the sizes of one sample. The last dimension is the channels. Images are
+  // [height, width, channels], tokens [length, channels], vectors [channels].
   struct Value {
     int id = -1;
     std::vector<int64_t> dims;
@@ -74,15 +76,15 @@ class ComponentBuilder {
   Value InputFrom(const std::string& name, const std::vector<int64_t>& dims, int element_bytes,
                   const std::string& component, const std::string& output);
 
-  // Operations belong to the layer begun last.
+  // Begins a layer. All following operations belong to it.
   void BeginLayer(const std::string& name, LayerKind kind);
 
-  // Square kernel, "same" padding, divided by `stride`; with bias.
+  // Square kernel, "same" padding, output size divided by `stride`; with bias.
   Value Conv(const Value& x, int64_t out, int kernel = 3, int stride = 1);
   Value Linear(const Value& x, int64_t out, bool bias = true);
-  Value GroupNorm(const Value& x);  // with or without SiLU: scale and shift a channel
-  Value LayerNorm(const Value& x);  // likewise
-  Value RmsNorm(const Value& x);    // a scale a channel
+  Value GroupNorm(const Value& x);  // with or without SiLU; a scale and a shift per channel
+  Value LayerNorm(const Value& x);  // a scale and a shift per channel
+  Value RmsNorm(const Value& x);    // a scale per channel
   Value HeadNorm(const Value& x, int64_t head_size);  // RMS over each head; one scale of head_size
   Value PlainNorm(const Value& x);                    // without parameters
   // q [T, C], k and v [S, C] -> [T, C].
@@ -90,24 +92,25 @@ class ComponentBuilder {
   Value Activation(const Value& x);
   Value Gated(const Value& x);  // [.., 2C] -> [.., C]: one half gates the other
   Value Add(const Value& a, const Value& b);
-  // x times a vector, plus another where `shift`: both [channels] a sample.
+  // Multiplies x by a vector and, if `shift`, adds another; both have [channels] per sample.
   Value Modulate(const Value& x, const Value& by, bool shift);
   Value Concat(const Value& a, const Value& b);        // along the channels
   Value ConcatTokens(const Value& a, const Value& b);  // along the positions
-  // The part of x's positions, or channels, that `dims` describes; moves no bytes (a view).
+  // The part of x's positions or channels that `dims` describes; moves no bytes (a view).
   Value Slice(const Value& x, const std::vector<int64_t>& dims);
   Value Upsample2x(const Value& x);
   Value AveragePool2x(const Value& x);
-  // ids [T] -> [T, width], from a table of `vocabulary` rows and, if not 0, `positions` more that
-  // are added.
+  // ids [T] -> [T, width]. Looks up a table of `vocabulary` rows and, if `positions` is not 0, adds
+  // rows of a second table with that many.
   Value Embedding(const Value& ids, int64_t vocabulary, int64_t positions, int64_t width);
   // Any elementwise function of `inputs` without gradient.
   Value Elementwise(const std::vector<Value>& inputs, const std::vector<int64_t>& dims,
                     int element_bytes);
-  // A number a sample from the prediction and other inputs; the gradient goes to the prediction.
+  // One number per sample from the prediction and other inputs. Only the prediction gets a
+  // gradient.
   Value Loss(const Value& prediction, const std::vector<Value>& others);
 
-  // `value` becomes an output of the component, called `name`.
+  // Makes `value` an output of the component, called `name`.
   void MarkOutput(const Value& value, const std::string& name, int element_bytes = 2);
 
   ComponentWork Build();
@@ -117,7 +120,7 @@ class ComponentBuilder {
     std::string name, source_component, source_value;
     int64_t bytes = 0;
     int layer = -1;
-    int view_of = -1;  // the value whose memory it shares, if any
+    int view_of = -1;  // the value whose memory it shares; -1: none
     bool has_gradient = false, is_output = false;
     std::set<int> consumers;  // layers other than its own
   };
@@ -133,8 +136,8 @@ class ComponentBuilder {
   bool HasGradient(const Value& value) const { return values_[value.id].has_gradient; }
   int64_t Bytes(const Value& value) const { return values_[value.id].bytes; }
   Value NewValue(const std::string& name, const std::vector<int64_t>& dims, int element_bytes);
-  // Registers an operation that reads `inputs`: a new value, which has a gradient if an input has
-  // one or `parameters` of a trainable layer are involved.
+  // Registers an operation on `inputs` and returns its new value. The value has a gradient if an
+  // input has one, or if the layer is trainable and `parameters` is not 0.
   Value Output(const std::vector<Value>& inputs, const std::vector<int64_t>& dims,
                int64_t parameters, const char* what, int element_bytes = 2);
   void Save(const Value& value) { layers_.back().saved.insert(value.id); }

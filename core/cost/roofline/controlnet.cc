@@ -31,7 +31,7 @@ DiffusionInputs AddInputs(ComponentBuilder* builder, const UNetArchitecture& arc
   return in;
 }
 
-// [512, 512, 3] -> [64, 64, 320], a convolution and SiLU a layer.
+// [512, 512, 3] -> [64, 64, 320]; each layer is a convolution and SiLU.
 Value AddConditionEmbedding(ComponentBuilder* builder, Value x, int64_t out) {
   const struct {
     const char* name;

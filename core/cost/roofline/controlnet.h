@@ -7,15 +7,20 @@
 
 namespace dpipe::roofline {
 
-// The locked U-Net's time embedding, encoder and middle: a frozen component "locked_encoder" whose
-// inputs (noise and timesteps of any step are known in advance) let it run ahead. Outputs: "time",
-// "skip_0" .. "skip_11", "middle".
+// The locked U-Net's time embedding, encoder and middle: a frozen component "locked_encoder". Its
+// inputs (noise and timesteps) are known in advance for any step, so it can run ahead. Outputs:
+// "time", "skip_0" .. "skip_11", "middle".
 ComponentWork LockedEncoder(const UNetArchitecture& architecture, int64_t latent_size);
 
-// A backbone "controlnet": add_noise, the trainable copy (time embedding, condition embedding,
-// encoder, middle), thirteen zero convolutions, each of which adds the locked encoder's value to
-// its own, the locked decoder, frozen with gradient, and the loss. External inputs: those of
-// UNetForTraining, the outputs of LockedEncoder, and the condition image "condition" fp32.
+// A backbone "controlnet" with these layers, in order:
+// - add_noise;
+// - the trainable copy (time embedding, condition embedding, encoder, middle);
+// - thirteen zero convolutions, each of which adds the locked encoder's value to its own;
+// - the locked decoder, frozen with gradient;
+// - the loss.
+//
+// External inputs: those of UNetForTraining, the outputs of LockedEncoder, and the condition image
+// "condition" fp32.
 ComponentWork ControlNetForTraining(const UNetArchitecture& architecture, int64_t latent_size);
 
 }  // namespace dpipe::roofline

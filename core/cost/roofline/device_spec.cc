@@ -15,8 +15,8 @@ namespace {
 // this project measured on one H200 (data/profiles/h200: Stable Diffusion v2.1 and v1.5 and
 // ControlNet, VAE and U-Net, batches 1 to 64): least squares of the relative error, each layer
 // weighted by its share of its component's pass, with efficiencies of at most 0.85, 0.8, 0.7 and
-// 0.92. measured_error_test.cc states what error is left. For the A100 and the H100, which were
-// not measured, the same shares of their own peaks are an assumption.
+// 0.92. //tests:modelled_error_test states the remaining error. For the A100 and the H100, which
+// were not measured, the same shares of their own peaks are an assumption.
 //
 // full_convolution_macs, calibrated with them: 20e9 multiply-adds occupy an H200 for 40 us at its
 // peak; 8e9 an A100 for 51 us, an assumption.

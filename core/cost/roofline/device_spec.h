@@ -20,7 +20,7 @@ struct PassEfficiency {
 
 struct DeviceSpec {
   std::string name;            // "a100_80gb"; also the folder of its profiles
-  std::string description;     // of ModelProfile.device
+  std::string description;     // used in ModelProfile.device
   double peak_macs_per_s = 0;  // dense bf16 multiply-adds
   double memory_bytes_per_s = 0;
   PassEfficiency convolution, matmul, attention;  // of the peak

@@ -16,17 +16,18 @@ struct GuidedUNetOptions {
   int64_t channels = 192;
   std::vector<int> multipliers = {1, 2, 3, 4};
   int resnets_per_level = 3;
-  // Attention where the image is at most this high.
+  // Attention at image heights of at most this.
   int64_t attention_size = 32;
-  bool conditioned = false;   // on a low-resolution image, joined to the input as three channels
+  bool conditioned = false;   // on a low-resolution image, concatenated to the input as three
+                              // channels
   bool class_labels = false;  // 1,000 of them
 };
 
-// As in the published settings: resampling inside residual blocks, scale and shift from the time
+// The published settings: resampling inside residual blocks, scale and shift from the time
 // embedding, six output channels (mean and variance). A backbone with layers add_noise,
-// time_embedding, conv_in, conv1, conv_shortcut (where channels change) and conv2 of every residual
-// block, one a self-attention, conv_out, loss. External inputs: "pixels" and "noise" fp32,
-// "timesteps", and "low_resolution" (already enlarged) where conditioned, "label".
+// time_embedding, conv_in; conv1, conv_shortcut (if channels change) and conv2 of every residual
+// block; one per self-attention; conv_out and loss. External inputs: "pixels" and "noise" fp32,
+// "timesteps", and optionally "low_resolution" (already enlarged) and "label".
 ComponentWork GuidedUNet(const GuidedUNetOptions& options);
 
 }  // namespace dpipe::roofline

@@ -34,7 +34,7 @@ class MmditBuilder {
     const Value time = Embed(builder_.Elementwise({timesteps}, {kSinusoids}, 2));
     const Value guidance = Embed(builder_.Elementwise({timesteps}, {kSinusoids}, 2));
     const Value vector = Embed(pooled);
-    // Every block's modulation begins with SiLU of the same vector: done once.
+    // SiLU of this vector begins every block's modulation, so it is computed once.
     vector_ = builder_.Activation(builder_.Add(builder_.Add(time, guidance), vector));
   }
 

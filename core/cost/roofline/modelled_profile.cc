@@ -12,8 +12,8 @@ namespace {
 constexpr Nanos kResolution = 100;
 constexpr Nanos kLaunchOverheadNs = 10 * kNanosPerMicro;
 constexpr Nanos kOptimizerFixedNs = 50 * kNanosPerMicro;
-// AdamW, bytes a parameter: weight, gradient and two moments read, weight and moments written
-// (fp32), the bf16 copy written; and the gradient read once more for the global norm.
+// AdamW, bytes per parameter: weight, gradient and two moments read; weight and moments written
+// (fp32); the bf16 copy written; the gradient read once more for the global norm.
 constexpr int kOptimizerBytes = 4 * 4 + 3 * 4 + 2 + 4;
 constexpr int kMasterBytes = 4;
 

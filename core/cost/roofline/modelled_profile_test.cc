@@ -61,8 +61,8 @@ TEST(ModelledProfileTest, EveryEntryIsValid) {
   }
 }
 
-// More samples never take less time, and never more a sample; frozen layers have no gradients,
-// frozen ones with gradient none for weights.
+// More samples never take less time in total, nor more per sample. Frozen layers have no gradients;
+// frozen layers with gradient have none for weights.
 TEST(ModelledProfileTest, CurvesAreSane) {
   for (const CatalogueEntry& entry : Catalogue()) {
     const ModelProfile profile = ProfileOf(entry);

@@ -24,7 +24,7 @@ Value AddClipLayer(ComponentBuilder* builder, const std::string& name, Value x, 
   return builder->Add(x, builder->Linear(h, x.channels()));
 }
 
-// x [T, C] -> [T, C]. The table of relative positions is the first layer's.
+// x [T, C] -> [T, C]. The first layer has the table of relative positions.
 Value AddT5Layer(ComponentBuilder* builder, const std::string& name, Value x, bool first) {
   builder->BeginLayer(name + ".attention", FROZEN);
   Value h = builder->RmsNorm(x);

@@ -15,10 +15,10 @@ struct ClipTextOptions {
   int64_t hidden = 3072;
   int num_layers = 12;
   bool final_norm = true;
-  // Also an output: what enters the last layer.
+  // Adds an output: the input of the last layer.
   bool penultimate_output = false;
-  // Output "pooled" [width]: the last token's final state, through a projection without bias where
-  // `projection`. Without it: output "last_hidden_state" [77, width].
+  // If true, the output is "pooled" [width]: the last token's final state, through a projection
+  // without bias if `projection`. If false, it is "last_hidden_state" [77, width].
   bool pooled = false;
   bool projection = false;
 };

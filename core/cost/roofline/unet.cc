@@ -135,7 +135,7 @@ ComponentWork UNetForTraining(const UNetArchitecture& architecture,
   }
   builder.BeginLayer("add_noise", FROZEN);
   Value noisy = builder.Elementwise({latents, noise, timesteps}, image, 2);
-  // Several contexts are joined once, at the front: a frozen operation on frozen outputs.
+  // Several contexts are concatenated once, at the start: a frozen operation on frozen outputs.
   Value context = contexts[0];
   for (size_t i = 1; i < contexts.size(); ++i) {
     const int64_t width = context.channels() + contexts[i].channels();
@@ -144,8 +144,8 @@ ComponentWork UNetForTraining(const UNetArchitecture& architecture,
   UNetParts parts(architecture, TRAINABLE, "", &builder);
   const Value time = parts.Time(timesteps, added ? &pooled : nullptr);
   if (options.self_conditioning) {
-    // The previous estimate arrives as more channels of the first convolution's input; its bytes
-    // between stages are self_conditioning_bytes_per_sample.
+    // The previous estimate arrives as additional channels of the first convolution's input. Its
+    // size between stages is self_conditioning_bytes_per_sample.
     noisy.dims.back() *= 2;
   }
   std::vector<Value> skips = parts.Down(noisy, time, context);

@@ -1,4 +1,4 @@
-// The encoder of a KL-VAE (diffusers AutoencoderKL): (128, 256, 512, 512) channels, 8 pixels a
+// The encoder of a KL-VAE (diffusers AutoencoderKL): (128, 256, 512, 512) channels, 8 pixels per
 // latent.
 #ifndef DPIPE_CORE_COST_ROOFLINE_VAE_ENCODER_H_
 #define DPIPE_CORE_COST_ROOFLINE_VAE_ENCODER_H_

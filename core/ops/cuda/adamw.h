@@ -1,4 +1,5 @@
-// What an optimizer does to many fp32 tensors, with one launch for as many as its arguments hold.
+// An optimizer's updates of many fp32 tensors. One launch handles as many tensors as fit into a
+// kernel's arguments.
 #ifndef DPIPE_CORE_OPS_CUDA_ADAMW_H_
 #define DPIPE_CORE_OPS_CUDA_ADAMW_H_
 
@@ -18,10 +19,10 @@ struct AdamWTensor {
   float* v;
 };
 
-// As many as a kernel's arguments have room for: 48 * 76 bytes of 4 KiB.
+// The maximum that fits into a kernel's arguments: 48 * 76 bytes of 4 KiB.
 constexpr int kAdamWTensors = 48;
 
-// adamw.h's update of the first `count` <= kAdamWTensors tensors.
+// Applies adamw.h's update to the first `count` <= kAdamWTensors tensors.
 void UpdateAdamW(const Stream& stream, const AdamWTensor* tensors, int count);
 
 struct AdamWPredictTensor {
@@ -34,7 +35,7 @@ struct AdamWPredictTensor {
 // 96 * 36 bytes of 4 KiB.
 constexpr int kAdamWPredictTensors = 96;
 
-// Updates the first `count` <= kAdamWPredictTensors parameters from moments that stay.
+// Updates the first `count` <= kAdamWPredictTensors parameters from constant moments.
 void PredictAdamW(const Stream& stream, const AdamWFactors& factors,
                   const AdamWPredictTensor* tensors, int count);
 
@@ -46,12 +47,12 @@ struct SquaresTensor {
 // 192 * 20 bytes of 4 KiB.
 constexpr int kSquaresTensors = 192;
 
-// Numbers that SumSquares works with for a tensor of that size.
+// Returns the workspace of SumSquares for a tensor of that size, in numbers.
 int64_t SquaresPartials(int64_t size);
 
-// sums[t] = the sum of the squares of tensor t, in double and in an order that depends on its size
-// alone, of the first `count` <= kSquaresTensors tensors. partial: as many numbers as
-// SquaresPartials of all of them add up to; overwritten.
+// Computes sums[t], the sum of the squares of tensor t, for the first `count` <= kSquaresTensors
+// tensors. Sums are in double, in an order that depends only on the tensor's size. `partial` is
+// workspace: the total of SquaresPartials over all tensors.
 void SumSquares(const Stream& stream, const SquaresTensor* tensors, int count, double* partial,
                 double* sums);
 

@@ -1,4 +1,4 @@
-// What AdamW does to one number.
+// AdamW's arithmetic on one number.
 #ifndef DPIPE_CORE_OPS_CUDA_ADAMW_ARITHMETIC_H_
 #define DPIPE_CORE_OPS_CUDA_ADAMW_ARITHMETIC_H_
 
@@ -13,7 +13,7 @@ DPIPE_KERNEL_FUNCTION void UpdateMoments(const AdamWFactors& f, float grad, floa
   *v = f.beta2 * *v + f.one_minus_beta2 * (g * g);
 }
 
-// The parameter, from its new moments: m and the root of v.
+// Returns the updated parameter from its new moments: m and the root of v.
 DPIPE_KERNEL_FUNCTION float Updated(const AdamWFactors& f, float parameter, float m, float root_v) {
   const float denominator = root_v * f.inverse_sqrt_bias2 + f.eps;
   return f.decay * parameter - f.step_size * (m / denominator);

@@ -1,4 +1,4 @@
-// AdamW with moments in 8 bits.
+// AdamW with 8-bit moments.
 #ifndef DPIPE_CORE_OPS_CUDA_ADAMW_INT8_H_
 #define DPIPE_CORE_OPS_CUDA_ADAMW_INT8_H_
 
@@ -9,7 +9,7 @@
 
 namespace dpipe::ops::cuda {
 
-// As block_quantized.h has them: `block_size` numbers share a scale.
+// As in block_quantized.h: `block_size` numbers share a scale.
 struct AdamWInt8Tensor {
   AdamWFactors factors;
   int64_t size;
@@ -23,7 +23,7 @@ struct AdamWInt8Tensor {
 // 38 * 100 bytes of 4 KiB.
 constexpr int kAdamWInt8Tensors = 38;
 
-// adamw.h's update of the first `count` <= kAdamWInt8Tensors tensors.
+// Applies adamw.h's update to the first `count` <= kAdamWInt8Tensors tensors.
 void UpdateAdamWInt8(const Stream& stream, const AdamWInt8Tensor* tensors, int count);
 
 }  // namespace dpipe::ops::cuda

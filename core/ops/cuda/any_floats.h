@@ -1,4 +1,4 @@
-// Tensors as the elements of either type that some kernels take.
+// Tensors as elements of either type, for kernels that take both.
 #ifndef DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_
 #define DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_
 
@@ -12,10 +12,10 @@ inline MutableFloats MutableFloatsOf(const Tensor& t) {
   return {t.raw_data(), t.dtype() == DType::kBf16};
 }
 
-// Of an optional fp32 tensor.
+// Returns the elements of an optional fp32 tensor, or null.
 inline const float* DataOrNull(const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
 
-// Room for `size` numbers in double on the tensor's device; see Workspace.
+// Allocates `size` numbers in double on the tensor's device; see Workspace.
 inline Tensor DoubleWorkspace(const Tensor& like, int64_t size) {
   return Tensor::Empty(like.device(), {2 * size}, DType::kF32);
 }

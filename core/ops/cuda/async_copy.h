@@ -1,6 +1,6 @@
-// Copies to shared memory that a thread does not wait for. They are under way as soon as they are
-// asked for, and take no registers until they are used; while loads are placed by the compiler,
-// which puts them, where registers are few, behind the waiting for others.
+// Asynchronous copies to shared memory. They are in flight from the moment of the request, and need
+// no registers until they are used. Plain loads, in contrast, are scheduled by the compiler: if
+// registers are scarce, it places them after the wait for other loads.
 #ifndef DPIPE_CORE_OPS_CUDA_ASYNC_COPY_H_
 #define DPIPE_CORE_OPS_CUDA_ASYNC_COPY_H_
 
@@ -8,14 +8,14 @@
 
 namespace dpipe::ops::cuda {
 
-// A thread's copies, of which at most kMost are under way. A thread sees what it has copied itself,
-// once it has waited for it; others do after a Barrier(), too.
+// A thread's copies, at most kMost of them in flight. After waiting for a copy, its own thread sees
+// the data; other threads do so after a Barrier().
 //
 //   Copy: copies the aligned 16 bytes at `from`, in the open group.
 //   EndGroup: closes the group, which may be empty, and opens the next one.
-//   Wait: until all closed groups but the last kLeft are there.
+//   Wait: blocks until all closed groups except the last kLeft are complete.
 //
-// Emulated, nothing is copied before it is waited for.
+// In emulation, data is copied only in Wait.
 template <int kMost>
 class AsyncCopies {
  public:
@@ -53,12 +53,12 @@ class AsyncCopies {
     int group;
   };
   OneCopy copies_[kMost];
-  int begin_ = 0, end_ = 0;  // of those under way, counted over all
-  int group_ = 0;            // the open one
+  int begin_ = 0, end_ = 0;  // of the copies in flight, counted from the first
+  int group_ = 0;            // the open group
 #endif
 };
 
-// Brings what is at p, which will be loaded, nearer: into the cache that all multiprocessors share.
+// Fetches the data at p, which will be loaded soon, into the multiprocessors' shared cache.
 #if defined(__CUDA_ARCH__)
 __device__ __forceinline__ void Prefetch(const void* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));

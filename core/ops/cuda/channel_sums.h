@@ -1,10 +1,11 @@
-// Sums over positions of channels-last data, one or more a channel, as channel_sums.h has them for
-// CPUs: in fp32 over runs of 128 positions, in double over the runs of a sample.
+// Sums over positions of channels-last data, one or more per channel, as ../channel_sums.h computes
+// them on CPUs: in fp32 over runs of 128 positions, in double over the runs of a sample.
 //
-// Within a run each of 8 threads adds every eighth position, then the eight are added in order. Few
-// runs are added in order, too. Of many, as a bias's gradient has them, each of 32 threads adds
-// every 32nd, and the 32 are added pairwise within warps, then the warps in order. CPUs add
-// positions and runs one by one: both err by as little, but not in the same bits.
+// Within a run each of 8 threads adds every eighth position; then the eight sums are added in
+// order. A few runs are also added in order. For many runs, as in a bias's gradient, each of 32
+// threads adds every 32nd run. The 32 sums are then added pairwise within warps, and the warps'
+// sums in order. CPUs add positions and runs one by one. The error is equally small, but the bits
+// differ.
 #ifndef DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
 #define DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
 
@@ -12,7 +13,7 @@
 
 namespace dpipe::ops::cuda {
 
-// Number s of this thread's lane, of all warps in their order: partial[s * kThreads + thread].
+// Adds up number s of this thread's lane over all warps in order: partial[s * kThreads + thread].
 DPIPE_KERNEL_FUNCTION float AddWarps(const float* partial, uint32_t s) {
   const uint32_t lane = Thread() % kWarp;
   float sum = partial[s * kThreads + lane];
@@ -20,16 +21,16 @@ DPIPE_KERNEL_FUNCTION float AddWarps(const float* partial, uint32_t s) {
   return sum;
 }
 
-// The first half. Terms has
+// The first half: sums within runs. Terms has
 //   static constexpr int kTerms;
 //   static constexpr int kInputs;
 //   const T* inputs[kInputs];
-//   struct Channels;                                   // what it wants to know of a pack of them
+//   struct Channels;                                   // parameters of a pack of channels
 //   Channels Prepare(const ColumnWalk& walk) const;
 //   void Add(const Channels&, int row, const Pack<T> (&packs)[kInputs],
 //            float (&sums)[kTerms][kPack<T>]) const;
 //   void Finish(const ColumnWalk& walk, float (&sums)[kTerms][kPack<T>]) const;
-// where Finish is called after the last row.
+// and Finish is called after the last row.
 template <typename T, typename Terms>
 struct SumRuns {
   Terms terms;
@@ -61,9 +62,10 @@ struct SumRuns {
   }
 };
 
-// Where the second half reads and writes. Sum number i is that of term k of channel c of sample b,
-// i = (b * terms + k) * channels + c. It is written to, or added to what is at,
-// out[(b * terms * channels) + k * term_stride + c * channel_stride].
+// Input and output of the second half. Sum number i is that of term k of channel c of sample b,
+//   i = (b * terms + k) * channels + c.
+// It is written to, or added to,
+//   out[(b * terms * channels) + k * term_stride + c * channel_stride].
 template <typename Out, bool kAdd>
 struct TotalsOfRuns {
   ChannelsLast shape;
@@ -75,8 +77,8 @@ struct TotalsOfRuns {
   DPIPE_KERNEL_FUNCTION int64_t OfSample() const { return terms * shape.channels; }
   DPIPE_KERNEL_FUNCTION int64_t Count() const { return shape.batch * OfSample(); }
 
-  // Runs `first`, first + step, ... of sum i, in this order; kAhead are asked for before the first
-  // of them is waited for.
+  // Adds runs `first`, first + step, ... of sum i, in this order. Requests kAhead runs before
+  // waiting for the first of them.
   DPIPE_KERNEL_FUNCTION double Add(int64_t i, int64_t first, int64_t step) const {
     constexpr int kAhead = 8;
     const int64_t runs = Runs(shape), of_sample = OfSample(), stride = step * of_sample;
@@ -100,7 +102,7 @@ struct TotalsOfRuns {
   }
 };
 
-// The second half: a thread for each sum.
+// The second half, with one thread per sum.
 template <typename Sums>
 struct AddFewRuns {
   Sums sums;
@@ -110,10 +112,10 @@ struct AddFewRuns {
   }
 };
 
-// The second half where a thread would add run after run for longer than the first half takes: a
-// bias's gradient has a single sample, of thousands of runs, and few channels, whose threads would
-// be a few blocks. A block has kSideBySide sums, 32 bytes of a row, which is what memory hands out,
-// and kThreads / kSideBySide threads of each.
+// The second half for many runs, which a single thread per sum would add for longer than the first
+// half takes. Example: a bias's gradient has one sample of thousands of runs, and few channels,
+// whose threads would fill only a few blocks. A block here computes kSideBySide sums, 32 bytes of a
+// row, the unit of memory access. Each sum has kThreads / kSideBySide threads.
 constexpr int kManyRuns = 64;
 constexpr uint32_t kSideBySide = 8;
 
@@ -135,7 +137,7 @@ struct AddManyRuns {
   }
 };
 
-// Both halves. `run_sums`: RunSumsSize numbers to work with.
+// Launch the two halves. `run_sums` is workspace of RunSumsSize numbers.
 template <typename T, typename Terms>
 void LaunchSumRuns(const Stream& stream, const Terms& terms, const ChannelsLast& shape,
                    float* run_sums) {

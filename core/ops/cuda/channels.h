@@ -1,5 +1,5 @@
-// Kernels over channels-last data [batch, positions, channels] with numbers of a sample's channels.
-// T: float or Bf16.
+// Kernels that combine channels-last data [batch, positions, channels] with per-channel numbers of
+// a sample. T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_CHANNELS_H_
 #define DPIPE_CORE_OPS_CUDA_CHANNELS_H_
 
@@ -13,8 +13,8 @@ namespace dpipe::ops::cuda {
 template <typename T>
 void AddVector(const Stream& stream, const ChannelsLast& shape, const T* x, const T* v, T* y);
 
-// y += bias + vector + image in one pass, what is null left out: bias fp32 [channels] and vector
-// [batch, channels] at every position.
+// y += bias + vector + image in one pass; null terms are omitted. bias is fp32 [channels] and
+// vector [batch, channels], both added at every position.
 template <typename T>
 void AddTerms(const Stream& stream, const ChannelsLast& shape, const float* bias, const T* vector,
               const T* image, T* y);
@@ -23,7 +23,7 @@ void AddTerms(const Stream& stream, const ChannelsLast& shape, const float* bias
 template <typename T>
 void SumPositions(const Stream& stream, const ChannelsLast& shape, const T* x, float* run_sums,
                   T* sums);
-// sums [channels] += those of a single sample, for bias_grad.h.
+// Adds the sums of a single sample to sums [channels], for bias_grad.h.
 template <typename T>
 void AddRows(const Stream& stream, const ChannelsLast& shape, const T* x, float* run_sums,
              float* sums);

@@ -1,10 +1,10 @@
-// Channels-last data [batch, positions, channels] walked down its columns: a thread keeps one pack
-// of channels, so that what it needs of them is loaded once, and goes through rows.
+// Walks channels-last data [batch, positions, channels] down its columns. A thread keeps one pack
+// of channels, so that their parameters are loaded once, and goes through rows.
 //
-// Rows are divided into runs of kRunRows of a sample. A warp has kTilePacks packs side by side (a
-// line of the cache), of each of kTileRuns runs, so that few lanes are idle whatever the number of
-// channels; a block's kWarps warps take every kWarps-th row of these runs. Which rows a thread
-// goes through depends on a sample's shape alone, and with it the order of every sum.
+// Rows are divided into runs of kRunRows rows of a sample. A warp has kTilePacks adjacent packs (a
+// cache line) of each of kTileRuns runs, so that few lanes are idle for any number of channels. A
+// block's kWarps warps take every kWarps-th row of these runs. A thread's rows, and therefore the
+// order of every sum, depend only on a sample's shape.
 #ifndef DPIPE_CORE_OPS_CUDA_COLUMN_WALK_H_
 #define DPIPE_CORE_OPS_CUDA_COLUMN_WALK_H_
 
@@ -17,7 +17,7 @@ struct ChannelsLast {
   int64_t batch, positions, channels;
 };
 
-// Rows of a run: 16 for each thread.
+// Rows per run: 16 for each thread.
 constexpr int kRunRows = 128;
 
 constexpr uint32_t kTilePacks = 8;
@@ -32,7 +32,7 @@ DPIPE_KERNEL_FUNCTION int64_t Tiles(const ChannelsLast& shape) {
   return (Packs<T>(shape.channels) + kTilePacks - 1) / kTilePacks;
 }
 
-// Blocks of a kernel that walks.
+// Returns the number of blocks of a kernel that walks.
 template <typename T>
 uint32_t WalkBlocks(const ChannelsLast& shape) {
   DPIPE_CHECK(shape.batch * shape.positions < int64_t{1} << 31) << "rows are counted in 32 bits";
@@ -40,11 +40,11 @@ uint32_t WalkBlocks(const ChannelsLast& shape) {
   return BlocksFor(run_groups * Tiles<T>(shape) * kThreads);
 }
 
-// A thread's place.
+// A thread's position.
 struct ColumnWalk {
   int sample, run;
   int column;              // of the pack's first channel
-  int count;               // channels of it; 0: none
+  int count;               // its number of channels; 0: none
   int first_row, end_row;  // counted over all samples; in steps of kWarps
 };
 
@@ -68,19 +68,19 @@ DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
   return walk;
 }
 
-// Rows whose packs are under way while another one's are used. What an H200 moves while a load is
-// waited for, 4.8 TB/s for some 0.7 us, is 25 KB a multiprocessor; two blocks ask for 32 KB or
-// more.
+// Rows whose packs are in flight while another row's are used. During the latency of a load, an
+// H200 moves 4.8 TB/s for about 0.7 us, or 25 KB per multiprocessor. Two blocks request at least 32
+// KB.
 template <int kInputs>
 constexpr int kRowsAhead = kInputs == 1 ? 4 : 2;
 
-// Calls f(row, i, packs) for each of the thread's rows, where i is the index of its pack's first
-// element and packs[k] what inputs[k] has there.
+// Calls f(row, i, packs) for each of the thread's rows. i is the index of its pack's first element,
+// and packs[k] the pack at that index of inputs[k].
 template <typename T, int kInputs, typename F>
 DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
                                    const T* const (&inputs)[kInputs], const F& f) {
-  // A slot is a row's packs of all threads. There is one more than rows are ahead, so that what is
-  // copied to was not just read.
+  // A slot holds one row's packs of all threads. With one more slot than rows in flight, no copy
+  // targets a slot that was just read.
   constexpr int kAhead = kRowsAhead<kInputs>, kSlot = kInputs * kThreads;
   DPIPE_SHARED(Words, slots, (kAhead + 1) * kSlot);
   if (walk.count == 0) return;
@@ -125,8 +125,8 @@ DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
   }
 }
 
-// fp32 numbers of `run_sums`, which kernels that sum over positions work with: [batch, runs, terms,
-// channels].
+// fp32 numbers of `run_sums`, the workspace of kernels that sum over positions: [batch, runs,
+// terms, channels].
 inline int64_t RunSumsSize(const ChannelsLast& shape, int terms) {
   return shape.batch * Runs(shape) * terms * shape.channels;
 }

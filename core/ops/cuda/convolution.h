@@ -1,6 +1,6 @@
-// A convolution as matrix products: its kernels. Of an image x [batch, height, width, channels] and
-// filters of `rows` x `columns`, the windows are a matrix [batch * out_height * out_width, rows *
-// columns * channels]: each row holds what one output pixel sees. T: float or Bf16.
+// The kernels of a convolution as matrix products. For an image x [batch, height, width, channels]
+// and filters of `rows` x `columns`, the windows are a matrix [batch * out_height * out_width, rows
+// * columns * channels]. Each row holds the inputs of one output pixel. T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_CONVOLUTION_H_
 #define DPIPE_CORE_OPS_CUDA_CONVOLUTION_H_
 
@@ -18,16 +18,17 @@ struct WindowShape {
   int64_t stride, pad_top, pad_left;
 };
 
-// windows from x: zero where a window reaches beyond the image.
+// Gathers the windows of x; zero outside the image.
 template <typename T>
 void GatherWindows(const Stream& stream, const WindowShape& shape, const T* x, T* windows);
 
-// The reverse, and so the gradient: every pixel is the sum, in fp32 and in the order of the
-// filter's elements, of what is at its places in the windows.
+// The inverse, and therefore the gradient: every pixel is the sum of its values in the windows, in
+// fp32 and in the order of the filter's elements.
 template <typename T>
 void SumWindows(const Stream& stream, const WindowShape& shape, const float* windows, T* x);
 
-// Filters [outputs, channels, rows, columns] to [outputs, rows, columns, channels], rounded to T.
+// Converts filters [outputs, channels, rows, columns] to [outputs, rows, columns, channels],
+// rounded to T.
 template <typename T>
 void ChannelsToLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                     const float* from, T* to);

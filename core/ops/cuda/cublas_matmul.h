@@ -13,11 +13,11 @@ struct CublasLtApi;
 
 namespace dpipe::ops::cuda {
 
-// NotFound where the library is missing; Unimplemented in builds without CUDA.
+// Returns NotFound if the library is missing, Unimplemented in builds without CUDA.
 absl::Status MultiplyByCublas(const std::shared_ptr<Device>& device, const Product& product);
 
 namespace internal {
-// By that library, of which a device must always get the same one.
+// Uses the given library, which must always be the same for a device.
 absl::Status MultiplyByCublas(const CublasLtApi& api, const std::shared_ptr<Device>& device,
                               const Product& product);
 }  // namespace internal

@@ -1,4 +1,5 @@
-// Which of cuBLASLt's algorithms run, and what they are told, with a library that only takes notes.
+// Tests the choice of cuBLASLt's algorithms and their arguments, with a fake library that records
+// calls.
 #include "core/ops/cuda/cublas_matmul.h"
 
 #include <cstring>

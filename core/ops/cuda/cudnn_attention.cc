@@ -1,5 +1,5 @@
-// Attention as the chains of operations that cuDNN's engines know as such. cuDNN has single
-// operations too, the forward one since 9.13, the backward one without engines.
+// Attention as chains of operations that cuDNN's engines recognize. cuDNN also has single
+// operations: the forward one since 9.13, the backward one without engines.
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// cuDNN on a device: its handle, and its plans.
+// cuDNN on a device: its handle and its plans.
 #ifndef DPIPE_CORE_OPS_CUDA_CUDNN_CONTEXT_H_
 #define DPIPE_CORE_OPS_CUDA_CUDNN_CONTEXT_H_
 
@@ -18,24 +18,24 @@
 
 namespace dpipe::ops::cuda {
 
-// cuDNN on one device: a handle, and a plan for each graph that was asked for, or the reason why
-// there is none.
+// cuDNN on one device: a handle and, per requested graph, a plan or the reason why there is none.
 class CudnnContext {
  public:
   using Key = std::array<int64_t, 24>;
   using Describe = std::function<void(CudnnGraph* graph)>;
 
-  // The device's. NotFound where the library is missing.
+  // Returns the device's context. NotFound if the library is missing.
   static absl::StatusOr<CudnnContext*> Of(Device& device);
   ~CudnnContext();
 
-  // The plan for what `describe` adds to an empty graph, which depends on `key` alone; `operation`
-  // and the tensors that it is first met with are for EngineChoices.
+  // Returns the plan for the operations that `describe` adds to an empty graph; they must depend
+  // only on `key`. EngineChoices uses `operation`, and times engines with the tensors of the first
+  // call.
   absl::StatusOr<const CudnnPlan*> PlanFor(const Key& key, bool exact_fp32,
                                            const Describe& describe, const std::string& operation,
                                            const std::shared_ptr<Device>& device,
                                            const std::vector<std::pair<int64_t, void*>>& memory);
-  // From now on PlanFor has this error for the key, and drops the plan.
+  // Makes PlanFor return this error for the key from now on, and drops the plan.
   void Refuse(const Key& key, const absl::Status& why) { plans_.insert_or_assign(key, why); }
   cudnnHandle_t handle() const { return handle_; }
 

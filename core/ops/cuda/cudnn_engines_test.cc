@@ -1,5 +1,5 @@
-// The engines that cuDNN has for a graph: their order, their names, and which are left out. Skips
-// where cuDNN is not installed.
+// Tests the engines that cuDNN has for a graph: their order, names and exclusions. Skipped if cuDNN
+// is not installed.
 #include <set>
 
 #include "core/ops/cuda/cudnn_graphs.h"

@@ -1,5 +1,5 @@
-// cuDNN's graph API: graphs of operations, made of descriptors, and where they are to run. What
-// runs them is in cudnn_plan.h.
+// cuDNN's graph API: graphs of operations, made of descriptors, and their target GPUs. cudnn_plan.h
+// runs them.
 #ifndef DPIPE_CORE_OPS_CUDA_CUDNN_GRAPH_H_
 #define DPIPE_CORE_OPS_CUDA_CUDNN_GRAPH_H_
 
@@ -18,18 +18,18 @@
 
 namespace dpipe::ops::cuda {
 
-// Unimplemented for what cuDNN does not support, Internal for other errors, naming the call.
-// describing: it describes a graph, or a plan for it. What a version does not know there, it
-// refuses as bad parameters, too.
+// Returns Unimplemented if cuDNN does not support the call, Internal for other errors; both name
+// the call. `describing` is true if the call describes a graph or a plan. A version of cuDNN then
+// rejects unknown features as bad parameters too, which also gives Unimplemented.
 absl::Status CudnnStatus(const CudnnApi& api, cudnnStatus_t status, absl::string_view call,
                          bool describing = false);
 
 // 91501 as "9.15.1".
 std::string CudnnVersionText(size_t version);
 
-// A descriptor that is being described. The first error is kept and returned by Finalize, after
-// which it is constant: Unimplemented for what this version of cuDNN does not know or support.
-// Those that it refers to must outlive it.
+// A descriptor under construction; constant after Finalize, which returns the first error. The
+// error is Unimplemented for features that this version of cuDNN does not know or support.
+// Descriptors that it refers to must outlive it.
 class CudnnDescriptor {
  public:
   CudnnDescriptor(const CudnnApi& api, cudnnBackendDescriptorType_t type);
@@ -49,36 +49,36 @@ class CudnnDescriptor {
   void Keep(cudnnStatus_t status, const char* call, int attribute);
 
   const CudnnApi* api_;
-  bool is_of_run_;  // and not of a graph: what is refused is our mistake
+  bool is_of_run_;  // and not of a graph: a rejection is our mistake
   std::shared_ptr<void> descriptor_;
   absl::Status status_;
 };
 
 cudnnDataType_t CudnnType(DType dtype);
 
-// A tensor of a graph, four dimensions with their strides in elements.
+// A tensor of a graph: four dimensions with their strides in elements.
 struct CudnnTensor {
-  int64_t id;  // by which it is given its memory
+  int64_t id;  // identifies the tensor when memory is assigned
   std::vector<int64_t> sizes, strides;
   DType dtype;
   enum class Place { kMemory, kBetweenOperations, kByValue } place = Place::kMemory;
 };
 
-// A graph under construction: owns its descriptors, and keeps their first error.
+// A graph under construction. Owns its descriptors and keeps their first error.
 class CudnnGraph {
  public:
   explicit CudnnGraph(const CudnnApi& api) : api_(api) {}
 
   const CudnnDescriptor& AddTensor(const CudnnTensor& tensor);
-  // A descriptor that is no operation, and one that is; to be set, and then finished.
+  // Add a descriptor: a plain one, or an operation. Set its attributes, then pass it to Finish.
   CudnnDescriptor& Add(cudnnBackendDescriptorType_t type);
   CudnnDescriptor& AddOperation(cudnnBackendDescriptorType_t type);
   const CudnnDescriptor& Finish(CudnnDescriptor& descriptor);
-  // Unimplemented by cuDNN before `version`, 91300 for 9.13.
+  // Fails with Unimplemented if cuDNN is older than `version`: 91300 for 9.13.
   void Require(size_t version);
-  // By no engine that needs more memory than that besides its tensors.
+  // Excludes engines that need more workspace than this.
   void LimitWorkspace(int64_t bytes) { most_workspace_bytes_ = bytes; }
-  // Also by an engine that adds in an order that varies from run to run.
+  // Also allows engines whose order of additions varies from run to run.
   void AllowAnyOrder() { any_order_ = true; }
 
   const CudnnApi& api() const { return api_; }
@@ -96,8 +96,8 @@ class CudnnGraph {
   absl::Status status_;
 };
 
-// Where a plan is to run: on a handle's GPU, or on one of which there are only the properties, in
-// cuDNN's JSON; such a plan is made, but cannot run.
+// The target of a plan: a handle's GPU, or a GPU known only by its properties, in cuDNN's JSON. In
+// the latter case the plan can be created but not run.
 class CudnnTarget {
  public:
   explicit CudnnTarget(cudnnHandle_t handle) : handle_(handle) {}

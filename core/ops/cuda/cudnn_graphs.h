@@ -1,4 +1,4 @@
-// The graphs that cudnn_ops.h runs: what they consist of, without running them.
+// Descriptions of the graphs that cudnn_ops.h runs.
 #ifndef DPIPE_CORE_OPS_CUDA_CUDNN_GRAPHS_H_
 #define DPIPE_CORE_OPS_CUDA_CUDNN_GRAPHS_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe::ops::cuda {
 
-// Ids of the tensors, by which a plan is given their memory.
+// Ids of the tensors, by which a plan receives their memory.
 enum CudnnId : int64_t {
   kImage = 1,      // x, dx
   kFilters,        // w, dw
@@ -18,39 +18,39 @@ enum CudnnId : int64_t {
   kValues,         // v
   kAttended,       // y
   kLogSums,        // fp32
-  kScale,          // fp32, a number and no memory
+  kScale,          // fp32, a number without memory
   kQueryGrads,     // dq
   kKeyGrads,       // dk
   kValueGrads,     // dv
   kOutputGrads,    // dy
-  kUnit,           // fp32, 1, and no memory
-  kGradSums,       // fp32, sums of dy * y by query; room for them
-  kQueryGradSums,  // fp32 as dq; room for its sums, where they are added up in any order
-  kMasked,         // fp32, in place of scores that a query does not see, and no memory
+  kUnit,           // fp32, 1, without memory
+  kGradSums,       // fp32, sums of dy * y by query; workspace
+  kQueryGradSums,  // fp32, shaped as dq: workspace for its sums if they are added in any order
+  kMasked,         // fp32, replaces scores that a query does not see; without memory
   kFirstUnnamed = 100,
 };
 
-// Filters and their gradients are in x's element type.
+// Filters and their gradients have x's element type.
 void DescribeConvolution(const Convolution& shape, DType dtype, CudnnGraph* graph);
 void DescribeInputGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
 void DescribeFilterGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
 
-// Unimplemented for shapes that cuDNN, whatever its version, does not compute or not rightly, which
-// includes some that it makes plans for: those that NVIDIA's cudnn-frontend refuses. The gradient's
-// depend on the GPU's compute capability. Such a shape must not be described.
+// Return Unimplemented for shapes that no version of cuDNN computes, or computes correctly.
+// NVIDIA's cudnn-frontend rejects the same shapes; cuDNN makes plans for some of them. Gradient
+// support depends on the GPU's compute capability. A rejected shape must not be described.
 absl::Status CheckAttention(const AttentionShape& shape);
 absl::Status CheckAttentionGrad(const AttentionShape& shape, int capability_major);
 void DescribeAttention(const AttentionShape& shape, CudnnGraph* graph);
 void DescribeAttentionGrad(const AttentionShape& shape, int capability_major, CudnnGraph* graph);
 
-// Whether the gradient had better be computed with dq added up atomically, where that may be: where
-// ds would take more than 256 MiB, which it then does not take. cudnn-frontend draws the line
-// there.
+// True if the gradient is better computed with atomic additions to dq, if those are allowed: when
+// ds would take more than 256 MiB. Atomic additions do not need ds. cudnn-frontend uses the same
+// threshold.
 bool IsFasterInAnyOrder(const AttentionShape& shape);
 
-// Of how many samples the gradient is computed at once: all, or else as many as their scores fit
-// the workspace's limit, in equal parts where the batch has such a divisor, and with log_sums of
-// each part aligned to 16 bytes (for which up to 4 samples may exceed the limit).
+// Returns the number of samples whose gradient is computed at once: all, or as many as have scores
+// within the workspace's limit. Parts are equal if the batch has such a divisor. The log_sums of
+// each part are aligned to 16 bytes, for which up to 4 samples may exceed the limit.
 int64_t SamplesAtOnce(const AttentionShape& shape);
 
 }  // namespace dpipe::ops::cuda

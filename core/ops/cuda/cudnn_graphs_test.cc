@@ -1,4 +1,4 @@
-// cuDNN checks descriptors as they are finalized. Skips where the library is not installed.
+// cuDNN checks descriptors when they are finalized. Skipped if the library is not installed.
 #include "core/ops/cuda/cudnn_graphs.h"
 
 #include <cstdio>

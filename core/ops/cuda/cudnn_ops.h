@@ -1,8 +1,8 @@
 // Convolutions and attention by cuDNN.
 //
-// Unimplemented where cuDNN has no engine that keeps what is promised (deterministic sums in fp32),
-// on emulated devices, and in builds without CUDA; callers then compute by products and kernels of
-// their own. NotFound where the library is missing.
+// Functions return Unimplemented if cuDNN has no engine with the promised properties (deterministic
+// sums in fp32), on emulated devices, and in builds without CUDA. Callers then use products and
+// their own kernels. NotFound if the library is missing.
 #ifndef DPIPE_CORE_OPS_CUDA_CUDNN_OPS_H_
 #define DPIPE_CORE_OPS_CUDA_CUDNN_OPS_H_
 
@@ -15,7 +15,7 @@
 namespace dpipe::ops::cuda {
 
 // x [batch, height, width, channels], filters [outputs, rows, columns, channels], y [batch,
-// out_height, out_width, outputs]; x, filters and y of one element type.
+// out_height, out_width, outputs]. x, filters and y have one element type.
 struct Convolution {
   int64_t batch, height, width, channels;
   int64_t outputs, rows, columns;
@@ -23,13 +23,13 @@ struct Convolution {
   int64_t stride, pad_top, pad_bottom, pad_left, pad_right;
 };
 
-// Without a bias: an engine of its own for that is compiled when it is first needed, for seconds,
-// and saves half a percent of a U-Net's pass.
+// There is no bias: an engine with a bias would be compiled on first use, which takes seconds, and
+// would save half a percent of a U-Net's pass.
 absl::Status ConvolveByCudnn(const Convolution& shape, const Tensor& x, const Tensor& filters,
                              const Tensor& y);
 absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy,
                                       const Tensor& filters, const Tensor& dx);
-// dfilters: of x's element type, to which its fp32 sums are rounded; overwritten.
+// dfilters has x's element type, to which its fp32 sums are rounded. It is overwritten.
 absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
                                        const Tensor& dfilters);
 
@@ -37,14 +37,14 @@ absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x
 struct AttentionShape {
   int64_t batch, heads, queries, keys, size;
   float scale;
-  bool causal = false;  // query i sees keys 0 to i only
-  // The gradient's sums for dq are added up in an order that varies from run to run, and without
-  // ds in the workspace.
+  bool causal = false;  // query i sees only keys 0 to i
+  // The gradient adds up dq in an order that varies from run to run, and needs no ds in the
+  // workspace.
   bool any_order = false;
 };
 
-// The gradient takes its workspace from the device, as large as one sample needs or 1.5 GiB, and
-// goes through the batch in parts that fit. log_sums: fp32 [batch, heads, queries],
+// The gradient's workspace comes from the device. It is 1.5 GiB, or the size for one sample if that
+// is larger; the batch is processed in parts that fit. log_sums: fp32 [batch, heads, queries],
 // log(sum(exp(scale * q k^T))) over the keys that a query sees.
 absl::Status AttendByCudnn(const AttentionShape& shape, const Tensor& q, const Tensor& k,
                            const Tensor& v, const Tensor& y, float* log_sums);

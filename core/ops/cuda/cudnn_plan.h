@@ -1,8 +1,8 @@
-// What runs a graph of cuDNN's.
+// Plans: cuDNN's graphs with engines that run them.
 //
-// The library's heuristics name engines for a graph, best first; one that is deterministic, of the
-// accuracy asked for, and supported becomes the plan: the first, or one that was chosen by time
-// (engine_choices.h). A plan can be made where there is no GPU, for one whose properties are known.
+// The library's heuristics name engines for a graph, best first. A plan uses a supported engine
+// that is deterministic and has the required accuracy: the first, or the one chosen by time
+// (engine_choices.h). A plan can be created without a GPU, for a GPU whose properties are known.
 #ifndef DPIPE_CORE_OPS_CUDA_CUDNN_PLAN_H_
 #define DPIPE_CORE_OPS_CUDA_CUDNN_PLAN_H_
 
@@ -19,23 +19,23 @@
 
 namespace dpipe::ops::cuda {
 
-// A graph with an engine that runs it. On a share of a GPU plans are those of the whole: engines
-// refuse to be told of fewer multiprocessors.
+// A graph with an engine that runs it. On a share of a GPU the plan is made for the whole GPU,
+// because engines reject a smaller number of multiprocessors.
 class CudnnPlan {
  public:
-  // By the first engine that does it. exact_fp32: by no engine that rounds fp32 inputs, or trades
-  // accuracy for fewer multiplications. Unimplemented where no engine does what is asked for,
-  // naming the last one's reason.
+  // Creates a plan with the first suitable engine. exact_fp32 excludes engines that round fp32
+  // inputs, or trade accuracy for fewer multiplications. Returns Unimplemented, with the last
+  // engine's reason, if no engine is suitable.
   static absl::StatusOr<std::unique_ptr<CudnnPlan>> Create(const CudnnTarget& target,
                                                            std::unique_ptr<CudnnGraph> graph,
                                                            bool exact_fp32);
 
-  // The engine's number and how it is set, each setting's type and value: "65, 2:1 13:1 18:1".
+  // The engine's number and its settings, each with type and value: "65, 2:1 13:1 18:1".
   const std::string& engine() const { return engine_; }
-  // Memory that a run takes besides its tensors, in bytes.
+  // Workspace of a run in bytes.
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
-  // Enqueues on the handle's stream; `memory` by tensor id.
+  // Enqueues a run on the handle's stream; `memory` is by tensor id.
   absl::Status Run(cudnnHandle_t handle, const std::shared_ptr<Device>& device,
                    const std::vector<std::pair<int64_t, void*>>& memory) const;
 
@@ -50,18 +50,18 @@ class CudnnPlan {
   int64_t workspace_bytes_ = 0;
 };
 
-// The engines for a graph, best first as the library's heuristics have it.
+// The engines for a graph, in the order of the library's heuristics, best first.
 class CudnnEngines {
  public:
   static absl::StatusOr<CudnnEngines> For(const CudnnTarget& target,
                                           std::unique_ptr<CudnnGraph> graph, bool exact_fp32);
 
-  // A plan by the next engine that does what is asked for, of that name unless it is empty.
-  // Unimplemented after the last one, with the reason of that one; an error that is no refusal
-  // (memory that is full, a GPU that has failed) where there was one and no plan.
+  // Returns a plan by the next suitable engine, which must have this name unless it is empty. After
+  // the last engine, returns Unimplemented with its reason. If instead an attempt failed for
+  // another reason (memory is full, the GPU has failed), returns that error.
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Next(const std::string& name = "");
-  // Plans by at most `most` of the engines that follow, which need no compiling and no more
-  // workspace than that.
+  // Returns plans by at most `most` of the following engines that need neither compilation nor a
+  // larger workspace.
   std::vector<std::unique_ptr<CudnnPlan>> NextQuick(int most, int64_t most_workspace_bytes);
 
  private:
@@ -73,12 +73,12 @@ class CudnnEngines {
         exact_fp32_(exact_fp32) {}
 
   struct Notes;
-  // What the next mode of the heuristics names; false after the last.
+  // Adds the engines of the next mode of the heuristics; false after the last mode.
   bool Fill();
   absl::StatusOr<std::string> NameOf(const CudnnDescriptor& config, Notes* notes) const;
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Make(std::unique_ptr<CudnnDescriptor> config,
                                                   const std::string& name) const;
-  // quick: by none that is compiled when its plan is made.
+  // quick: skips engines that are compiled when their plan is made.
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Next(const std::string& name, bool quick);
   void Keep(const absl::Status& refused);
 

@@ -1,5 +1,4 @@
-// cuDNN has engines for our graphs, on GPUs of several generations. Skips where it is not
-// installed.
+// cuDNN has engines for our graphs on GPUs of several generations. Skipped if it is not installed.
 #include "core/ops/cuda/cudnn_graphs.h"
 #include "core/ops/cuda/planned_gpu.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-// The activations of core/ops/curves.h by CUDA's functions.
+// The activations of core/ops/curves.h with CUDA's functions.
 #ifndef DPIPE_CORE_OPS_CUDA_CURVES_H_
 #define DPIPE_CORE_OPS_CUDA_CURVES_H_
 
@@ -22,10 +22,10 @@ struct KernelMath {
   }
 };
 
-// For what is rounded to bf16 in the end: the processor's own approximations, which PTX's manual
-// bounds by 2^-22 (ex2) and one unit in the last place (rcp). A rounded exponent makes that about
-// |x| 2^-24 + 2^-21, relatively; where e^x leaves fp32's normal numbers it is 0 or infinite.
-// Emulated, the exact functions stand for them.
+// For results that are rounded to bf16: the processor's approximations. PTX's manual bounds their
+// errors by 2^-22 (ex2) and one unit in the last place (rcp). With a rounded exponent the relative
+// error is about |x| 2^-24 + 2^-21. If e^x is outside fp32's normal numbers, the result is 0 or
+// infinite. Emulation uses the exact functions.
 struct ApproximateMath : KernelMath {
 #if defined(__CUDA_ARCH__)
   static __device__ __forceinline__ float Exp(float x) {
@@ -46,7 +46,7 @@ struct ApproximateMath : KernelMath {
   static DPIPE_KERNEL_FUNCTION float NormalPdf(float x) { return 0.39894228f * Exp(-0.5f * x * x); }
 };
 
-// For tensors of T.
+// The functions for tensors of T.
 template <typename T>
 using MathFor = std::conditional_t<std::is_same_v<T, Bf16>, ApproximateMath, KernelMath>;
 

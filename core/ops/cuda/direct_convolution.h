@@ -1,5 +1,5 @@
-// Single elements of what a convolution computes, in double: where the reference would take minutes
-// for all of them, a sample of the elements shows as much.
+// Single elements of a convolution, in double. If the reference would take minutes for all
+// elements, a sample of them is as informative.
 #ifndef DPIPE_CORE_OPS_CUDA_DIRECT_CONVOLUTION_H_
 #define DPIPE_CORE_OPS_CUDA_DIRECT_CONVOLUTION_H_
 
@@ -12,19 +12,19 @@ namespace dpipe::ops::cuda {
 
 class DirectConvolution {
  public:
-  // Tensors of the host, shaped as conv2d.h says. Where x is bf16 the weights, fp32, are rounded to
-  // it first, as ops do.
+  // Tensors are on the host, with the shapes of conv2d.h. If x is bf16, the fp32 weights are first
+  // rounded to bf16, as in ops.
   DirectConvolution(const Conv2dParams& params, const Tensor& x, const Tensor& w, const Tensor& dy);
 
-  // Element `index` of, in the order of memory: y without bias and addend; dx; what is added to dw;
-  // what is added to db. Each takes as long as its sum is.
+  // Return element `index`, in memory order, of y without bias and addend; dx; the addition to dw;
+  // the addition to db. The time of each is linear in the terms of its sum.
   double Y(int64_t index) const;
   double Dx(int64_t index) const;
   double Dw(int64_t index) const;
   double Db(int64_t index) const;
 
  private:
-  // x at a position that may lie outside the image.
+  // Returns x at a position that may be outside the image.
   double PaddedX(int64_t n, int64_t h, int64_t w, int64_t i) const;
 
   const Conv2dParams params_;

@@ -1,4 +1,4 @@
-// Kernels that compute each element from the elements at the same place. T: float or Bf16.
+// Kernels that compute each element from the elements at the same index. T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_ELEMENTWISE_H_
 #define DPIPE_CORE_OPS_CUDA_ELEMENTWISE_H_
 
@@ -10,7 +10,7 @@
 
 namespace dpipe::ops::cuda {
 
-// activation.h, of n elements.
+// activation.h, for n elements.
 template <typename T>
 void MapActivation(const Stream& stream, Activation activation, int64_t n, const T* x, T* y);
 template <typename T>
@@ -32,7 +32,7 @@ void MapScale(const Stream& stream, int64_t n, float factor, const T* x, T* y);
 template <typename T, typename U>
 void MapAxpy(const Stream& stream, int64_t n, float factor, const T* x, U* y);
 
-// Between element types; bf16 is rounded to nearest even.
+// Converts between element types; bf16 is rounded to nearest even.
 template <typename From, typename To>
 void MapConvert(const Stream& stream, int64_t n, const From* from, To* to);
 

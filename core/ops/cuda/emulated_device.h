@@ -9,9 +9,9 @@
 
 namespace dpipe::ops::cuda {
 
-// Runs the CUDA backend's own kernels on the calling thread (emulation.h), and libraries' work by
-// its definition; slowly, and for tests. Its memory is the host's, but says that it is not, and
-// ends in pages that must not be touched.
+// Runs the CUDA backend's own kernels on the calling thread (emulation.h), and the work of
+// libraries by its definition. Slow; for tests. Its memory is the host's but is reported as device
+// memory, and ends in pages that must not be touched.
 class EmulatedDevice : public CpuDevice {
  public:
   EmulatedDevice()

@@ -1,13 +1,14 @@
-// Runs kernels on the CPU, so that their code is tested where there is no GPU.
+// Runs kernels on the CPU, so that their code can be tested without a GPU.
 //
-// A block's threads are fibers of the calling thread. One runs until it has to wait, at a barrier
-// or a shuffle, or ends; then the next one does. In which order is drawn from a seed, and so is the
-// order of blocks: a kernel that races gives other results under another seed. Shared memory is
-// filled with NaNs before a block begins, and each array of it is an allocation of its own, whose
-// ends the address sanitizer watches. A barrier that not all threads of a block reach, or a shuffle
-// that not all lanes of a warp reach, ends the process with the place of both threads.
+// A block's threads are fibers of the calling thread. A fiber runs until it ends or waits at a
+// barrier or a shuffle; then the next one runs. The order of threads and of blocks is drawn from a
+// seed, so that a kernel with a race gives different results for different seeds. Shared memory is
+// filled with NaNs before a block begins. Each shared array is a separate allocation, whose bounds
+// the address sanitizer checks. If not all threads of a block reach a barrier, or not all lanes of
+// a warp a shuffle, the process ends and reports the positions of both threads.
 //
-// Kernels do not call these functions but kernel.h's, which are the hardware's own on a GPU.
+// Kernels do not call these functions directly but use kernel.h's, which are the hardware's on a
+// GPU.
 #ifndef DPIPE_CORE_OPS_CUDA_EMULATION_H_
 #define DPIPE_CORE_OPS_CUDA_EMULATION_H_
 
@@ -16,7 +17,7 @@
 
 namespace dpipe::ops::cuda::emulation {
 
-// The order in which blocks and threads run from now on, for launches of the calling thread. 0:
+// Sets the order in which blocks and threads run in later launches of the calling thread. 0:
 // increasing.
 void SetOrder(uint64_t seed);
 
@@ -24,7 +25,7 @@ void SetOrder(uint64_t seed);
 // to 1024. Returns when all have ended.
 void Run(uint32_t blocks, uint32_t threads, void (*thread)(const void*), const void* kernel);
 
-// For threads of kernels.
+// The following are called by threads of kernels.
 struct Position {
   uint32_t thread = 0;
   uint32_t block = 0;
@@ -33,9 +34,9 @@ struct Position {
 const Position& Here();
 // __syncthreads.
 void Barrier();
-// The `bits` that lane `lane ^ mask` of the warp gives at the same time.
+// Exchanges bits with lane `lane ^ mask` of the warp, and returns that lane's.
 uint64_t ExchangeXor(uint64_t bits, uint32_t mask);
-// The block's array for the declaration at `site`, the same for all threads and all times.
+// Returns the block's array for the declaration at `site`; the same in all threads and calls.
 void* Shared(const void* site, size_t size_bytes);
 
 }  // namespace dpipe::ops::cuda::emulation

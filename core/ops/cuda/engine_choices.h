@@ -1,9 +1,9 @@
-// Which of the engines that a library has for an operation runs it: the one that its heuristics
-// name first, or the one that was fastest when all were timed.
+// Chooses the engine of a library that runs an operation: the first of its heuristics, or the
+// fastest when all were timed.
 //
-// Engines add up in different orders, so two of them may differ in the last bits, and a choice by
-// time may come out otherwise the next time. Choices are therefore made once for all devices of a
-// process, and kept in a file: with the same file a run computes the same again.
+// Engines add up in different orders, so two of them may differ in the last bits, and a repeated
+// timing may choose another one. Choices are therefore made once for all devices of a process and
+// kept in a file. With the same file, a run computes the same bits again.
 #ifndef DPIPE_CORE_OPS_CUDA_ENGINE_CHOICES_H_
 #define DPIPE_CORE_OPS_CUDA_ENGINE_CHOICES_H_
 
@@ -21,7 +21,7 @@
 
 namespace dpipe::ops::cuda {
 
-// An operation on a device: what an engine's time depends on. Texts, in a file for people to read.
+// An operation on a device: all that an engine's time depends on, as human-readable text.
 struct EngineUse {
   std::string operation;  // "a convolution of bf16 [64, 64, 64, 320], ..."
   std::string device;     // "NVIDIA H200, 132 multiprocessors"
@@ -32,37 +32,37 @@ struct EngineUse {
   }
 };
 
-// One that could run it.
+// A candidate for an operation.
 struct Engine {
-  std::string name;                   // as the library will know it again
+  std::string name;                   // by which the library finds it again
   std::function<absl::Status()> run;  // enqueues the operation
 };
 
 // Thread-safe.
 class EngineChoices {
  public:
-  // Those of this process, which devices go by.
+  // Returns the choices of this process, which devices use.
   static EngineChoices& OfProcess();
 
-  // Takes the choices that the file `path` has; it need not be there if `time_others`. Then
-  // operations without one are timed when they are first met, and the file is written anew after
-  // each, unless this process is not to `keep` them. InvalidArgument where it is no such file,
-  // naming what is wrong with it.
+  // Reads the choices from file `path`, which may be missing if `time_others`. In that case,
+  // operations without a choice are timed when first used. The file is rewritten after each of
+  // them, unless `keep` is false. Returns InvalidArgument, with the reason, if the file has another
+  // format.
   absl::Status Open(const std::string& path, bool time_others, bool keep = true)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether only engines may run that compute the same every time: true unless said otherwise,
-  // which is to be said before the first operation. Choices are kept apart.
+  // True (the default) if only deterministic engines may run. Must be set before the first
+  // operation. The two settings have separate choices.
   void set_deterministic(bool deterministic) ABSL_LOCKS_EXCLUDED(mutex_);
   bool deterministic() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether there is anything to ask Choose for.
+  // True if Choose can return anything but the first engine.
   bool in_use() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The name of the engine for `use`; empty: the first. `engines` gives those to time, the
-  // library's first choice first; it is called if there is no choice yet and, on this device,
-  // timing may be (not while its work is being recorded). One device times at a time. An error only
-  // if the file cannot be written or an engine's failure is the device's.
+  // Returns the name of the engine for `use`; empty: the first. `engines` returns the candidates to
+  // time, the library's first choice first. It is called if there is no choice yet and timing is
+  // possible (not while the device's work is recorded). One device times at a time. Fails only if
+  // the file cannot be written, or if the device has failed.
   absl::StatusOr<std::string> Choose(EngineUse use, Device& device,
                                      const std::function<std::vector<Engine>()>& engines)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -70,8 +70,8 @@ class EngineChoices {
  private:
   struct Choice {
     std::string engine;
-    double microseconds = 0;        // a run
-    double first_microseconds = 0;  // of the library's first choice
+    double microseconds = 0;        // per run
+    double first_microseconds = 0;  // per run of the library's first choice
     int num_timed = 0;
   };
   absl::Status Write() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -86,12 +86,12 @@ class EngineChoices {
 
 namespace internal {
 
-// times[i]: what engine i took in some runs, or nothing where it failed. The index of the one with
-// the least median; of the first unless another's is less by more than noise, 3 %.
+// times[i] are the times of engine i in several runs; empty if it failed. Returns the index with
+// the minimum median. Returns the first engine unless another is faster by more than noise, 3 %.
 int FastestEngine(const std::vector<std::vector<Nanos>>& times);
 
-// Runs engines in turns, so that a changing clock speed meets them all, and each often enough to be
-// told from the events around it. An engine that fails has no times.
+// Runs the engines in turns, so that changes of the clock speed affect all of them. Each turn has
+// enough runs to be measured by events. An engine that fails has no times.
 absl::StatusOr<std::vector<std::vector<Nanos>>> TimeEngines(Device& device,
                                                             const std::vector<Engine>& engines);
 

@@ -1,5 +1,5 @@
-// Engines are timed on a GPU, and what is computed stays right and the same. Skips where there is
-// none.
+// Engines are timed on a GPU, and results stay correct and reproducible. Skipped if there is no
+// GPU.
 #include <algorithm>
 
 #include "core/base/file.h"

@@ -1,7 +1,7 @@
-// Fibers: functions with stacks of their own that hand over to one another by hand, on one thread.
+// Fibers: functions with separate stacks that switch explicitly, on one thread.
 //
-// x86-64 only, and without the system calls of ucontext: emulated kernels switch at every barrier
-// and shuffle of every thread, which is millions of times a test.
+// For x86-64 only, and without the system calls of ucontext: emulated kernels switch at every
+// barrier and shuffle of every thread, millions of times per test.
 #ifndef DPIPE_CORE_OPS_CUDA_FIBER_H_
 #define DPIPE_CORE_OPS_CUDA_FIBER_H_
 
@@ -9,8 +9,8 @@
 
 namespace dpipe::ops::cuda {
 
-// A stack and what runs on it. A fiber is resumed by the thread that made it, and by none of its
-// own fibers.
+// A stack and the function that runs on it. Only the thread that created a fiber may resume it, and
+// none of its own fibers.
 class Fiber {
  public:
   Fiber();
@@ -18,18 +18,18 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Makes `body(argument)` what the next Resume begins. The fiber must not be suspended.
+  // Prepares `body(argument)` for the next Resume. The fiber must not be suspended.
   void Start(void (*body)(void*), void* argument);
-  // Runs until the fiber suspends itself or its body returns; true where it returned.
+  // Runs until the fiber suspends itself or its body returns. Returns true in the second case.
   bool Resume();
-  // Called on the fiber: back to whoever resumed it.
+  // Returns to the caller of Resume. Called on the fiber.
   void Suspend();
 
  private:
   static void Main();
 
   void* stack_;          // its lowest byte, above a page that must not be touched
-  void* own_ = nullptr;  // stack pointers of whichever of the two is not running
+  void* own_ = nullptr;  // saved stack pointers of the fiber and its caller
   void* caller_ = nullptr;
   const void* caller_stack_ = nullptr;  // for the address sanitizer
   size_t caller_stack_size_ = 0;

@@ -1,4 +1,4 @@
-// Memory in which whoever reads or writes beyond a block ends the process.
+// An allocator that ends the process on accesses beyond a block.
 #ifndef DPIPE_CORE_OPS_CUDA_GUARDED_ALLOCATOR_H_
 #define DPIPE_CORE_OPS_CUDA_GUARDED_ALLOCATOR_H_
 
@@ -10,9 +10,9 @@
 
 namespace dpipe::ops::cuda {
 
-// A block lies at the end of pages of its own, between two that must not be touched, aligned to 16
-// bytes; the bytes that alignment leaves before and after it are checked when it is freed, and then
-// its pages are gone.
+// A block has its own pages, between two that must not be touched. It is at their end, aligned to
+// 16 bytes. The padding bytes before and after it are checked when it is freed. Its pages are then
+// unmapped.
 class GuardedAllocator : public Allocator {
  public:
   void* Allocate(int64_t size_bytes) override;

@@ -16,10 +16,10 @@ struct ImageShape {
 
 // `small` is the shape of the image of half the height and width.
 //
-// Every pixel four times, times `factor`: upsample.h's forward, average_pool.h's gradient.
+// Repeats every pixel four times, times `factor`: upsample.h's forward, average_pool.h's gradient.
 template <typename T>
 void RepeatSquares(const Stream& stream, const ImageShape& small, float factor, const T* x, T* y);
-// The sum of every 2 x 2 square, times `factor`: upsample.h's gradient, average_pool.h's forward.
+// Sums every 2 x 2 square, times `factor`: upsample.h's gradient, average_pool.h's forward.
 template <typename T>
 void SumSquares(const Stream& stream, const ImageShape& small, float factor, const T* x, T* y);
 
@@ -27,12 +27,12 @@ void SumSquares(const Stream& stream, const ImageShape& small, float factor, con
 template <typename T>
 void ResizeImage(const Stream& stream, const ImageShape& from, const ImageShape& to, const T* x,
                  T* y);
-// dy is shaped as `to`, dx as `from`.
+// dy has the shape `to`, dx the shape `from`.
 template <typename T>
 void ResizeImageGrad(const Stream& stream, const ImageShape& from, const ImageShape& to,
                      const T* dy, T* dx);
 
-// Copies `width` elements of each of `rows` rows, which begin the strides apart: concat.h.
+// Copies `width` elements of each of `rows` rows; the strides are between rows. For concat.h.
 template <typename T>
 void CopyColumns(const Stream& stream, int64_t rows, int64_t width, const T* from,
                  int64_t from_stride, T* to, int64_t to_stride);

@@ -1,8 +1,8 @@
-// The language that our kernels are written in: CUDA where nvcc compiles them, and fibers on the
-// CPU (emulation.h), from the same lines.
+// The language of our kernels: CUDA if compiled by nvcc, and fibers on the CPU (emulation.h), from
+// the same source.
 //
-// A kernel is a struct whose members are its arguments and whose operator() is what each thread
-// does. It gets its place, barriers, shuffles and shared memory from the functions below, and is
+// A kernel is a struct. Its members are its arguments, and each thread runs its operator(). The
+// functions below give its position, barriers, shuffles and shared memory. A kernel is
 // deterministic: it never adds atomically, so that every sum has one order.
 //
 //   template <typename T>
@@ -33,7 +33,7 @@
 #define DPIPE_KERNEL_FUNCTION inline
 #endif
 
-// Before a loop whose arrays are to stay in registers.
+// Before a loop whose arrays should stay in registers.
 #if defined(__CUDA_ARCH__)
 #define DPIPE_UNROLL _Pragma("unroll")
 #else
@@ -51,20 +51,20 @@
 
 namespace dpipe::ops::cuda {
 
-// Where kernels run: a cudaStream_t; or, emulated, the calling thread, at once or when the stream
-// of a queue comes to them.
+// The stream of a kernel: a cudaStream_t or, in emulation, the calling thread, at once or in the
+// order of a queue's stream.
 struct Stream {
   void* handle = nullptr;
   bool emulated = false;
   dpipe::cuda::HostQueue* queue = nullptr;  // null: at once
 };
 
-// Threads of every block.
+// Threads per block.
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kWarps = kThreads / kWarp;
 
-// Blocks of which n threads can be had. Threads are counted in 32 bits.
+// Returns the number of blocks with at least n threads. Threads are counted in 32 bits.
 inline uint32_t BlocksFor(int64_t n) {
   DPIPE_CHECK(n >= 0 && n < (int64_t{1} << 32) - kThreads) << "a kernel of " << n << " threads";
   return static_cast<uint32_t>((n + kThreads - 1) / kThreads);
@@ -82,11 +82,12 @@ __device__ __forceinline__ T LaneXor(T value, uint32_t mask) {
 #else
 DPIPE_KERNEL_FUNCTION uint32_t Thread() { return emulation::Here().thread; }
 DPIPE_KERNEL_FUNCTION uint32_t Block() { return emulation::Here().block; }
-// No thread of a block goes on before all have come here; all see what was written before.
+// Waits until all threads of the block have arrived. All then see earlier writes.
 DPIPE_KERNEL_FUNCTION void Barrier() { emulation::Barrier(); }
-// The same for the lanes of a warp. A shuffle is none: it orders no reading and writing.
+// The same for the lanes of a warp. A shuffle is not a barrier: it does not order reads and writes.
 DPIPE_KERNEL_FUNCTION void WarpBarrier() { emulation::ExchangeXor(0, 0); }
-// The value (float or double) of lane (own ^ mask) of the warp. All lanes must call it together.
+// Returns the value (float or double) of lane (own ^ mask) of the warp. All lanes must call it
+// together.
 template <typename T>
 DPIPE_KERNEL_FUNCTION T LaneXor(T value, uint32_t mask) {
   uint64_t bits = 0;
@@ -104,8 +105,8 @@ void RunThread(const void* kernel) {
   (*static_cast<const Kernel*>(kernel))();
 }
 
-// Blocks of a kernel that must fit a multiprocessor at once, if its struct says so by
-// kBlocksAtOnce: the compiler then does with as few registers. 0: it chooses.
+// Blocks of a kernel that must fit on a multiprocessor at once, if its struct defines
+// kBlocksAtOnce. The compiler then limits registers accordingly. 0: it chooses freely.
 template <typename Kernel, typename = void>
 constexpr int kBlocksOf = 0;
 template <typename Kernel>
@@ -123,13 +124,13 @@ void LaunchOnGpu(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
   RunOnGpu<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream.handle)>>>(kernel);
 }
 #else
-// Never called: a build without CUDA has emulated streams only.
+// Never called: a build without CUDA has only emulated streams.
 template <typename Kernel>
 void LaunchOnGpu(const Stream&, uint32_t, const Kernel&) {}
 #endif
 
-// Enqueues `blocks` (below 2^24) blocks of kThreads threads; none is nothing to do. Errors stay
-// with the stream: cudaGetLastError.
+// Enqueues `blocks` (below 2^24) blocks of kThreads threads; does nothing for 0. Errors are
+// reported by cudaGetLastError.
 template <typename Kernel>
 void Launch(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;

@@ -1,4 +1,4 @@
-// What the compiler says that kernels take of a multiprocessor.
+// The resources of a multiprocessor that kernels need, as reported by the compiler.
 #include <cxxabi.h>
 
 #include <algorithm>

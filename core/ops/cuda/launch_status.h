@@ -8,8 +8,8 @@
 
 namespace dpipe::ops::cuda {
 
-// Internal where the calling thread's last launches for `device` failed, naming `op` and what CUDA
-// says. Nothing fails on emulated devices.
+// Returns Internal, with `op` and CUDA's message, if the calling thread's last launches for
+// `device` failed. Always OK on emulated devices.
 absl::Status LaunchStatus(const Device& device, absl::string_view op);
 
 }  // namespace dpipe::ops::cuda

@@ -1,5 +1,5 @@
-// Layer normalisation's kernels: see ../layer_norm.h for what they compute. A row is a warp's, or a
-// quarter or half of it where that has room for it; T: float or Bf16.
+// The kernels of layer normalization; ../layer_norm.h has the definitions. Each row is processed by
+// a warp, or by a quarter or half of one if it fits. T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_LAYER_NORM_H_
 #define DPIPE_CORE_OPS_CUDA_LAYER_NORM_H_
 
@@ -14,8 +14,8 @@ template <typename T>
 void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, float eps, const T* x,
                      const float* scale, const float* bias, float* stats, T* y);
 
-// sums: [batch, 2, channels]; run_sums: RunSumsSize(shape, 2) numbers to work with. addend: added
-// to dx, or null.
+// sums: [batch, 2, channels]; run_sums: workspace of RunSumsSize(shape, 2) numbers. addend: added
+// to dx unless null.
 template <typename T>
 void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T* x, const T* dy,
                        const float* stats, const float* scale, const T* addend, float* run_sums,

@@ -1,4 +1,4 @@
-// Rows of a layer norm as warps hold them.
+// Rows of a layer norm in the registers of warps.
 #ifndef DPIPE_CORE_OPS_CUDA_LAYER_NORM_ROWS_H_
 #define DPIPE_CORE_OPS_CUDA_LAYER_NORM_ROWS_H_
 
@@ -6,13 +6,13 @@
 
 namespace dpipe::ops::cuda {
 
-// Packs of a lane.
+// Maximum packs per lane.
 constexpr int kPacks = 5;
 
-// A row as the lanes of a warp hold it: kLanes neighbouring ones, each with every kLanes-th pack, a
-// warp having kRows rows at once. As few lanes as can hold it, so that few are idle. Rows that are
-// not whole packs, or too long, are ForPacks'. Which it is depends on a row's channels alone, and
-// so does every sum's order.
+// A row in kLanes adjacent lanes of a warp. Each lane has every kLanes-th pack, and a warp has
+// kRows rows at once. Kernels use as few lanes as can hold the row, so that few are idle. Rows that
+// are too long or not whole packs use ForPacks. The choice, and therefore the order of every sum,
+// depends only on the number of channels.
 template <typename T, uint32_t kLanes>
 struct RowLanes {
   static constexpr uint32_t kRows = kWarp / kLanes;
@@ -22,14 +22,14 @@ struct RowLanes {
     return channels % kPack<T> == 0 && Packs<T>(channels) <= int64_t{kPacks} * kLanes;
   }
 
-  // The first channel of the lane's pack p.
+  // Returns the first channel of the lane's pack p.
   DPIPE_KERNEL_FUNCTION static int64_t Column(int p) {
     return int64_t{p * static_cast<int>(kLanes) + static_cast<int>(Thread() % kLanes)} * kPack<T>;
   }
   DPIPE_KERNEL_FUNCTION bool Has(int p) const { return Column(p) < channels; }
 
-  // The lane's packs of the row at `from`, which are all asked for before the first one is used;
-  // zeros where there are none.
+  // Loads the lane's packs of the row at `from`, all requested before the first is used; zeros if
+  // there are none.
   DPIPE_KERNEL_FUNCTION void LoadRow(const T* from, bool exists, Words (&words)[kPacks]) const {
     DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) words[p] = {};
     if (!exists) return;
@@ -50,7 +50,7 @@ struct RowLanes {
   }
 };
 
-// Calls f(c, count) for the packs of a row that is a whole warp's.
+// Calls f(c, count) for the lane's packs of a row that a whole warp processes.
 template <typename T, typename F>
 DPIPE_KERNEL_FUNCTION void ForPacks(int64_t channels, const F& f) {
   for (int64_t c = int64_t{Thread() % kWarp} * kPack<T>; c < channels; c += kWarp * kPack<T>) {

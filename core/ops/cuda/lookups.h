@@ -1,4 +1,4 @@
-// Kernels of what enters a network: tokens, timesteps, latents. T: float or Bf16.
+// Kernels for a network's inputs: tokens, timesteps, latents. T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_LOOKUPS_H_
 #define DPIPE_CORE_OPS_CUDA_LOOKUPS_H_
 
@@ -23,8 +23,9 @@ template <typename T>
 void EmbedTokensGrad(const Stream& stream, const EmbeddingShape& shape, const int32_t* ids,
                      const T* dy, float* dtable, float* dpositions);
 
-// time_embedding.h: y [batch, 2 * half], cosines at `cosine` and sines at `sine` on; angle i is
-// timestep * max_period^(-i / divisor). Of `timesteps` and `integer_timesteps` one is null.
+// time_embedding.h: y [batch, 2 * half], with cosines from `cosine` on and sines from `sine` on.
+// Angle i is timestep * max_period^(-i / divisor). Either `timesteps` or `integer_timesteps` is
+// null.
 struct TimeEmbeddingShape {
   int64_t batch, half, cosine, sine;
   double max_period, divisor;

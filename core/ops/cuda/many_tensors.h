@@ -1,4 +1,5 @@
-// Elementwise work on many fp32 tensors, with one launch for as many as its arguments hold.
+// Elementwise work on many fp32 tensors. One launch handles as many tensors as fit into a kernel's
+// arguments.
 #ifndef DPIPE_CORE_OPS_CUDA_MANY_TENSORS_H_
 #define DPIPE_CORE_OPS_CUDA_MANY_TENSORS_H_
 
@@ -17,7 +18,7 @@ struct AxpbyTensor {
 // 128 * 28 bytes of 4 KiB.
 constexpr int kAxpbyTensors = 128;
 
-// y = a x + b y of the first `count` <= kAxpbyTensors tensors.
+// y = a x + b y for the first `count` <= kAxpbyTensors tensors.
 void AxpbyAll(const Stream& stream, float a, float b, const AxpbyTensor* tensors, int count);
 
 }  // namespace dpipe::ops::cuda

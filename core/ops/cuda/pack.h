@@ -1,7 +1,7 @@
-// Elements as kernels read and write them: in packs of 16 bytes where memory is so aligned, one by
-// one where it is not, and with the same arithmetic either way.
+// Loads and stores of elements in kernels: in packs of 16 bytes if memory is aligned, else one by
+// one, with the same arithmetic either way.
 //
-// Loops over a pack's elements go to a constant, so that its arrays stay in registers.
+// Loops over a pack's elements have constant bounds, so that its arrays stay in registers.
 #ifndef DPIPE_CORE_OPS_CUDA_PACK_H_
 #define DPIPE_CORE_OPS_CUDA_PACK_H_
 
@@ -33,12 +33,12 @@ DPIPE_KERNEL_FUNCTION float Load(const Bf16* p) { return FloatOf(uint32_t{p->bit
 
 DPIPE_KERNEL_FUNCTION void Store(float* p, float value) { *p = value; }
 
-// To nearest, halves to even; a NaN stays one.
+// Rounds to nearest even; a NaN stays NaN.
 #if defined(__CUDA_ARCH__)
 __device__ __forceinline__ void Store(Bf16* p, float value) {
   p->bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
-// As above, the first of the two in the lower half.
+// The same for two numbers; the first is in the lower half.
 __device__ __forceinline__ uint32_t TwoBf16(float first, float second) {
   const __nv_bfloat162 two = __floats2bfloat162_rn(first, second);
   uint32_t bits;
@@ -52,7 +52,7 @@ DPIPE_KERNEL_FUNCTION uint32_t TwoBf16(float first, float second) {
 }
 #endif
 
-// 16 bytes, read or written by one instruction.
+// 16 bytes, loaded or stored by one instruction.
 struct alignas(16) Words {
   uint32_t w[4];
 };
@@ -61,14 +61,14 @@ __device__ __forceinline__ Words LoadWords(const void* p) {
   const uint4 v = *static_cast<const uint4*>(p);
   return {{v.x, v.y, v.z, v.w}};
 }
-// An assignment is sometimes compiled to four stores.
+// A plain assignment is sometimes compiled to four stores.
 __device__ __forceinline__ void StoreWords(void* p, const Words& words) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
                "r"(words.w[0]), "r"(words.w[1]), "r"(words.w[2]), "r"(words.w[3])
                : "memory");
 }
 #else
-// Where memory is not so aligned a GPU would stop.
+// A GPU would fail on unaligned memory.
 DPIPE_KERNEL_FUNCTION Words LoadWords(const void* p) {
   DPIPE_CHECK_EQ(reinterpret_cast<uintptr_t>(p) % sizeof(Words), 0u);
   Words words;
@@ -81,17 +81,17 @@ DPIPE_KERNEL_FUNCTION void StoreWords(void* p, const Words& words) {
 }
 #endif
 
-// Elements of a pack.
+// Elements per pack.
 template <typename T>
 constexpr int kPack = 16 / sizeof(T);
 
-// Packs that n neighbouring elements take; the last one may be cut short.
+// Returns the number of packs of n adjacent elements; the last one may be partial.
 template <typename T>
 DPIPE_KERNEL_FUNCTION constexpr int64_t Packs(int64_t n) {
   return (n + kPack<T> - 1) / kPack<T>;
 }
 
-// What a pack holds, in fp32.
+// The elements of a pack, in fp32.
 template <typename T>
 struct Pack {
   float v[kPack<T>];
@@ -135,7 +135,7 @@ DPIPE_KERNEL_FUNCTION Pack<T> LoadPack(const T* p, int count) {
   return pack;
 }
 
-// Adds to each element one of another pack.
+// Adds another pack elementwise.
 template <typename T>
 DPIPE_KERNEL_FUNCTION void AddTo(Pack<T>* pack, const Pack<T>& added) {
   DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) pack->v[j] += added.v[j];
@@ -153,7 +153,8 @@ DPIPE_KERNEL_FUNCTION void StorePack(T* p, int count, const Pack<T>& pack) {
   }
 }
 
-// The first `count` of kSize neighbouring elements, several packs of them; the others are 0.
+// Loads or stores the first `count` of kSize adjacent elements, several packs; the others are
+// loaded as 0.
 template <typename T, int kSize>
 DPIPE_KERNEL_FUNCTION void LoadSpan(const T* p, int count, float (&v)[kSize]) {
   static_assert(kSize % kPack<T> == 0, "not whole packs");
@@ -174,20 +175,21 @@ DPIPE_KERNEL_FUNCTION void StoreSpan(T* p, int count, const float (&v)[kSize]) {
   }
 }
 
-// How many of a pack's elements there are, of n in all, from element `first` on.
+// Returns the number of elements, of n in all, in the pack that begins at element `first`.
 template <typename T>
 DPIPE_KERNEL_FUNCTION int PackCount(int64_t n, int64_t first) {
   return n - first < kPack<T> ? static_cast<int>(n - first) : kPack<T>;
 }
 
-// Kernels over all elements, a pack a thread: `f(i, count)` for the elements [i, i + count).
+// For kernels over all elements, one pack per thread: calls `f(i, count)` for elements [i, i +
+// count).
 template <typename T, typename F>
 DPIPE_KERNEL_FUNCTION void OnPack(int64_t n, const F& f) {
   const int64_t i = int64_t{ThreadOfAll()} * kPack<T>;
   if (i < n) f(i, PackCount<T>(n, i));
 }
 
-// The place of a thread's pack in a matrix of rows of `columns` elements, none of whose packs goes
+// The position of a thread's pack in a matrix with rows of `columns` elements. No pack extends
 // beyond its row.
 struct RowPlace {
   int64_t row, column;

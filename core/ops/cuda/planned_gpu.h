@@ -1,5 +1,5 @@
-// Plans of cuDNN for a GPU that is not there: whether its engines do what our graphs ask for, the
-// first time that a plan is made, and not when the graph first runs on a GPU.
+// Plans of cuDNN for a GPU that is not present. They show if its engines support our graphs as soon
+// as a plan is made, rather than when the graph first runs on such a GPU.
 #ifndef DPIPE_CORE_OPS_CUDA_PLANNED_GPU_H_
 #define DPIPE_CORE_OPS_CUDA_PLANNED_GPU_H_
 
@@ -15,15 +15,15 @@ namespace dpipe::ops::cuda {
 
 class PlannedGpu {
  public:
-  // `name`: "h200", "a100", "l40s", "b200", of testdata/. NotFound where cuDNN is missing. From
-  // then on core/cuda/planning_driver.cc is this process's CUDA driver.
+  // `name` is "h200", "a100", "l40s" or "b200", of testdata/. Returns NotFound if cuDNN is missing.
+  // From then on core/cuda/planning_driver.cc is this process's CUDA driver.
   static absl::StatusOr<PlannedGpu> Open(const std::string& name);
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Plan(const CudnnContext::Describe& describe,
                                                   bool exact_fp32 = false) const;
   absl::StatusOr<CudnnEngines> EnginesFor(const CudnnContext::Describe& describe,
                                           bool exact_fp32 = false) const;
-  // As the ops would have them on such a GPU.
+  // The plans that ops would use on this GPU.
   absl::StatusOr<std::unique_ptr<CudnnPlan>> PlanAttention(const AttentionShape& shape) const;
   absl::StatusOr<std::unique_ptr<CudnnPlan>> PlanAttentionGrad(const AttentionShape& shape) const;
 

@@ -1,5 +1,5 @@
-// Sums over a warp and over a block, in one order whatever runs when: lanes pairwise, by halving
-// distances of 16 to 1, then the warps in order.
+// Sums over a warp and over a block, in an order independent of timing: lanes pairwise, by
+// distances that halve from 16 to 1, then the warps in order.
 #ifndef DPIPE_CORE_OPS_CUDA_REDUCE_H_
 #define DPIPE_CORE_OPS_CUDA_REDUCE_H_
 
@@ -9,20 +9,20 @@
 
 namespace dpipe::ops::cuda {
 
-// The sum over the lanes of a warp, for each of them with the same bits.
+// Returns the sum over the lanes of a warp, with the same bits in each.
 template <typename T>
 DPIPE_KERNEL_FUNCTION T WarpSum(T value) {
   for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) value += LaneXor(value, mask);
   return value;
 }
 
-// The largest, NaNs left out.
+// Returns the maximum, ignoring NaNs.
 DPIPE_KERNEL_FUNCTION float WarpMax(float value) {
   for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) value = fmaxf(value, LaneXor(value, mask));
   return value;
 }
 
-// The sum over a block's threads, for each of them.
+// Returns the sum over a block's threads in each of them.
 template <typename T>
 DPIPE_KERNEL_FUNCTION T BlockSum(T value) {
   DPIPE_SHARED(T, of_warp, kWarps);
@@ -31,7 +31,7 @@ DPIPE_KERNEL_FUNCTION T BlockSum(T value) {
   Barrier();
   T sum = of_warp[0];
   for (uint32_t w = 1; w < kWarps; ++w) sum += of_warp[w];
-  Barrier();  // before anybody writes it again
+  Barrier();  // before anyone overwrites it
   return sum;
 }
 

@@ -1,4 +1,4 @@
-// Attention's kernels between its matrix products, a warp a row. T: float or Bf16.
+// Attention's kernels between its matrix products, one warp per row. T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_SOFTMAX_H_
 #define DPIPE_CORE_OPS_CUDA_SOFTMAX_H_
 
@@ -9,22 +9,23 @@
 
 namespace dpipe::ops::cuda {
 
-// Rows of `columns` scores, of `rows` queries for each of `heads` heads. Where causal, query i of a
-// head sees columns 0 to i only.
+// Rows of `columns` scores: `rows` queries for each of `heads` heads. If causal, query i of a head
+// sees only columns 0 to i.
 struct SoftmaxShape {
   int64_t heads, rows, columns;
   bool causal;
   float scale;  // positive
 };
 
-// probabilities = softmax(scale * scores), 0 where masked; log_sums [heads, rows], unless null,
-// = log(sum(exp(scale * scores))). The probabilities may take the place of the scores.
+// probabilities = softmax(scale * scores), 0 if masked; log_sums [heads, rows] = log(sum(exp(scale
+// * scores))), unless null. The probabilities may overwrite the scores.
 template <typename T>
 void SoftmaxOfRows(const Stream& stream, const SoftmaxShape& shape, const float* scores,
                    T* probabilities, float* log_sums);
 
-// From the same scores and log_sums and the gradient dp to the probabilities p: p itself, and
-// ds = scale * p * (dp - sum(p * dp)). p may take the place of the scores, and ds that of dp.
+// Computes the probabilities p and ds = scale * p * (dp - sum(p * dp)) from the same scores and
+// log_sums and the gradient dp of the probabilities. p may overwrite the scores, and ds may
+// overwrite dp.
 template <typename T>
 void SoftmaxGradOfRows(const Stream& stream, const SoftmaxShape& shape, const float* scores,
                        const float* log_sums, const float* dp, T* p, T* ds);

@@ -1,4 +1,4 @@
-// What the CUDA side of an op asks of its tensors.
+// Properties of tensors and devices that the CUDA implementations of ops need.
 #ifndef DPIPE_CORE_OPS_CUDA_STREAM_OF_H_
 #define DPIPE_CORE_OPS_CUDA_STREAM_OF_H_
 
@@ -9,14 +9,15 @@
 
 namespace dpipe::ops::cuda {
 
-// The stream that a device of kind kCuda works on.
+// Returns the stream of a device of kind kCuda.
 Stream StreamOf(const Device& device);
 inline Stream StreamOf(const Tensor& t) { return StreamOf(*t.device()); }
 
-// Those of the GPU, or of the device's share of it; an emulated one has as many as an H200.
+// Returns the number of multiprocessors of the GPU, or of the device's share of it. An emulated
+// device has as many as an H200.
 int MultiprocessorsOf(const Device& device);
 
-// [B, ..., C] as one batch of positions.
+// Returns [B, ..., C] as a batch of positions.
 inline ChannelsLast ChannelsLastOf(const Tensor& x) {
   return {x.dim(0), x.num_elements() / x.dim(0) / x.dim(-1), x.dim(-1)};
 }
@@ -24,8 +25,8 @@ inline ChannelsLast ChannelsLastOf(const Tensor& x) {
 // [B, H, W, C].
 inline ImageShape ImageShapeOf(const Tensor& x) { return {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}; }
 
-// Room for `size` fp32 numbers on the tensor's device. It may be dropped when the kernels that use
-// it are enqueued, since memory is handed out again in the stream's order.
+// Allocates `size` fp32 numbers on the tensor's device. May be dropped once the kernels that use it
+// are enqueued, because memory is reused in stream order.
 inline Tensor Workspace(const Tensor& like, int64_t size) {
   return Tensor::Empty(like.device(), {size}, DType::kF32);
 }

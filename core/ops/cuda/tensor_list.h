@@ -1,4 +1,4 @@
-// Many tensors in one launch.
+// Lists of tensors for a single launch.
 #ifndef DPIPE_CORE_OPS_CUDA_TENSOR_LIST_H_
 #define DPIPE_CORE_OPS_CUDA_TENSOR_LIST_H_
 
@@ -10,12 +10,12 @@
 
 namespace dpipe::ops::cuda {
 
-// Up to kCount tensors, whose blocks follow each other: a kernel's argument, of which there are 4
-// KiB. An Entry has a tensor's `size`, where it lies, and what else the kernel wants to know of it.
+// Up to kCount tensors with consecutive blocks, as a kernel argument of at most 4 KiB. An Entry has
+// a tensor's `size`, its address and other data that the kernel needs.
 template <typename Entry, int kCount>
 struct TensorList {
   Entry tensors[kCount];
-  uint32_t end_blocks[kCount];  // of each tensor's blocks; the last ones may have none
+  uint32_t end_blocks[kCount];  // end of each tensor's blocks; the last tensors may have none
 
   // Gives each of the first `count` entries blocks_of(entry) blocks.
   template <typename BlocksOf>
@@ -28,20 +28,21 @@ struct TensorList {
       end_blocks[t] = blocks;
     }
   }
-  // As many as there are packs of fp32, for OnPackOf.
+  // Gives each entry one thread per pack of fp32, for OnPackOf.
   void DividePacks(const Entry* first, int count) {
     Divide(first, count, [](const Entry& entry) { return BlocksFor(Packs<float>(entry.size)); });
   }
   uint32_t blocks() const { return end_blocks[kCount - 1]; }
 
   DPIPE_KERNEL_FUNCTION uint32_t FirstBlock(int t) const { return t == 0 ? 0 : end_blocks[t - 1]; }
-  // The tensor of this block.
+  // Returns the index of this block's tensor.
   DPIPE_KERNEL_FUNCTION int Here() const {
     return dpipe::cuda::FirstWhere(kCount, [this](int t) { return Block() < end_blocks[t]; });
   }
 };
 
-// `f(entry, i, count)` for the elements [i, i + count) of each tensor, a pack of fp32 a thread.
+// Calls `f(entry, i, count)` for the elements [i, i + count) of each tensor, one pack of fp32 per
+// thread.
 template <typename List, typename F>
 DPIPE_KERNEL_FUNCTION void OnPackOf(const List& list, const F& f) {
   const int t = list.Here();

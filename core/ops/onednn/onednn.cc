@@ -21,14 +21,14 @@ dnnl_stream_t ThreadStream() {
   return stream.get();
 }
 
-// Whether oneDNN's kernels may use all of `isa`: a set of bits.
+// True if oneDNN's kernels may use all of `isa`, a set of bits.
 bool Has(dnnl::cpu_isa isa) {
   static const int effective = static_cast<int>(dnnl::get_effective_cpu_isa());
   return (effective & static_cast<int>(isa)) == static_cast<int>(isa);
 }
 
-// Numbers forms, in the order in which they are met. Forms of one layout differ where the master is
-// read in two ways: a square matrix and its transpose are forms of one size.
+// Numbers forms in the order of first use. Forms of one layout differ if the master is read in two
+// ways: a square matrix and its transpose are forms of one size.
 int FormatId(const Desc& plain, const Desc& wanted) {
   static absl::Mutex mutex;
   static auto& known = *new std::vector<std::pair<Desc, Desc>>;

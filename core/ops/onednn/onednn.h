@@ -1,5 +1,5 @@
-// The adapter to oneDNN: one engine, a stream a thread, cached primitives, prepared weights.
-// The library's exceptions and status codes become absl::Status here and go no further.
+// The adapter to oneDNN: one engine, one stream per thread, cached primitives, prepared weights.
+// The library's exceptions and status codes become absl::Status here.
 #ifndef DPIPE_CORE_OPS_ONEDNN_ONEDNN_H_
 #define DPIPE_CORE_OPS_ONEDNN_ONEDNN_H_
 
@@ -26,34 +26,35 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
 
-// Of the whole process; never destroyed, since threads may outlive main.
+// Returns the engine of the process. It is never destroyed, because threads may outlive main.
 const dnnl::engine& CpuEngine();
 
 dnnl::memory::data_type ToDataType(DType dtype);
 
-// Whether bf16 ops run on bf16 instructions: where the CPU has AMX, or AVX512-BF16 and is AMD's,
-// which multiplies with it at twice the rate of fp32 (measured on Zen 5: a convolution of 320
-// channels 15 ms against 29). Elsewhere oneDNN's bf16 kernels are slower than its fp32 ones
-// (Intel's AVX512-BF16 multiplies at half the rate, measured 105 against 200 GFLOP/s a core of
-// Sapphire Rapids; older CPUs emulate or have none), so activations are widened, which is exact,
-// multiplied by fp32 masters, and results rounded to bf16. Both ways accumulate in fp32 and round
-// once; bf16 instructions need the weight rounded too.
+// True if bf16 ops run on bf16 instructions: the CPU has AMX, or it is AMD's and has AVX512-BF16.
+//
+// AMD's CPUs multiply with AVX512-BF16 at twice the rate of fp32 (measured on Zen 5: a convolution
+// of 320 channels takes 15 ms, in fp32 29). On other CPUs oneDNN's bf16 kernels are slower than its
+// fp32 ones: Intel's AVX512-BF16 multiplies at half the rate (measured 105 against 200 GFLOP/s per
+// core of Sapphire Rapids); older CPUs emulate bf16 or have none. There, activations are widened,
+// which is exact, multiplied by fp32 masters, and results rounded to bf16. Both ways accumulate in
+// fp32 and round once; bf16 instructions also need a rounded weight.
 bool NativeBf16();
 
 enum class Bf16Choice { kByCpu, kNative, kWidened };
-// For tests and benchmarks, before ops run on other threads.
+// For tests and benchmarks; call before ops run on other threads.
 void SetBf16Choice(Bf16Choice choice);
 
-// Whether fp32 products whose rows belong to samples are FixedOrderProduct's instead of oneDNN's:
-// where oneDNN has AVX2 but not AVX-512. Its kernels for AVX2 divide the sums of the rows left over
-// from whole tiles differently from those of the others, and which rows those are depends on how
-// many there are and on the threads.
+// True if fp32 products whose rows belong to samples must use FixedOrderProduct instead of oneDNN:
+// if oneDNN has AVX2 but not AVX-512. Its AVX2 kernels split the sums of rows left over from whole
+// tiles differently from the others. Which rows those are depends on the number of rows and
+// threads.
 bool NeedsFixedOrder();
 
-// Internal unless the code is dnnl_success; `what` opens the message.
+// Returns Internal unless the code is dnnl_success; `what` begins the message.
 absl::Status ToStatus(dnnl_status_t code, absl::string_view what);
 
-// Runs f and turns dnnl::error into a Status.
+// Runs f and converts dnnl::error into a Status.
 template <typename F>
 absl::Status Guard(absl::string_view what, const F& f) {
   try {
@@ -64,24 +65,25 @@ absl::Status Guard(absl::string_view what, const F& f) {
   return absl::OkStatus();
 }
 
-// C [m, n] = A B + beta C in row-major fp32, with rows lda, ldb, ldc elements apart. `transpose_a`:
-// A is stored [k, m]; likewise b. Runs on the calling thread's team; single-threaded inside one.
+// Computes C [m, n] = A B + beta C in row-major fp32, with rows lda, ldb, ldc elements apart. If
+// `transpose_a`, A is stored as [k, m]; the same for b. Runs on the calling thread's team, or
+// single-threaded inside one.
 absl::Status Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                   const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
                   int64_t ldc);
 
-// The attribute of every primitive here: the caller brings the scratchpad.
+// Returns the attribute of every primitive here: the caller provides the scratchpad.
 dnnl::primitive_attr UserScratchpad();
 
-// Whether primitives are described in two steps, as before oneDNN 3: Operation::desc, and then
+// True if primitives are described in two steps, as before oneDNN 3: Operation::desc, then
 // Operation::primitive_desc.
 template <typename Operation, typename = void>
 inline constexpr bool kHasOperationDesc = false;
 template <typename Operation>
 inline constexpr bool kHasOperationDesc<Operation, std::void_t<typename Operation::desc>> = true;
 
-// Describes an operation, such as dnnl::matmul, by the arguments that oneDNN 2 and 3 both ask for,
-// in their order. May throw dnnl::error.
+// Describes an operation, such as dnnl::matmul, by the arguments that oneDNN 2 and 3 have in
+// common, in their order. May throw dnnl::error.
 template <typename Operation, typename... Arguments>
 typename Operation::primitive_desc Describe(const dnnl::primitive_attr& attr,
                                             const Arguments&... arguments) {
@@ -92,7 +94,7 @@ typename Operation::primitive_desc Describe(const dnnl::primitive_attr& attr,
   }
 }
 
-// Likewise of an operation that belongs to a forward one.
+// The same for a backward operation that belongs to a forward one.
 template <typename Operation, typename Forward, typename... Arguments>
 typename Operation::primitive_desc DescribeBackward(const dnnl::primitive_attr& attr,
                                                     const Forward& forward,
@@ -113,11 +115,11 @@ class Primitive {
   };
 
   Primitive() = default;
-  // `arguments` in the order in which Run takes their data. May throw dnnl::error.
+  // `arguments` are in the order in which Run takes their data. May throw dnnl::error.
   Primitive(std::string what, dnnl::primitive primitive, const Desc& scratchpad,
             const std::vector<Argument>& arguments);
 
-  // The scratchpad, where one is needed, comes from the device's allocator.
+  // Takes the scratchpad, if needed, from the device's allocator.
   absl::Status Run(const std::shared_ptr<Device>& device,
                    std::initializer_list<const void*> data) const;
 
@@ -129,14 +131,14 @@ class Primitive {
   std::vector<dnnl_exec_arg_t> exec_arguments_;
 };
 
-// How a primitive wants a weight: in which layout and type.
+// The layout and type that a primitive needs of a weight.
 class WeightForm {
  public:
   WeightForm() = default;
   // `plain` describes the fp32 master. May throw dnnl::error.
   WeightForm(const Desc& plain, const Desc& wanted);
 
-  // The master itself, or a form cached in `w`.
+  // Returns the master itself, or a form cached in `w`.
   absl::StatusOr<Tensor> Get(const Weight& w) const;
 
  private:
@@ -148,20 +150,21 @@ class WeightForm {
   Primitive reorder_;
 };
 
-// What identifies a primitive: sizes, types and options, zero-filled. The thread count is added by
-// PrimitiveCache, since oneDNN fixes it at creation.
+// Identifies a primitive: sizes, types and options, zero-filled. PrimitiveCache adds the thread
+// count, which oneDNN fixes at creation.
 using Key = std::array<int64_t, 16>;
 
-// One thread's primitives of a kind, to be held in a thread_local. Entries are few: one a shape.
+// One thread's primitives of one kind, to be held in a thread_local. There are few entries: one per
+// shape.
 template <typename Entry>
 class PrimitiveCache {
  public:
-  // The entry of `key`, from `make` (which may throw dnnl::error) where it is missing.
+  // Returns the entry of `key`, created by `make` (which may throw dnnl::error) if it is missing.
   template <typename Make>
   absl::StatusOr<const Entry*> Get(absl::string_view what, Key key, const Make& make);
 
  private:
-  static constexpr size_t kMaxEntries = 4096;  // then start over, so that memory stays bounded
+  static constexpr size_t kMaxEntries = 4096;  // cleared at this size, so that memory stays bounded
   absl::flat_hash_map<Key, std::unique_ptr<Entry>> entries_;
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 TEST(OneDnnTest, ExceptionsBecomeStatuses) {
   const absl::Status status = Guard("multiplying", [] {
-    // Inner sizes 3 and 4 do not fit.
+    // Inner sizes 3 and 4 do not match.
     const auto f32 = dnnl::memory::data_type::f32;
     Describe<dnnl::matmul>(UserScratchpad(), Desc({2, 3}, f32, Tag::ab), Desc({4, 5}, f32, Tag::ab),
                            Desc({2, 5}, f32, Tag::ab));
@@ -17,7 +17,7 @@ TEST(OneDnnTest, ExceptionsBecomeStatuses) {
 }
 
 TEST(OneDnnTest, GemmByHand) {
-  // Rows of 3 in memory, of which the last column is not part of the matrix.
+  // Rows of 3 in memory; the last column is not part of the matrix.
   const std::vector<float> a = {1, 2, -1, 3, 4, -1}, b = {5, 6, -1, 7, 8, -1};
   const auto multiply = [&](bool transpose_a, bool transpose_b) {
     std::vector<float> c = {1, 0, 100, 0, 0, 100};
