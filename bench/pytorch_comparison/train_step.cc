@@ -309,7 +309,7 @@ absl::Status Account(const GpuCeilings& ceilings, const std::string& device,
     return absl::InternalError("the account of the GPU's time has no text form");
   }
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(UserPath(FLAGS_account), text));
-  Say(GpuAccountText(account, /*max_operations=*/24, /*max_kernels=*/32));
+  Say(GpuAccountText(account, /*max_operations=*/20, /*max_kernels=*/24));
   Say(absl::StrCat("Recorded steps took ",
                    1e3 * trained["seconds"].get<double>() / FLAGS_account_steps, " ms each"));
   return absl::OkStatus();

@@ -39,19 +39,26 @@ train() {  # name, seconds that it must have, arguments...
     return 1
   fi
   printf '1\n1\n5\n' | timeout --kill-after=5 "$(left)" "$root/start" "$train_step" \
-    --backend=cuda --image_size=512 --dtype=bf16 --cached_steps=12 --phases "$@" >"$logs/$name.out" 2>"$logs/$name.log"
+    --backend=cuda --image_size=512 --dtype=bf16 --cached_steps=12 --phases "$@" \
+    >"$logs/$name.out" 2>"$logs/$name.log"
   local status=$?
   echo "== $name, at $SECONDS s: $* (exit code $status)"
   [ "$status" -eq 0 ] || { failed=1; tail -n 2 "$logs/$name.log" | cut -c1-300; }
   # A line of JSON per request; the first says what is ready.
-  grep -o '"loss[^]]*\]\|"grad_norms":[^]]*\]\|"seconds":[0-9.e-]*\|"steps":[0-9]*\|"peak_device_bytes":[0-9]*' \
-    "$logs/$name.out" | tr '\n' ' ' | sed 's/"grad_norms"/\n&/g' | grep . | cut -c1-260
+  sed -nE 's/.*"grad_norms":\[([^],]*).*"losses":\[([^],]*).*"peak_device_bytes":([0-9]*).*"seconds":([0-9.e-]*),"steps":([0-9]*).*/\5 steps: \4 s; first loss \2, norm of gradients \1; \3 bytes/p' \
+    "$logs/$name.out"
   return "$status"
 }
 
 # The lines of a log from one that begins with a text, as many as that.
 part() {  # log, beginning, lines
   sed -n "/^$2/,\$p" "$1" | sed "$3q"
+}
+
+# What the parts of a start took, and when they began and ended.
+phases() {  # log, lines
+  part "$1" 'All took' "$2" |
+    sed -E 's/^ *([0-9.]+) s +([0-9.]+) s +to +([0-9.]+) s +([0-9]+) x/\1 s, \2 to \3, \4 x/' | cut -c1-80
 }
 
 account_for_all() {
@@ -69,7 +76,7 @@ account_for_all() {
     accounted+=(--micro_batches=2)
     train ours 40 "${accounted[@]}" --account="$logs/ours.textproto"
   fi
-  [ -e "$logs/ours.log" ] && part "$logs/ours.log" 'All took' 26 | cut -c1-100
+  [ -e "$logs/ours.log" ] && phases "$logs/ours.log" 24
 
   # What order costs: the same with engines that add in any order.
   train any_order 45 "${accounted[@]}" --deterministic=false --account="$logs/any_order.textproto" &&
@@ -83,14 +90,14 @@ account_for_all() {
       >"$logs/export.log" 2>&1
     echo "== export: $((SECONDS - begin)) s (exit code $?)"
     train folder 25 --model="$logs/model" --batch="$batch" "${accounted[@]:2}" &&
-      part "$logs/folder.log" 'All took' 24 | cut -c1-100
+      phases "$logs/folder.log" 18
   fi
   rm -rf "$logs/model"
 
   train small 30 --model="$model" --batch=16 --account="$logs/small.textproto" &&
-    part "$logs/small.log" 'GPU time' 10 | cut -c1-84
+    part "$logs/small.log" 'GPU time' 7 | cut -c1-84
 
-  [ -e "$logs/ours.log" ] && part "$logs/ours.log" 'GPU time' 66 | cut -c1-104
+  [ -e "$logs/ours.log" ] && part "$logs/ours.log" 'GPU time' 64 | cut -c1-96
   echo "$SECONDS s in all"
   return "$failed"
 }
