@@ -42,7 +42,7 @@ train() {  # name, seconds that it must have, arguments...
     --backend=cuda --image_size=512 --dtype=bf16 --cached_steps=12 --phases "$@" \
     >"$logs/$name.out" 2>"$logs/$name.log"
   local status=$?
-  echo "== $name, at $SECONDS s: $* (exit code $status)"
+  echo "== $name, at $SECONDS s: ${*//"$logs/"/} (exit code $status)"
   [ "$status" -eq 0 ] || { failed=1; tail -n 2 "$logs/$name.log" | cut -c1-300; }
   # A line of JSON per request; the first says what is ready.
   sed -nE 's/.*"grad_norms":\[([^],]*).*"losses":\[([^],]*).*"peak_device_bytes":([0-9]*).*"seconds":([0-9.e-]*),"steps":([0-9]*).*/\5 steps: \4 s; first loss \2, norm of gradients \1; \3 bytes/p' \
