@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "core/base/file.h"
+#include "core/base/phases.h"
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/time.h"
@@ -26,11 +27,15 @@
 #include "core/command_line/flag_range.h"
 #include "core/cuda/loaded_libraries.h"
 #include "core/planner/search.h"
+#include "core/profile/gpu_account.h"
+#include "core/profile/gpu_ceilings.h"
+#include "core/profile/gpu_recorder.h"
 #include "core/report/plan_text.h"
 #include "core/tensor/device.h"
 #include "core/tensor/safetensors.h"
 #include "core/train/job.h"
 #include "gflags/gflags.h"
+#include "google/protobuf/text_format.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/training_setup.h"
 #include "nlohmann/json.hpp"
@@ -60,6 +65,13 @@ DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16; wei
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
 DEFINE_double(max_grad_norm, 1, "global norm that gradients are clipped to");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
+DEFINE_bool(phases, false,
+            "say on standard error how long the parts of starting took, and of the first steps");
+DEFINE_string(account, "",
+              "file for an account of a GPU's time in the steps that are trained last, when "
+              "standard input has ended: by class of operation, operation and kernel; also shown "
+              "on standard error");
+DEFINE_int32(account_steps, 3, "number of steps that --account is of");
 DEFINE_string(export_folder, "",
               "folder to write the model to, with the weights that training starts from, and the "
               "inputs of the first --export_steps steps; nothing is trained then");
@@ -73,6 +85,7 @@ FLAG_RANGE(cached_steps, 0, 1'000'000);
 FLAG_RANGE(lr, 0, 1'000);
 FLAG_RANGE(max_grad_norm, 0, 1e30);
 FLAG_RANGE(export_steps, 1, 1'000);
+FLAG_RANGE(account_steps, 1, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -129,8 +142,11 @@ std::string AboutInputs(bool on_gpu) {
 // With the folder's weights, or random ones where it has none.
 absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::string& cache_folder) {
   models::TrainingSetupOptions options;
-  DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(options.data.folder, models::FindDataFolder(FLAGS_data, Say));
+  {
+    const Phase phase("find the model and make the data");
+    DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
+    DPIPE_ASSIGN_OR_RETURN(options.data.folder, models::FindDataFolder(FLAGS_data, Say));
+  }
   options.model.image_size = FLAGS_image_size;
   options.backend = FLAGS_backend;
   options.num_devices = NumDevices();
@@ -184,6 +200,10 @@ absl::Status Export(const models::TrainingSetup& setup) {
 
 // Those that the plan can have.
 std::vector<int> LocalBatches() {
+  // One device has nothing to choose: all others would be timed for nothing.
+  if (NumDevices() == 1 && FLAGS_micro_batches > 0 && FLAGS_batch % FLAGS_micro_batches == 0) {
+    return {FLAGS_batch / FLAGS_micro_batches};
+  }
   if (FLAGS_micro_batches == 0) return CandidateLocalBatches(FLAGS_batch);
   std::vector<int> batches;
   for (int batch : CandidateLocalBatches(FLAGS_batch)) {
@@ -192,8 +212,7 @@ std::vector<int> LocalBatches() {
   return batches;
 }
 
-// A large model's parameters are in memory once: neither the job nor profiling keeps any.
-absl::StatusOr<std::unique_ptr<LocalSession>> Start(TrainingJob* job) {
+absl::StatusOr<Plan> PlanOf(TrainingJob* job) {
   const bool cached = FLAGS_cached_steps > 0;
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy,
                          FindStrategy(cached ? "offline_cache" : FLAGS_strategy));
@@ -202,11 +221,18 @@ absl::StatusOr<std::unique_ptr<LocalSession>> Start(TrainingJob* job) {
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
                          ProfileJob(*job, LocalBatches(), nullptr, /*passes=*/1));
   ReleaseCachedMemory(job->workers);
+  const Phase phase("plan");
   PlanOptions options;
   options.global_batch = FLAGS_batch;
   options.num_micro_batches = FLAGS_micro_batches;
   DPIPE_ASSIGN_OR_RETURN(const PlanResult planned, MakePlan(strategy, profile, cluster, options));
-  return StartSessionTakingParameters(job, planned.plan);
+  return planned.plan;
+}
+
+// A large model's parameters are in memory once: neither the job nor profiling keeps any.
+absl::StatusOr<std::unique_ptr<LocalSession>> Start(TrainingJob* job) {
+  DPIPE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(job));
+  return StartSessionTakingParameters(job, plan);
 }
 
 double CpuSeconds() {
@@ -250,6 +276,7 @@ int64_t Largest(const std::vector<int64_t>& numbers) {
 }
 
 absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
+  const Phase phase("train steps");
   const double cpu_start = CpuSeconds();
   const Nanos start = MonotonicNow();
   DPIPE_ASSIGN_OR_RETURN(const RunResult result,
@@ -270,12 +297,34 @@ absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
   return json;
 }
 
+// Trains the last steps, and says where the GPU's time went.
+absl::Status Account(const GpuCeilings& ceilings, const std::string& device,
+                     LocalSession* session) {
+  DPIPE_ASSIGN_OR_RETURN(const auto recorder, StartGpuRecorder(ceilings));
+  DPIPE_ASSIGN_OR_RETURN(const nlohmann::json trained, TrainSteps(session, FLAGS_account_steps));
+  DPIPE_ASSIGN_OR_RETURN(const GpuRecording recording, recorder->Stop());
+  const GpuAccount account = MakeGpuAccount(recording, ceilings, FLAGS_account_steps, device);
+  std::string text;
+  if (!google::protobuf::TextFormat::PrintToString(account, &text)) {
+    return absl::InternalError("the account of the GPU's time has no text form");
+  }
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(UserPath(FLAGS_account), text));
+  Say(GpuAccountText(account, /*max_operations=*/20, /*max_kernels=*/24));
+  Say(absl::StrCat("Recorded steps took ",
+                   1e3 * trained["seconds"].get<double>() / FLAGS_account_steps, " ms each"));
+  return absl::OkStatus();
+}
+
 absl::Status Main() {
+  if (FLAGS_phases) RecordPhases();
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   if (FLAGS_devices < 1 || FLAGS_batch < 1 || FLAGS_virtual_devices < 0 ||
       FLAGS_batch % NumDevices() != 0) {
     return CommandLineError(
         absl::StrCat("--batch=", FLAGS_batch, " does not divide among ", NumDevices(), " devices"));
+  }
+  if (!FLAGS_account.empty() && (FLAGS_backend == "cpu" || FLAGS_cuda_graphs || NumDevices() > 1)) {
+    return CommandLineError("--account: it is of one GPU, and not of recorded graphs");
   }
   const ScratchFolder cache;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, MakeSetup(cache.path()));
@@ -287,6 +336,12 @@ absl::Status Main() {
     job = setup->CachedJob();
   }
   setup->ReleaseInitialParameters();
+  GpuCeilings ceilings;
+  if (!FLAGS_account.empty()) {
+    const Phase phase("measure the GPU's ceilings");
+    DPIPE_ASSIGN_OR_RETURN(ceilings, MeasureGpuCeilings(job.workers[0]));
+    ReleaseCachedMemory(job.workers);
+  }
   DPIPE_ASSIGN_OR_RETURN(const auto session, Start(&job));
   nlohmann::json ready;
   ready["ready"] =
@@ -297,6 +352,7 @@ absl::Status Main() {
   // On a CPU there are none.
   if (FLAGS_backend != "cpu") ready["libraries"] = LoadedCudaLibraries();
   std::cout << ready.dump() << std::endl;
+  if (FLAGS_phases) Say(absl::StrCat("Starting took:\n", PhasesText(RecordedPhases())));
   for (std::string line; std::getline(std::cin, line);) {
     int steps = 0;
     if (!absl::SimpleAtoi(line, &steps) || steps < 1) {
@@ -306,7 +362,9 @@ absl::Status Main() {
     std::cout << json.dump() << std::endl;
     for (const std::string& note : setup->TakeDeviceNotes()) Say(note);
   }
-  return absl::OkStatus();
+  if (FLAGS_phases) Say(absl::StrCat("All took:\n", PhasesText(RecordedPhases())));
+  if (FLAGS_account.empty()) return absl::OkStatus();
+  return Account(ceilings, setup->workers()[0]->device()->name(), session.get());
 }
 
 }  // namespace

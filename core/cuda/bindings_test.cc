@@ -5,6 +5,7 @@
 #include "core/cuda/cublas_lt_api.h"
 #include "core/cuda/cuda_status.h"
 #include "core/cuda/cudnn_api.h"
+#include "core/cuda/cupti_api.h"
 #include "core/cuda/driver_api.h"
 #include "core/cuda/nccl_api.h"
 #include "gmock/gmock.h"
@@ -26,6 +27,7 @@ TEST(BindingsTest, LibraryIsThereOrItsAbsenceIsTold) {
   check(LoadCublasLt().status(), "libcublasLt.so.13");
   check(LoadCudnn().status(), "libcudnn.so.9");
   check(LoadNccl().status(), "libnccl.so.2");
+  check(LoadCupti().status(), "libcupti.so.13");
 }
 
 TEST(BindingsTest, BoundFunctionsAnswer) {

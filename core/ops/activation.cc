@@ -21,7 +21,8 @@ absl::StatusOr<Tensor> ActivationInputGrad(Activation activation, const Tensor& 
   CheckAlike(x, dy);
   Tensor dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "activation", [&] { ref::ActivationInputGrad(activation, x, dy, &dx); },
+      *x.device(), "activation's input gradient",
+      [&] { ref::ActivationInputGrad(activation, x, dy, &dx); },
       [&] { cpu::ActivationInputGrad(activation, x, dy, &dx); },
       [&] { cuda::ActivationInputGrad(activation, x, dy, &dx); }));
   return dx;

@@ -5,6 +5,7 @@
 #include "core/ops/cuda/adamw_int8.h"
 #include "core/ops/cuda/any_floats.h"
 #include "core/ops/cuda/stream_of.h"
+#include "core/tensor/device_work.h"
 
 namespace dpipe::ops::cuda {
 
@@ -13,6 +14,7 @@ void AdamWSteps(const std::vector<AdamWTask>& tasks) {
   for (const AdamWTask& task : tasks) {
     tensors.push_back({task.factors, task.grad.num_elements(), task.grad.data<float>(),
                        task.parameter.data<float>(), task.m.data<float>(), task.v.data<float>()});
+    CountWork(0, 7.0 * static_cast<double>(task.grad.size_bytes()));  // all but it also written
   }
   const int count = static_cast<int>(tensors.size());
   for (int first = 0; first < count; first += kAdamWTensors) {
@@ -52,6 +54,7 @@ std::vector<double> SumsOfSquares(absl::Span<const Tensor> tensors) {
   int64_t partials = 0;  // as if all were in one launch
   for (const Tensor& x : tensors) {
     all.push_back({x.num_elements(), x.data<float>()});
+    CountWork(0, static_cast<double>(x.size_bytes()));
     partials += SquaresPartials(x.num_elements());
   }
   const int count = static_cast<int>(all.size());

@@ -30,7 +30,7 @@ absl::StatusOr<Tensor> AddChannelsVectorGrad(const Tensor& dy) {
   CheckFloat(dy);
   Tensor dv = Tensor::Empty(dy.device(), {dy.dim(0), dy.dim(-1)}, dy.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *dy.device(), "add_channels", [&] { ref::AddChannelsVectorGrad(dy, &dv); },
+      *dy.device(), "add_channels's input gradient", [&] { ref::AddChannelsVectorGrad(dy, &dv); },
       [&] { cpu::AddChannelsVectorGrad(dy, &dv); }, [&] { cuda::AddChannelsVectorGrad(dy, &dv); }));
   return dv;
 }

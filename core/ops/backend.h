@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/ops/cuda/launch_status.h"
+#include "core/tensor/device_work.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops {
@@ -35,9 +36,11 @@ absl::Status RunOn(const Device& device, absl::string_view op, const Reference& 
       return StatusOf(reference);
     case DeviceKind::kCpu:
       return StatusOf(cpu);
-    case DeviceKind::kCuda:
+    case DeviceKind::kCuda: {
+      const WorkScope scope(op);
       DPIPE_RETURN_IF_ERROR(StatusOf(cuda));
       return cuda::LaunchStatus(device, op);
+    }
   }
   return absl::InternalError(absl::StrCat(op, " on a device of no known kind: ", device.name()));
 }
@@ -63,9 +66,11 @@ inline void CheckFp32(const Tensor& t, const Shape& shape) {
   DPIPE_CHECK(t.dtype() == DType::kF32) << "fp32 expected, not " << DTypeName(t.dtype());
 }
 
-// Calls f(pointer to x's elements, pointer to y's elements, ...) with the type that all share.
+// Calls f(pointer to x's elements, pointer to y's elements, ...) with the type that all share. An
+// account of the work counts each tensor as read or written once.
 template <typename F, typename... Tensors>
 void WithElements(const F& f, const Tensor& first, const Tensors&... others) {
+  CountWork(0, static_cast<double>((first.size_bytes() + ... + others.size_bytes())));
   if (first.dtype() == DType::kF32) {
     f(first.data<float>(), others.template data<float>()...);
   } else {

@@ -26,6 +26,7 @@ DPIPE_VECTOR_CLONES void ColumnSumsBf16(int64_t rows, int64_t columns, const Bf1
 }
 
 void AddOnGpu(const Tensor& dy, Tensor* db) {
+  const WorkScope scope("bias's gradient");
   const cuda::ChannelsLast rows = {1, dy.num_elements() / dy.dim(-1), dy.dim(-1)};
   const Tensor run_sums = cuda::Workspace(dy, cuda::RunSumsSize(rows, 1));
   WithElements(

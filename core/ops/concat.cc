@@ -32,21 +32,25 @@ Shape WithWidth(Shape shape, int64_t width) {
 // Copy `part` to the columns of `whole` that begin at `column`, and back.
 void CopyIntoOnGpu(const Tensor& part, int64_t column, const Tensor& whole) {
   const int64_t width = part.dim(-1), stride = whole.dim(-1);
+  CountWork(0, static_cast<double>(part.size_bytes()));  // what is written
   WithElements(
-      [&](const auto* from, auto* to) {
+      [&](auto* from) {
+        auto* const to = static_cast<decltype(from)>(whole.raw_data());
         cuda::CopyColumns(cuda::StreamOf(whole), part.num_elements() / width, width, from, width,
                           to + column, stride);
       },
-      part, whole);
+      part);
 }
 void CopyFromOnGpu(const Tensor& whole, int64_t column, const Tensor& part) {
   const int64_t width = part.dim(-1), stride = whole.dim(-1);
+  CountWork(0, static_cast<double>(part.size_bytes()));  // what is read
   WithElements(
-      [&](const auto* from, auto* to) {
+      [&](auto* to) {
+        const auto* const from = static_cast<decltype(to)>(whole.raw_data());
         cuda::CopyColumns(cuda::StreamOf(whole), part.num_elements() / width, width, from + column,
                           stride, to, width);
       },
-      whole, part);
+      part);
 }
 
 }  // namespace

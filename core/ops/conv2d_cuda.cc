@@ -17,10 +17,12 @@ constexpr int64_t kMostElements = int64_t{256} << 20;
 
 // Returns the filters with their channels last, [O, R, S, I], in fp32 or bf16.
 absl::StatusOr<Tensor> Filters(const Weight& w, DType dtype) {
+  const WorkScope scope("layout of filters");
   const int format = Weight::kFirstBackendFormat + static_cast<int>(dtype);
   return w.Prepared(format, [dtype](const Tensor& master) -> absl::StatusOr<Tensor> {
     const Shape& s = master.shape();
     const Tensor last = Tensor::Empty(master.device(), {s[0], s[2], s[3], s[1]}, dtype);
+    CountWork(0, static_cast<double>(master.size_bytes()));
     WithElements(
         [&](auto* to) {
           ChannelsToLast(StreamOf(master), s[0], s[1], s[2] * s[3], master.data<float>(), to);
@@ -113,6 +115,9 @@ class Windows {
 // y += bias + addend, either of which may be undefined.
 void AddTermsTo(const Tensor& y, const Tensor& bias, const Tensor& addend) {
   if (!bias.defined() && !addend.defined()) return;
+  const WorkScope scope("bias and addend");
+  // y is read, too.
+  CountWork(0, static_cast<double>(y.size_bytes() + (addend.defined() ? addend.size_bytes() : 0)));
   const float* const of_channels = bias.defined() ? bias.data<float>() : nullptr;
   WithElements(
       [&](auto* to) {
@@ -207,17 +212,25 @@ absl::StatusOr<Tensor> FilterGrad(const Conv2dParams& params, const Tensor& x, c
   return sums;
 }
 
+// Adds [O, R, S, I] to [O, I, R, S].
+void AddFilterGrad(const Tensor& grad, Tensor* dw) {
+  const WorkScope scope("layout of filters' gradients");
+  CountWork(0, 2.0 * static_cast<double>(dw->size_bytes()));  // read and written
+  const Shape& w = dw->shape();
+  WithElements(
+      [&](const auto* sums) {
+        AddChannelsLast(StreamOf(grad), w[0], w[1], w[2] * w[3], sums, dw->data<float>());
+      },
+      grad);
+}
+
 }  // namespace
 
 absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
                               Tensor* dw, Tensor* db) {
   const Shape w = dw->shape();
   DPIPE_ASSIGN_OR_RETURN(const Tensor grad, FilterGrad(params, x, dy, w));
-  WithElements(
-      [&](const auto* sums) {
-        AddChannelsLast(StreamOf(x), w[0], w[1], w[2] * w[3], sums, dw->data<float>());
-      },
-      grad);
+  AddFilterGrad(grad, dw);
   if (db != nullptr) AddBiasGrad(dy, db);
   return absl::OkStatus();
 }

@@ -4,8 +4,21 @@
 #include "core/ops/cuda/stream_of.h"
 #include "core/ops/parallel.h"
 #include "core/ops/vector_clones.h"
+#include "core/tensor/device_work.h"
 
 namespace dpipe::ops {
+
+namespace {
+
+// Both tensors are read or written once.
+template <typename From, typename To>
+void ConvertOnGpu(const Tensor& from, const Tensor& to) {
+  const WorkScope scope("convert");
+  CountWork(0, static_cast<double>(from.size_bytes() + to.size_bytes()));
+  cuda::MapConvert(cuda::StreamOf(from), from.num_elements(), from.data<From>(), to.data<To>());
+}
+
+}  // namespace
 
 DPIPE_VECTOR_CLONES void WidenRows(int64_t rows, int64_t columns, const Bf16* from,
                                    int64_t from_stride, float* to, int64_t to_stride) {
@@ -43,7 +56,7 @@ Tensor Widened(const Tensor& bf16) {
   Tensor fp32 = Tensor::Empty(bf16.device(), bf16.shape(), DType::kF32);
   const int64_t n = bf16.num_elements();
   if (bf16.device()->kind() == DeviceKind::kCuda) {
-    cuda::MapConvert(cuda::StreamOf(bf16), n, bf16.data<Bf16>(), fp32.data<float>());
+    ConvertOnGpu<Bf16, float>(bf16, fp32);
   } else {
     Widen(*bf16.device(), n, bf16.data<Bf16>(), fp32.data<float>());
   }
@@ -54,7 +67,7 @@ Tensor Narrowed(const Tensor& fp32) {
   Tensor bf16 = Tensor::Empty(fp32.device(), fp32.shape(), DType::kBf16);
   const int64_t n = fp32.num_elements();
   if (fp32.device()->kind() == DeviceKind::kCuda) {
-    cuda::MapConvert(cuda::StreamOf(fp32), n, fp32.data<float>(), bf16.data<Bf16>());
+    ConvertOnGpu<float, Bf16>(fp32, bf16);
   } else {
     Narrow(*fp32.device(), n, fp32.data<float>(), bf16.data<Bf16>());
   }

@@ -30,7 +30,7 @@ absl::StatusOr<Tensor> GegluInputGrad(const Tensor& x, const Tensor& dy) {
   DPIPE_CHECK_EQ(dy.shape(), OutputShape(x.shape()));
   Tensor dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "geglu", [&] { ref::GegluInputGrad(x, dy, &dx); },
+      *x.device(), "geglu's input gradient", [&] { ref::GegluInputGrad(x, dy, &dx); },
       [&] { cpu::GegluInputGrad(x, dy, &dx); }, [&] { cuda::GegluInputGrad(x, dy, &dx); }));
   return dx;
 }

@@ -44,7 +44,7 @@ absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params,
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.sums = Tensor::Empty(x.device(), {x.dim(0), x.dim(-1), 2}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "group_norm",
+      *x.device(), "group_norm's input gradient",
       [&] { ref::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); },
       [&] { cpu::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); },
       [&] { cuda::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); }));
@@ -66,7 +66,7 @@ absl::Status GroupNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbi
       }
     }
   };
-  return RunOn(*sums.device(), "group_norm", add, add,
+  return RunOn(*sums.device(), "group_norm's weight gradient", add, add,
                [&] { cuda::GroupNormWeightGrad(sums, dscale, dbias); });
 }
 

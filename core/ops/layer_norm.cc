@@ -35,7 +35,7 @@ absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor&
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.sums = Tensor::Empty(x.device(), {x.dim(0), 2, channels}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "layer_norm",
+      *x.device(), "layer_norm's input gradient",
       [&] { ref::LayerNormInputGrad(x, dy, stats, scale, addend, &grads); },
       [&] { cpu::LayerNormInputGrad(x, dy, stats, scale, addend, &grads); },
       [&] { cuda::LayerNormInputGrad(x, dy, stats, scale, addend, &grads); }));
@@ -55,7 +55,7 @@ absl::Status LayerNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbi
       for (int64_t c = 0; c < channels; ++c) dscale->data<float>()[c] += from[channels + c];
     }
   };
-  return RunOn(*sums.device(), "layer_norm", add, add,
+  return RunOn(*sums.device(), "layer_norm's weight gradient", add, add,
                [&] { cuda::LayerNormWeightGrad(sums, dscale, dbias); });
 }
 

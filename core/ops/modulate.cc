@@ -32,7 +32,7 @@ absl::StatusOr<ModulateGrads> ModulateInputGrad(bool silu, const Tensor& x, cons
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.dv = Tensor::Empty(x.device(), v.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "modulate",
+      *x.device(), "modulate's input gradient",
       [&] { ref::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); },
       [&] { cpu::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); },
       [&] { cuda::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); }));

@@ -23,7 +23,7 @@ absl::StatusOr<Tensor> UpsampleNearest2xInputGrad(const Tensor& dy) {
   Tensor dx =
       Tensor::Empty(dy.device(), {dy.dim(0), dy.dim(1) / 2, dy.dim(2) / 2, dy.dim(3)}, dy.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *dy.device(), "upsample", [&] { ref::UpsampleNearest2xInputGrad(dy, &dx); },
+      *dy.device(), "upsample's input gradient", [&] { ref::UpsampleNearest2xInputGrad(dy, &dx); },
       [&] { cpu::UpsampleNearest2xInputGrad(dy, &dx); },
       [&] { cuda::UpsampleNearest2xInputGrad(dy, &dx); }));
   return dx;

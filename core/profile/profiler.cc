@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/bytes.h"
 #include "core/base/check.h"
+#include "core/base/phases.h"
 #include "core/nn/copy_parameters.h"
 #include "core/nn/execution.h"
 #include "core/profile/describe.h"
@@ -140,6 +141,7 @@ class Profiler {
   }
 
   absl::Status Frozen(int index) {
+    const Phase phase("profile frozen components");
     return OnAllWorkers(&times_[index].passes[options_.frozen_quantum], [&](int worker) {
       return TimeFrozenOn(workers_[worker]->device(), model_.component(index),
                           *inputs_.frozen_parameters[index]);
@@ -180,6 +182,8 @@ class Profiler {
     for (int batch : options_.local_batches) {
       if (is_first_round_) FindRoomFor(component, batch, &times);
       if (is_first_round_ ? times.left_out.empty() : times.passes.count(batch) > 0) {
+        const std::string name = absl::StrCat("profile ", batch, " samples a pass");
+        const Phase phase(name);
         WorkerSamples* const samples = &times.passes[batch];
         DPIPE_RETURN_IF_ERROR(OnAllWorkers(samples, [&](int worker) {
           return TimeBackbone(component, parameters[worker].get(), batch, inputs_, round_);

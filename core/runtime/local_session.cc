@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/phases.h"
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
 #include "core/nn/copy_parameters.h"
@@ -174,6 +175,7 @@ absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers,
 
 // Runs on the rank's own thread, so that its memory is allocated near its cores.
 absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
+  const Phase phase("copy the backbone's weights to the device");
   RankResources resources;
   ParametersByLayers by_layers;
   for (int i = 0; i < num_plans(); ++i) {
@@ -188,6 +190,7 @@ absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
 // Returns the given sets, or copies of them if the device has its own memory.
 std::vector<const nn::ParameterSet*> LocalSession::FrozenParametersOf(RankState* state) const {
   if (state->device->has_host_memory()) return options_.frozen_parameters;
+  const Phase phase("copy frozen weights to the device");
   std::vector<const nn::ParameterSet*> there(options_.frozen_parameters.size());
   for (size_t i = 0; i < there.size(); ++i) {
     const nn::ParameterSet* const here = options_.frozen_parameters[i];

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/phases.h"
 #include "core/base/philox.h"
 #include "core/ops/adamw.h"
 #include "core/profile/describe.h"
@@ -99,6 +100,7 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
                                         const std::function<void(double)>& on_progress, int passes,
                                         const std::function<void(const ModelProfile&)>& so_far) {
+  const Phase phase("profile");
   ProfilerOptions options;
   std::vector<std::shared_ptr<Device>> devices;
   for (DeviceWorker* worker : job.workers) devices.push_back(worker->device());
@@ -154,6 +156,7 @@ absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& jo
 
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
     TrainingJob* job, const Plan& plan, const Plan* self_conditioned_plan) {
+  const Phase phase("start the session");
   DPIPE_ASSIGN_OR_RETURN(LocalSessionOptions options,
                          SessionOptions(*job, plan, self_conditioned_plan));
   options.on_parameters_copied = [job] { job->backbone_parameters.clear(); };

@@ -11,6 +11,7 @@
 #include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
 #include "core/base/count.h"
+#include "core/base/phases.h"
 #include "core/report/machine.h"
 #include "models/trainable/data_report.h"
 #include "models/trainable/frozen_quantum.h"
@@ -26,11 +27,15 @@ constexpr char kNextLine[] = "\n          ";
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const TrainingSetupOptions& options) {
+  const Phase phase("set up training");
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->options_ = options;
   LoadModelOptions model = options.model;
   model.coordinates = model.coordinates || options.patch_share > 0;
-  DPIPE_ASSIGN_OR_RETURN(setup->model_, LoadTrainableModel(options.model_folder, model));
+  {
+    const Phase loading("load the model but for its backbone");
+    DPIPE_ASSIGN_OR_RETURN(setup->model_, LoadTrainableModel(options.model_folder, model));
+  }
   DataLoaderOptions loading;
   loading.global_batch = options.global_batch;
   loading.image_size = setup->model_->image_size();
@@ -43,7 +48,10 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   data.keeps_quarantine = data.keeps_quarantine && options.writes_files;
   const bool leads = options.processes == nullptr || options.processes->is_leader();
   data.keeps_sizes = data.keeps_sizes && options.writes_files && leads;
-  DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(data, loading));
+  {
+    const Phase opening("open the data");
+    DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(data, loading));
+  }
   DPIPE_ASSIGN_OR_RETURN(setup->inputs_, setup->model_->MakeInputs(setup->data_.training.get(),
                                                                    setup->inputs_options()));
   DPIPE_RETURN_IF_ERROR(setup->StartDevices());
@@ -84,6 +92,7 @@ int TrainingSetup::num_processes() const {
 }
 
 absl::Status TrainingSetup::StartDevices() {
+  const Phase phase("start the devices");
   DeviceRequest request;
   request.backend = options_.backend;
   request.count = options_.num_devices;
@@ -152,6 +161,7 @@ TrainableModel::Start TrainingSetup::start() const {
 }
 
 absl::Status TrainingSetup::FillJob() {
+  const Phase phase("make or read the backbone's weights");
   DPIPE_RETURN_IF_ERROR(ChooseModels());
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
   job_.inputs = inputs_.get();
@@ -257,6 +267,7 @@ std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
 
 absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
     int64_t num_steps, const std::function<void(double)>& on_progress) {
+  const Phase phase("compute the cache");
   CacheRequest request;
   request.loader = data_.training.get();
   request.first_step = data_.training->order().first_step();

@@ -41,7 +41,7 @@ def _gpu_bundle_impl(ctx):
     ))
 
     archive = ctx.actions.declare_file(ctx.label.name + ".tar.xz")
-    inputs = [manifest, lists, ctx.info_file, ctx.file._run, ctx.file._start, ctx.file._readme]
+    inputs = [manifest, lists, ctx.info_file, ctx.file._run, ctx.file._start, ctx.file._account, ctx.file._readme]
     ctx.actions.run(
         executable = ctx.executable._pack,
         arguments = [archive.path, ctx.workspace_name] + [file.path for file in inputs] +
@@ -80,6 +80,7 @@ gpu_bundle = rule(
             executable = True,
             cfg = "target",
         ),
+        "_account": attr.label(default = "//tools/cuda:account.sh", allow_single_file = True),
         "_pack": attr.label(default = "//tools/cuda:pack", executable = True, cfg = "host"),
         "_run": attr.label(default = "//tools/cuda:run.sh", allow_single_file = True),
         "_readme": attr.label(default = "//tools/cuda:README.md", allow_single_file = True),

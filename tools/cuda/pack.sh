@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Packs programs, their data and every shared library they need but CUDA's into one archive.
-#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS STATUS RUN_SCRIPT START_SCRIPT README GPU_INFO
-#        GPU_INFO_PATH
+#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS STATUS RUN_SCRIPT START_SCRIPT ACCOUNT_SCRIPT README
+#        GPU_INFO GPU_INFO_PATH
 # MANIFEST: lines "path<TAB>file". STATUS: Bazel's, which has the revision. The C library and its loader come along, too, so that the age of
 # the other machine's does not matter.
 set -euo pipefail
 readonly archive=$1 workspace=$2 manifest=$3 programs=$4 status=$5 run_script=$6 start_script=$7
-readonly readme=$8 gpu_info=$9 gpu_info_path=${10}
+readonly account_script=$8 readme=$9 gpu_info=${10} gpu_info_path=${11}
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -56,6 +56,7 @@ printf '%s\n' "${revision:-unknown}" >"$root/revision"
 cp -L "$readme" "$root/README.md"
 install -m 755 "$run_script" "$root/run"
 install -m 755 "$start_script" "$root/start"
+install -m 755 "$account_script" "$root/account"
 chmod -R u+w "$stage"
 # Programs have most of their code in common, and the window sees all of them: half of gzip's size.
 # Calls are the same wherever they stand once their targets are absolute (--x86).

@@ -12,12 +12,14 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/phases.h"
 #include "core/cuda/cublas_lt_api.h"
 #include "core/ops/cuda/channels.h"
 #include "core/ops/cuda/elementwise.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/device_work.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -95,6 +97,21 @@ std::string DescribeProduct(const Product& p, const Key& key) {
       " to ", DTypeName(p.d.dtype), p.batch == 1 ? "" : absl::StrCat(", ", p.batch, " times"),
       p.bias != nullptr ? ", with a bias" : "", p.c.data != nullptr ? ", added to" : "",
       p.a_sums != nullptr ? ", with sums" : "", "; ", absl::StrJoin(key, " "));
+}
+
+// For an account of the GPU's time.
+std::string SizesOf(const Product& p) {
+  return absl::StrCat(p.m, " x ", p.n, " x ", p.k, p.batch == 1 ? "" : absl::StrCat(" x ", p.batch),
+                      p.a.transposed ? " T" : " N", p.b.transposed ? "T " : "N ",
+                      DTypeName(p.d.dtype), p.bias != nullptr ? " +bias" : "",
+                      p.c.data != nullptr ? " +c" : "", p.a_sums != nullptr ? " sums" : "");
+}
+void CountProduct(const Product& p) {
+  const auto batch = static_cast<double>(p.batch), m = static_cast<double>(p.m),
+             n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const auto in = static_cast<double>(SizeOf(p.a.dtype)),
+             out = static_cast<double>(SizeOf(p.d.dtype)) * (p.c.data != nullptr ? 2 : 1);
+  CountWork(2 * batch * m * n * k, batch * (in * k * (m + n) + out * m * n));
 }
 
 // As `matrix` [rows, columns], in memory of its own, zeros.
@@ -185,6 +202,7 @@ class MatmulPlans {
         library_text_(absl::StrCat("cuBLASLt ", api.cublasLtGetVersion())) {}
 
   absl::StatusOr<Plan> PlanFor(const Product& p) {
+    const Phase phase("cuBLASLt's heuristics");
     Plan plan;
     DPIPE_ASSIGN_OR_RETURN(plan.a, LayoutOf(p.a, p.m, p.k, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.b, LayoutOf(p.b, p.k, p.n, p.batch));
@@ -331,6 +349,8 @@ class MatmulPlans {
   absl::Status Execute(const Plan& plan, const Algorithm& algorithm,
                        const std::shared_ptr<Device>& device, const Product& p,
                        cudaStream_t stream) {
+    const WorkScope scope([&] { return SizesOf(p); });
+    CountProduct(p);
     const Tensor workspace = Tensor::Empty(
         device, {static_cast<int64_t>(algorithm.workspace_bytes + 3) / 4}, DType::kF32);
     Tensor narrow_bias;

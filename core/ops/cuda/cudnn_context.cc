@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/phases.h"
 #include "core/ops/cuda/engine_choices.h"
 
 namespace dpipe::ops::cuda {
@@ -23,6 +24,7 @@ absl::StatusOr<CudnnContext*> CudnnContext::Of(Device& device) {
 
 absl::StatusOr<std::unique_ptr<CudnnContext>> CudnnContext::Create(
     const dpipe::cuda::CudaDevice& device) {
+  const Phase phase("open cuDNN");
   DPIPE_ASSIGN_OR_RETURN(const CudnnApi* api, LoadCudnn());
   cudnnHandle_t handle = nullptr;
   DPIPE_RETURN_IF_ERROR(CudnnStatus(*api, api->cudnnCreate(&handle), "cudnnCreate"));

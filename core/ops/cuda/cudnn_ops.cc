@@ -10,6 +10,7 @@
 #include "core/ops/cuda/cudnn_graphs.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/ops/cuda/stream_of.h"
+#include "core/tensor/device_work.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -71,6 +72,30 @@ std::string ShapeText(const AttentionShape& s) {
                       s.causal ? ", causal" : "");
 }
 
+// For an account of the GPU's time: sizes, and what they make necessary. Of a gradient of attention
+// five products instead of two: scores are computed again.
+std::string SizesOf(const Convolution& s) {
+  return absl::StrCat(s.batch, "x", s.height, "x", s.width, " ", s.channels, "->", s.outputs, " ",
+                      s.rows, "x", s.columns, "/", s.stride);
+}
+void CountOf(Graph, DType dtype, const Convolution& s) {
+  const auto pixels = static_cast<double>(s.batch * s.out_height * s.out_width);
+  const auto filters = static_cast<double>(s.outputs * s.rows * s.columns * s.channels);
+  const auto elements = static_cast<double>(s.batch * s.height * s.width * s.channels) + filters +
+                        pixels * static_cast<double>(s.outputs);
+  CountWork(2 * pixels * filters, elements * static_cast<double>(SizeOf(dtype)));
+}
+std::string SizesOf(const AttentionShape& s) {
+  return absl::StrCat(s.batch, "x", s.heads, " ", s.queries, "x", s.keys, "x", s.size);
+}
+void CountOf(Graph graph, DType dtype, const AttentionShape& s) {
+  const bool is_grad = graph == Graph::kAttentionGrad;
+  const auto rows = static_cast<double>(s.batch * s.heads * s.size);
+  const auto queries = static_cast<double>(s.queries), keys = static_cast<double>(s.keys);
+  CountWork((is_grad ? 5 : 2) * 2 * rows * queries * keys,
+            (is_grad ? 2 : 1) * 2 * rows * (queries + keys) * static_cast<double>(SizeOf(dtype)));
+}
+
 using Memory = std::vector<std::pair<int64_t, void*>>;
 
 absl::Status Emulated() {
@@ -97,6 +122,8 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
                        device, memory);
   absl::Status done = plan.status();
   if (plan.ok()) {
+    const WorkScope scope([&] { return absl::StrCat(SizesOf(shape), " by ", (*plan)->engine()); });
+    CountOf(graph, dtype, shape);
     done = (*plan)->Run(context->handle(), device, memory);
     // A plan may be refused only when it is to run: then nobody asks for it again.
     if (absl::IsUnimplemented(done)) context->Refuse(key, done);

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/phases.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -43,6 +44,7 @@ bool CudnnEngines::Fill() {
   constexpr cudnnBackendHeurMode_t kModes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
   if (next_mode_ == std::size(kModes)) return false;
   const cudnnBackendHeurMode_t mode = kModes[next_mode_++];
+  const Phase phase("cuDNN's heuristics");
   const CudnnApi& api = graph_->api();
   CudnnDescriptor heuristics(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *operation_graph_)
@@ -160,6 +162,7 @@ absl::StatusOr<std::string> CudnnEngines::NameOf(const CudnnDescriptor& config,
 
 absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Make(
     std::unique_ptr<CudnnDescriptor> config, const std::string& name) const {
+  const Phase phase("cuDNN's plans");
   const CudnnApi& api = graph_->api();
   auto descriptor = std::make_unique<CudnnDescriptor>(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   descriptor->Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, *config);

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/phases.h"
 #include "core/base/time.h"
 #include "core/tensor/cuda/partition.h"
+#include "core/tensor/device_work.h"
 
 namespace dpipe::cuda {
 
@@ -69,6 +71,7 @@ class RecordedGraph : public DeviceGraph {
 absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Create(Driver* driver, const Gpu& gpu,
                                                                const Context& context,
                                                                std::string name) {
+  const Phase phase("create a device on a GPU");
   DPIPE_ASSIGN_OR_RETURN(const Stream stream, driver->CreateStream(context));
   const absl::StatusOr<Pool> pool = driver->CreatePool(context);
   if (!pool.ok()) {
@@ -196,11 +199,14 @@ void CudaDevice::FillZero(void* data, int64_t size_bytes) {
 void CudaDevice::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                          int64_t count) {
   const RecordingGate::Use use(&gate_);
+  const WorkScope scope("convert");
+  CountWork(0, static_cast<double>(count * (SizeOf(to_dtype) + SizeOf(from_dtype))));
   Keep(driver_->Convert(to, to_dtype, from, from_dtype, count, stream_));
 }
 
 void CudaDevice::AddUp(absl::Span<const OrderedSum> sums) {
   const RecordingGate::Use use(&gate_);
+  const WorkScope scope("sums over tensors");
   Keep(driver_->AddUp(sums, stream_));
 }
 
