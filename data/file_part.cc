@@ -43,7 +43,7 @@ absl::StatusOr<std::string> InputFile::Read(int64_t offset, int64_t size) const 
     }
     if (count == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": cut off at byte ", offset + done, " while it was being read"));
+          absl::StrCat(path_, ": truncated at byte ", offset + done, " while being read"));
     }
     done += count;
   }

@@ -255,7 +255,7 @@ TEST(ImageDecodeTest, ErrorsNameTheFile) {
   EXPECT_THAT(std::string(DecodeImage("\xff\xd8\xff", "cat.jpg").status().message()),
               HasSubstr("cat.jpg: corrupt JPEG: "));
   EXPECT_THAT(std::string(DecodeImage("\x89PNG\r\n\x1a\n", "cat.png").status().message()),
-              HasSubstr("cat.png: corrupt PNG: the file is cut off"));
+              HasSubstr("cat.png: corrupt PNG: the file is truncated"));
 }
 
 TEST(ImageDecodeTest, OtherFormatsAreNamed) {
@@ -268,7 +268,7 @@ TEST(ImageDecodeTest, OtherFormatsAreNamed) {
       {avif, "x.jpg: an AVIF image, not a JPEG,"},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
        "x.jpg: a Git LFS pointer: the file itself was not downloaded; run git lfs pull"},
-      {"<!DOCTYPE html><html>", "x.jpg: an HTML page: the download brought a web page"}};
+      {"<!DOCTYPE html><html>", "x.jpg: an HTML page: a web page was downloaded instead"}};
   for (const auto& [bytes, expected] : cases) {
     EXPECT_THAT(std::string(DecodeImage(bytes, "x.jpg").status().message()), HasSubstr(expected));
     const std::string path = testing::TempDir() + "/x.jpg";

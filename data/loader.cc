@@ -25,9 +25,9 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
     DPIPE_RETURN_IF_ERROR(check("a bucket's height", bucket.height, 8, 4096));
   }
   if (!options.buckets.empty() && !options.patches.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data loader: ", options.buckets.size(), " buckets and ", options.patches.size(),
-        " sizes of patches; only one of the two may give steps several sizes"));
+    return absl::InvalidArgumentError(absl::StrCat("data loader: ", options.buckets.size(),
+                                                   " buckets and ", options.patches.size(),
+                                                   " sizes of patches; use only one of the two"));
   }
   for (const PatchSize& patch : options.patches) {
     DPIPE_RETURN_IF_ERROR(check("a patch's side", patch.side, 8, options.image_size));
@@ -66,7 +66,7 @@ absl::Status CheckSameAspect(const std::string& path, const Image& image, const 
   }
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": the image is ", image.width, " x ", image.height, ", its condition picture ",
-      condition.width, " x ", condition.height, ", which is another shape"));
+      condition.width, " x ", condition.height, ", which has a different aspect ratio"));
 }
 
 // Keys of the cache.
@@ -200,8 +200,9 @@ DataLoader::~DataLoader() = default;
 
 absl::Status DataLoader::CheckRange(int64_t step, SampleRange samples) const {
   if (step >= 0 && step < options_.first_step) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data loader: step ", step, " is before the order begins, at step ", options_.first_step));
+    return absl::InvalidArgumentError(absl::StrCat("data loader: step ", step,
+                                                   " is before the first step of the order, ",
+                                                   options_.first_step));
   }
   if (step >= 0 && samples.begin >= 0 && samples.begin <= samples.end &&
       samples.end <= options_.global_batch) {
@@ -265,7 +266,7 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
   DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
   if (!options_.with_conditions) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "data set ", dataset_->name(), ": the loader was made without with_conditions"));
+        "data set ", dataset_->name(), ": the loader was created without with_conditions"));
   }
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));

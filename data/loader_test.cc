@@ -100,7 +100,7 @@ TEST_F(LoaderTest, AnOrderThatBeginsLaterIsThatOfItsSeed) {
   options_.first_step = 5;
   const auto later = Load();
   EXPECT_THAT(std::string(later->Indices(4, {0, 4}).status().message()),
-              HasSubstr("step 4 is before the order begins, at step 5"));
+              HasSubstr("step 4 is before the first step of the order, 5"));
   options_.first_step = 0;
   options_.seed = OrderSeed(options_.seed, 5);
   const auto fresh = Load();
@@ -559,7 +559,7 @@ TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
   EXPECT_EQ(loader->Indices(0, {0, 3}).value(), (std::vector<int32_t>{0, 0, 0}));
   const auto quarantine = loader->Quarantine();
   ASSERT_EQ(quarantine.size(), 2u);
-  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: a JSON text, not a JPEG"));
+  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: JSON text, not a JPEG"));
   EXPECT_THAT(quarantine[1].reason, HasSubstr("8 x 8, its condition picture 40 x 8"));
 }
 

@@ -39,10 +39,11 @@ TEST(MetadataFilesTest, OtherSplitsAreNotTrainedOn) {
   EXPECT_THAT(found->files,
               ElementsAre("Train/metadata.jsonl", "cats/metadata.jsonl", "tests/metadata.csv"));
   EXPECT_THAT(found->other_splits, ElementsAre("test/", "validation/0/"));
-  EXPECT_THAT(found->notes,
-              ElementsAre("test/metadata.jsonl is another split, which is not trained on (for "
-                          "evaluation: --evaluation.data=/data/test)",
-                          HasSubstr("--evaluation.data=/data/validation/0)")));
+  EXPECT_THAT(
+      found->notes,
+      ElementsAre("test/metadata.jsonl belongs to another split and is not used for training (for "
+                  "evaluation: --evaluation.data=/data/test)",
+                  HasSubstr("--evaluation.data=/data/validation/0)")));
 }
 
 TEST(MetadataFilesTest, ParquetIsNamedWithTheWayOut) {

@@ -82,7 +82,7 @@ absl::StatusOr<Json> JsonOfCells(const CsvRow& header, CsvRow row) {
   if (row.cells.size() != header.cells.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(row.cells.size(), " cells, but the first line names ", header.cells.size(),
-                     " columns; a cell that contains a comma needs quotes"));
+                     " columns; put quotes around a cell that contains a comma"));
   }
   Json json = Json::object();
   for (size_t i = 0; i < row.cells.size(); ++i) {

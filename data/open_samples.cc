@@ -63,9 +63,9 @@ absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& whe
     if (shards != where) {
       DPIPE_ASSIGN_OR_RETURN(const CountedNames images, ImagesIn(where));
       if (images.count() > 0) {
-        dataset->AddNote(absl::StrCat("only the .tar files are read, and not ",
-                                      Count(images.count(), "image"),
-                                      " beside them: ", images.ToString()));
+        dataset->AddNote(
+            absl::StrCat("only the .tar files are read; ignored: ", Count(images.count(), "image"),
+                         " beside them: ", images.ToString()));
       }
     }
     return dataset;

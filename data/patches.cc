@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<PatchSize>> MakePatchSizes(int image_size, int multip
   }
   if (image_size % (2 * multiple) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("patches: half of ", image_size,
-                                                   " pixels is no multiple of ", multiple,
+                                                   " pixels is not a multiple of ", multiple,
                                                    ", as the model's sizes must be"));
   }
   const bool has_quarters = image_size % (4 * multiple) == 0;
@@ -37,8 +37,8 @@ absl::StatusOr<std::vector<PatchSize>> MakePatchSizes(int image_size, int multip
   for (const PatchSize& size : sizes) {
     if (size.probability >= kRarest) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("patches: with a share of ", share, " a step in ", 1 / size.probability,
-                     " would be of ", size.side, " pixels, fewer than one in ", 1 / kRarest));
+        absl::StrCat("patches: with a share of ", share, " only one step in ", 1 / size.probability,
+                     " would have ", size.side, " pixels; the minimum is one in ", 1 / kRarest));
   }
   return sizes;
 }

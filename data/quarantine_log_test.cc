@@ -68,7 +68,7 @@ TEST_F(QuarantineLogTest, OtherFilesAreLeftAlone) {
   for (const char* content : {"my notes\n", "my notes", "{\"path\": \"x\"}\n", "[]\n"}) {
     ASSERT_TRUE(WriteFileAtomically(path_, content).ok());
     EXPECT_THAT(std::string(QuarantineLog::Open(path_).status().message()),
-                HasSubstr("quarantine.jsonl line 1: no {\"path\""));
+                HasSubstr("quarantine.jsonl line 1: expected {\"path\""));
     EXPECT_EQ(ReadFile(path_).value(), content);
   }
   EXPECT_FALSE(QuarantineLog::Open(testing::TempDir()).ok());

@@ -43,7 +43,7 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
   kinds.push_back({"whose names begin with a dot", listing.num_hidden});
   kinds.push_back({"not regular files", listing.special.size()});
   kinds.push_back({"sub-folders that are symbolic links", listing.num_linked_folders});
-  kinds.push_back({"sub-folders that may not be listed", listing.num_closed_folders});
+  kinds.push_back({"unreadable sub-folders", listing.num_closed_folders});
   std::vector<std::string> parts;
   for (const auto& [kind, count] : kinds) {
     if (count > 0) parts.push_back(absl::StrCat(count, " ", kind));
@@ -70,8 +70,7 @@ class MissingCaptions {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", count_, " of its ", num_images,
         " images have no caption: ", absl::StrJoin(named_, ", "), all_named ? "" : ", ...",
-        ". Captions are expected in a .txt or .caption file beside each image, of the same name, "
-        "or "
+        ". Captions are expected in a .txt or .caption file of the same name beside each image, or "
         "in a metadata.jsonl or metadata.csv with the columns file_name and text; ",
         kWithoutCaptions));
   }
@@ -111,7 +110,7 @@ class SidecarFinder {
     if (!left_out.empty()) {
       found_.notes.push_back(absl::StrCat(
           "ignored: ", left_out,
-          "; JPEG, PNG and WebP are read, and the .txt or .caption of the same names"));
+          "; JPEG, PNG and WebP images are read, and .txt or .caption files of the same names"));
     }
     if (not_utf8_.count() > 0) {
       found_.notes.push_back(DescribeFinding(SampleFinding::kNotUtf8, not_utf8_));

@@ -68,8 +68,7 @@ TEST_F(SidecarFilesTest, CountsWhatIsIgnored) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(found->notes,
               ElementsAre("ignored: 2 .gif, 1 .bmp, 1 .txt, 1 without an extension; JPEG, PNG and "
-                          "WebP are read, and the .txt or .caption of the same "
-                          "names"));
+                          "WebP images are read, and .txt or .caption files of the same names"));
 }
 
 TEST_F(SidecarFilesTest, SaysWhatIsExpected) {
@@ -80,7 +79,7 @@ TEST_F(SidecarFilesTest, SaysWhatIsExpected) {
   Write("3.txt");
   EXPECT_THAT(Error(), AllOf(HasSubstr("6 of its 7 images have no caption: 0.jpg (no 0.txt), "),
                              HasSubstr("5.jpg (no 5.txt), .... Captions are expected in a .txt "
-                                       "or .caption file beside each image"),
+                                       "or .caption file of the same name beside each image"),
                              Not(HasSubstr("3.jpg")), Not(HasSubstr("6.jpg")),
                              HasSubstr("--data.default_caption=TEXT")));
   Write("3.txt", std::string((1 << 20) + 1, 'x'));
@@ -117,8 +116,9 @@ TEST_F(SidecarFilesTest, CaptionsInOtherEncodingsAreReadOrCounted) {
   EXPECT_EQ(found->samples[0].caption, "a red");
   EXPECT_EQ(found->samples[1].caption, "a cat\ufffds tail");
   EXPECT_EQ(found->samples[2].caption, "caf\u00e9");
-  EXPECT_THAT(found->notes, ElementsAre("1 caption is not UTF-8, and the odd bytes became U+FFFD; "
-                                        "save as UTF-8: b.txt"));
+  EXPECT_THAT(found->notes,
+              ElementsAre("1 caption is not UTF-8, and invalid bytes were replaced by U+FFFD; "
+                          "save as UTF-8: b.txt"));
 }
 
 TEST_F(SidecarFilesTest, ACaptionMayBeGiven) {

@@ -185,12 +185,13 @@ void TarDataset::TakeNotes() {
         " are damaged and read as far as possible, the first: ", first(&Shard::damage)));
   }
   if (num_with_rest > 0) {
-    notes_.push_back(absl::StrCat("not all is read of ", Count(num_with_rest, "shard"),
-                                  ", the first: ", first(&Shard::rest)));
+    notes_.push_back(absl::StrCat(Count(num_with_rest, "shard"),
+                                  num_with_rest == 1 ? " is" : " are",
+                                  " not read completely, the first: ", first(&Shard::rest)));
   }
   if (num_keys_without_image_ > 0 || num_hidden_ > 0) {
     notes_.push_back(absl::StrCat("ignored: ", num_keys_without_image_,
-                                  " names with members but no JPEG, PNG or WebP, ", num_hidden_,
+                                  " keys without a JPEG, PNG or WebP image, ", num_hidden_,
                                   " members whose names begin with a dot"));
   }
   if (num_links_ > 0) {
@@ -199,8 +200,8 @@ void TarDataset::TakeNotes() {
   }
   if (other_fields_.count() > 0) {
     notes_.push_back(absl::StrCat(Count(other_fields_.count(), "member"),
-                                  " with several dots in the name not read beside members of the "
-                                  "same key, as WebDataset has it: ",
+                                  " with several dots in the name ignored beside members of the "
+                                  "same key (WebDataset's rule): ",
                                   other_fields_.ToString()));
   }
   if (replaced_.count() > 0) {
@@ -262,9 +263,9 @@ absl::Status TarDataset::CheckWhole(const Sample& sample, Part part) const {
   if (IsDamage(sample)) return absl::InvalidArgumentError(shard.damage);
   const Place& place = sample.parts[part];
   if (place.size <= shard.size - place.offset) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      Describe(sample, part), ": cut off: it has ", place.size,
-      " bytes, of which the file ends after ", std::max<int64_t>(0, shard.size - place.offset)));
+  return absl::InvalidArgumentError(absl::StrCat(Describe(sample, part), ": truncated: it has ",
+                                                 place.size, " bytes, but the file ends after ",
+                                                 std::max<int64_t>(0, shard.size - place.offset)));
 }
 
 absl::StatusOr<std::string> TarDataset::Read(const Sample& sample, Part part,

@@ -76,11 +76,12 @@ TEST_F(TarIndexTest, DamageIsNamedWithItsPlace) {
   };
   // The truncated member is the last one.
   expect(good.substr(0, 1000), 1,
-         "at byte 0 of 1000: member a.jpg of 700 bytes ends past the file, which was cut off");
+         "at byte 0 of 1000: member a.jpg of 700 bytes extends past the end of the file, which is "
+         "truncated");
   expect(good.substr(0, 1536), 1,
-         "at byte 1536 of 1536: the file ends without an end mark: it was cut off");
+         "at byte 1536 of 1536: the file ends without an end mark; it may be truncated");
   expect(good.substr(0, 1600), 1, "at byte 1536 of 1600: the file ends without an end mark");
-  expect(good.substr(0, 2048), 2, "at byte 1536 of 2048: member b.jpg of 1 bytes ends past");
+  expect(good.substr(0, 2048), 2, "at byte 1536 of 2048: member b.jpg of 1 bytes extends past");
   EXPECT_EQ(ErrorOf(good.substr(0, good.size() - 512)), "no error") << "one block of zeros will do";
   std::string flipped = good;
   flipped[1540] ^= 1;
@@ -93,9 +94,9 @@ TEST_F(TarIndexTest, WhatIsNoTarIsNamed) {
   flipped[3] ^= 1;
   const std::pair<std::string, const char*> cases[] = {
       {"", "made.tar: not a tar archive but an empty file: its content is missing"},
-      {MakeTar({{"a", "b"}}).substr(0, 300), "made.tar: at byte 0 of 300: cut off"},
+      {MakeTar({{"a", "b"}}).substr(0, 300), "made.tar: at byte 0 of 300: truncated"},
       {flipped, "made.tar: at byte 0 of 2048: the header's checksum is wrong"},
-      {std::string(2000, 'z'), "made.tar: not a tar archive but a plain text"},
+      {std::string(2000, 'z'), "made.tar: not a tar archive but plain text"},
       {"version https://git-lfs.github.com/spec/v1\n",
        "made.tar: not a tar archive but a Git LFS pointer: the file itself was not downloaded"}};
   for (const auto& [bytes, expected] : cases) {
@@ -136,8 +137,8 @@ TEST_F(TarIndexTest, WhatIsNoArchiveBehindTheEndIsTold) {
     EXPECT_EQ(index->members.size(), 1u);
     EXPECT_EQ(index->damage, "");
     EXPECT_THAT(index->rest, HasSubstr(absl::StrCat("made.tar: ", rest.size(),
-                                                    " bytes from byte 2048, behind the "
-                                                    "end mark, are no archive")));
+                                                    " bytes from byte 2048, after the "
+                                                    "end mark, are not an archive")));
   }
   // Zeros are padding up to a limit.
   TarLimits limits;
@@ -206,8 +207,8 @@ TEST_F(TarIndexTest, CompressedFilesAreNamedSo) {
   for (const size_t size : {4, 600}) {
     std::string bytes(size, 'x');
     EXPECT_THAT(ErrorOf(bytes.replace(0, 2, "\x1f\x8b")),
-                HasSubstr("made.tar: compressed by gzip, where no member can be read without those "
-                          "before it; unpack it to a .tar first: gzip -d -k " +
+                HasSubstr("made.tar: compressed by gzip, which allows no random access; unpack it "
+                          "to a .tar first: gzip -d -k " +
                           path_));
     EXPECT_THAT(ErrorOf(bytes.replace(0, 4, "\x28\xb5\x2f\xfd")), HasSubstr("by zstd"));
   }

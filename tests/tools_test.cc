@@ -365,11 +365,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"OutputInData",
                 "tools/train",
                 {"--data=/usr", "--out=/usr/share/run"},
-                "--out=/usr/share/run lies in --data=/usr: what is written would become data"},
+                "--out=/usr/share/run is inside --data=/usr: the output would become data"},
         BadCase{"OutputOfOthersInData",
                 "tools/train",
                 {"--evaluation.data=/usr", "--log=/usr/log"},
-                "--log=/usr/log lies in --evaluation.data=/usr"},
+                "--log=/usr/log is inside --evaluation.data=/usr"},
         BadCase{
             "UnknownSchedule", "tools/train", {"--lr_schedule=steps"}, "--lr_schedule=steps", 2},
         BadCase{
