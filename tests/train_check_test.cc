@@ -207,7 +207,7 @@ TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {
   const auto before = Disk();
   ProgramOutcome check = Train({"--check", "--log=" + scratch_.File("file/log")});
   EXPECT_EQ(check.exit_code, 1) << check.out;
-  EXPECT_THAT(check.err, HasSubstr(scratch_.File("file") + " is no folder"));
+  EXPECT_THAT(check.err, HasSubstr(scratch_.File("file") + " is not a folder"));
   check = Train({"--check", "--resume=" + scratch_.File("none")});
   EXPECT_EQ(check.exit_code, 1) << check.out;
   EXPECT_THAT(check.err, HasSubstr("there is no folder " + scratch_.File("none")));

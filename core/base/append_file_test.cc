@@ -65,7 +65,7 @@ TEST(AppendFileTest, NothingIsLostOnADiskThatIsFullForAWhile) {
     const absl::Status status = (*file)->Flush();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("cannot write the log " + path),
-                                                     HasSubstr("11 B are still to be written")));
+                                                     HasSubstr("11 B not yet written")));
     EXPECT_EQ(*ReadFile(path), "first\nse");
   }
   (*file)->Append("fourth\n");

@@ -28,7 +28,7 @@ absl::Status CheckMemoryFor(absl::string_view what, double size_bytes) {
   if (size_bytes <= static_cast<double>(free)) return absl::OkStatus();
   const auto bytes = static_cast<int64_t>(std::min(size_bytes, 9e18));
   return absl::ResourceExhaustedError(absl::StrCat(
-      what, " need ", FormatBytes(bytes), " of memory, and ", FormatBytes(free), " are free"));
+      what, " need ", FormatBytes(bytes), " of memory, but only ", FormatBytes(free), " are free"));
 }
 
 namespace internal {

@@ -32,7 +32,8 @@ TEST(AvailableMemoryTest, WhatDoesNotFitIsNamedWithBothSizes) {
   EXPECT_TRUE(CheckMemoryFor("a few images", 1).ok());
   const absl::Status status = CheckMemoryFor("many images", 1e17);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(status.message().find("many images need 93132257.5 GiB of memory, and "), 0) << status;
+  EXPECT_EQ(status.message().find("many images need 93132257.5 GiB of memory, but only "), 0)
+      << status;
 }
 
 }  // namespace

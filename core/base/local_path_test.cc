@@ -21,8 +21,9 @@ std::string Error(const std::string& given, HubKind kind = HubKind::kModel) {
 
 TEST(LocalPathTest, NamesOfTheHubComeWithTheCommandThatFetches) {
   EXPECT_EQ(Error("runwayml/stable-diffusion-v1-5"),
-            "--model=runwayml/stable-diffusion-v1-5 is not here, and nothing is downloaded; fetch "
-            "it first, for example: huggingface-cli download runwayml/stable-diffusion-v1-5 "
+            "--model=runwayml/stable-diffusion-v1-5: no such path, and nothing is downloaded "
+            "automatically; download it first, for example: huggingface-cli download "
+            "runwayml/stable-diffusion-v1-5 "
             "--local-dir stable-diffusion-v1-5; then --model=stable-diffusion-v1-5");
   EXPECT_THAT(Error("lambda/pokemon", HubKind::kDataset),
               HasSubstr("download lambda/pokemon --repo-type dataset --local-dir pokemon"));

@@ -51,8 +51,8 @@ TEST_F(OutOfMemoryTest, ASentenceWithTheSizeAndTheLimit) {
     std::exit(large[5]);
   };
   EXPECT_EXIT(take(), ExitedWithCode(kOutOfMemoryExitCode),
-              "^draw: out of memory: the system does not give 100.0 MiB for one object; this "
-              "process has .* MiB of address space, of at most .* \\(ulimit -v\\); use less");
+              "^draw: out of memory: the system cannot provide 100.0 MiB for one object; this "
+              "process has .* MiB of address space, the limit is .* \\(ulimit -v\\); use less");
 }
 
 TEST_F(OutOfMemoryTest, AThreadThatCannotStart) {
@@ -67,12 +67,12 @@ TEST_F(OutOfMemoryTest, AThreadThatCannotStart) {
     std::exit(0);
   };
   EXPECT_EXIT(start(), ExitedWithCode(kOutOfMemoryExitCode),
-              "draw: out of memory: the system does not give one more thread");
+              "draw: out of memory: the system cannot provide one more thread");
 }
 
 TEST_F(OutOfMemoryTest, WhatIsTakenIsNamed) {
   EXPECT_EXIT(EndOutOfMemory(3 * kMiB, "a tensor"), ExitedWithCode(kOutOfMemoryExitCode),
-              "^out of memory: the system does not give 3.0 MiB for a tensor; this process has");
+              "^out of memory: the system cannot provide 3.0 MiB for a tensor; this process has");
 }
 
 TEST_F(OutOfMemoryTest, WithoutALimitThereIsRoom) {

@@ -28,7 +28,7 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(absl::Span<const std::string> 
 absl::StatusOr<void*> SharedLibrary::Find(const std::string& symbol) const {
   void* const address = dlsym(handle_, symbol.c_str());
   if (address != nullptr) return address;
-  return absl::NotFoundError(absl::StrCat(name_, " has no ", symbol, ": it is too old"));
+  return absl::NotFoundError(absl::StrCat(name_, " has no symbol ", symbol, "; it may be too old"));
 }
 
 }  // namespace dpipe

@@ -41,7 +41,7 @@ TEST(WritePlaceTest, AFileIsNoFolder) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("cannot write " + scratch.File("file/model")),
-                    HasSubstr(scratch.File("file") + " is no folder")));
+                    HasSubstr(scratch.File("file") + " is not a folder")));
 }
 
 TEST(WritePlaceTest, WhereNobodyMayWriteThatIsSaid) {

@@ -69,7 +69,7 @@ TEST(ParseJsonTest, RefusesNumbersBeyondDouble) {
 
 TEST(ParseJsonObjectTest, ShowsWhatIsThereInstead) {
   EXPECT_EQ(ParseJsonObject("[1, 2]", "f.json").status().message(),
-            "f.json: expected a JSON object {...}, this is [1,2]");
+            "f.json: expected a JSON object {...}, found [1,2]");
 }
 
 TEST(JsonTextTest, RoundTripsNonFiniteNumbersAndTheOrderOfKeys) {
