@@ -64,7 +64,7 @@ absl::Status EventEngine::Run() {
                     ranks_[r].next, " of step ", ranks_[r].step);
   }
   if (waiting.empty()) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat("the simulated plan waits for ever: ", waiting));
+  return absl::DeadlineExceededError(absl::StrCat("the simulated plan deadlocks: ", waiting));
 }
 
 void EventEngine::Wake(int rank, Nanos now) {

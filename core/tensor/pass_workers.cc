@@ -58,9 +58,9 @@ absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& w
   DPIPE_ASSIGN_OR_RETURN(chosen.workers_, WithRoom(workers, size_bytes));
   if (!chosen.workers_.empty()) return chosen;
   workers[0]->device()->Note(
-      absl::StrCat("there is no ", FormatBytes(size_bytes),
-                   " left for passes beside training: samples, held-out losses or caches are "
-                   "computed on the CPU"));
+      absl::StrCat("less than ", FormatBytes(size_bytes),
+                   " of GPU memory is free: samples, held-out losses and caches are computed on "
+                   "the CPU"));
   DPIPE_ASSIGN_OR_RETURN(const auto cores, Device::PartitionCpu(FindUsableCpus().count));
   chosen.own_ = StartWorkers(cores);
   for (const auto& worker : chosen.own_) chosen.workers_.push_back(worker.get());
