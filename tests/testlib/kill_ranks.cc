@@ -85,7 +85,7 @@ class Experiment {
       checkpoint_ = std::max(checkpoint_, entry.path().string());
     }
     if (!checkpoint_.empty()) return absl::OkStatus();
-    return absl::NotFoundError(absl::StrCat(folder, ": the run to go on from left no checkpoint"));
+    return absl::NotFoundError(absl::StrCat(folder, ": the initial run left no checkpoint"));
   }
 
   // Waits for the first line of the log, which means one step.
@@ -93,10 +93,10 @@ class Experiment {
     const Clock::time_point start = Clock::now();
     std::error_code none;
     while (!fs::exists(log, none) || fs::file_size(log, none) == 0) {
-      if (job->program(0).Poll()) return Wrong(*job, 0, "has ended before a step");
+      if (job->program(0).Poll()) return Wrong(*job, 0, "ended before its first step");
       if (SecondsSince(start) > options_.step_deadline_ms / 1e3) {
         return Wrong(*job, 0,
-                     absl::StrCat("has trained no step in ", options_.step_deadline_ms, " ms"));
+                     absl::StrCat("trained no step within ", options_.step_deadline_ms, " ms"));
       }
       Pause();
     }
@@ -116,14 +116,14 @@ class Experiment {
     job->StartAll();
     if (trains) DPIPE_RETURN_IF_ERROR(AwaitStep(job.get(), folder + "/run.log.jsonl"));
     std::this_thread::sleep_for(life);
-    if (job->program(gone).Poll()) return Wrong(*job, gone, "has ended before it was to");
+    if (job->program(gone).Poll()) return Wrong(*job, gone, "ended before it was killed");
     job->program(gone).Signal(freezes ? SIGSTOP : SIGKILL);
     const Clock::time_point start = Clock::now();
     const double deadline_s =
         (freezes ? options_.silence_deadline_ms : options_.death_deadline_ms) / 1e3;
     for (int i = 0; i < options_.num_processes; ++i) {
       while (i != gone && !job->program(i).Poll()) {
-        if (SecondsSince(start) > deadline_s) return Wrong(*job, i, "has not ended in time");
+        if (SecondsSince(start) > deadline_s) return Wrong(*job, i, "did not end in time");
         Pause();
       }
     }
@@ -136,7 +136,7 @@ class Experiment {
     for (int i = 0; i < options_.num_processes; ++i) {
       if (i == gone) continue;
       if (job->program(i).exit_code() != 1) {
-        return Wrong(*job, i, absl::StrCat("has ended with ", job->program(i).exit_code()));
+        return Wrong(*job, i, absl::StrCat("ended with exit code ", job->program(i).exit_code()));
       }
       const std::string said = job->Said(i);
       came_too_late = came_too_late || CameTooLate(said);
@@ -160,7 +160,7 @@ class Experiment {
     options_.say(absl::StrFormat("%s rank %d after %.2f s%s: all others had ended %.2f s later%s",
                                  freezes ? "froze" : "killed", gone, life.count() / 1e6,
                                  trains ? " of training" : "", took_s,
-                                 never_came          ? ", before all had come"
+                                 never_came          ? ", before all had joined"
                                  : named_instruction ? ", naming the instruction"
                                                      : ", before training"));
     return absl::OkStatus();
@@ -168,7 +168,7 @@ class Experiment {
 
   absl::Status Wrong(const ProcessJob& job, int process, const std::string& what) const {
     return absl::InternalError(
-        absl::StrCat("rank ", process, " ", what, "; it said:\n", job.Said(process)));
+        absl::StrCat("rank ", process, " ", what, "; its output:\n", job.Said(process)));
   }
 
   const KillRanksOptions& options_;

@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<LoggedStep>> ReadLog(const std::string& path) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("loss")) continue;
     if (!json["step"].is_number_integer() || !json["loss"].is_number()) {
-      return absl::DataLossError(absl::StrCat(path, ": a line without numbers: ", line));
+      return absl::DataLossError(absl::StrCat(path, ": a line without a step and a loss: ", line));
     }
     steps.push_back({json["step"].get<int64_t>(), json["loss"].get<double>()});
   }
@@ -92,7 +92,7 @@ absl::Status CompareLogs(const std::vector<LoggedStep>& expected,
                          const std::vector<LoggedStep>& actual) {
   for (size_t i = 0; i < std::min(expected.size(), actual.size()); ++i) {
     if (expected[i].step != actual[i].step) {
-      return absl::DataLossError(absl::StrCat("line ", i + 1, " of the log is of step ",
+      return absl::DataLossError(absl::StrCat("line ", i + 1, " of the log is for step ",
                                               actual[i].step, ", not ", expected[i].step));
     }
     if (std::memcmp(&expected[i].loss, &actual[i].loss, sizeof(double)) != 0) {
@@ -123,7 +123,8 @@ absl::Status CompareModels(const std::string& expected, const std::string& actua
   for (const auto& [name, bytes] : expected_files) {
     const auto it = actual_files.find(name);
     if (it == actual_files.end() || it->second != bytes) {
-      return absl::DataLossError(absl::StrCat(actual, "/", name, " is not as in ", expected));
+      return absl::DataLossError(
+          absl::StrCat(actual, "/", name, " differs from the file in ", expected));
     }
   }
   return absl::OkStatus();
@@ -195,7 +196,7 @@ class Experiment {
     DPIPE_RETURN_IF_ERROR(CompareModels(reference_.out, killed_.out));
     ++report_.runs;
     options_.say(absl::StrCat("run ", report_.runs, " is complete and equal, after ", report_.kills,
-                              " kills in all"));
+                              " kills in total"));
     return absl::OkStatus();
   }
 

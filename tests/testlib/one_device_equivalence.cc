@@ -13,15 +13,15 @@ absl::Status CheckComparable(const Plan& plan, const MicroBatches& micro_batches
       plan.micro_batch_size() != micro_batches.size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the plan has ", plan.num_micro_batches(), " micro-batches of ", plan.micro_batch_size(),
-        ", the one device ", micro_batches.count, " of ", micro_batches.size));
+        ", and the one device has ", micro_batches.count, " of ", micro_batches.size));
   }
   for (const DeviceProgram& device : plan.devices()) {
     bool computes = false;
     for (const Instruction& instruction : device.instructions()) {
       computes |= instruction.kind() == Instruction::FORWARD;
       if (instruction.kind() != Instruction::REDUCE_GRADS) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", device.rank(), " sums gradients with others, in another order"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rank ", device.rank(), " sums gradients with other ranks, in another order"));
     }
     if (!computes) {
       return absl::InvalidArgumentError(
