@@ -15,7 +15,7 @@ constexpr uint32_t kPatchSamples = 1u << 31;
 constexpr uint32_t kSizeSample = ~0u;
 
 constexpr double kHalvesOfShare = 0.6;
-constexpr double kRarest = 1e-3;
+constexpr double kMinProbability = 1e-3;
 
 }  // namespace
 
@@ -35,10 +35,10 @@ absl::StatusOr<std::vector<PatchSize>> MakePatchSizes(int image_size, int multip
   sizes.push_back({image_size / 2, has_quarters ? kHalvesOfShare * share : share});
   if (has_quarters) sizes.push_back({image_size / 4, (1 - kHalvesOfShare) * share});
   for (const PatchSize& size : sizes) {
-    if (size.probability >= kRarest) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("patches: with a share of ", share, " only one step in ", 1 / size.probability,
-                     " would have ", size.side, " pixels; the minimum is one in ", 1 / kRarest));
+    if (size.probability >= kMinProbability) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "patches: with a share of ", share, " only one step in ", 1 / size.probability,
+        " would have ", size.side, " pixels; the minimum is one in ", 1 / kMinProbability));
   }
   return sizes;
 }

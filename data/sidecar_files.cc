@@ -29,7 +29,7 @@ std::string Extension(const std::string& file) {
 
 // Returns "5 .gif, 2 .bmp": the unused files of the folder, the most frequent kinds first.
 std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::string>& used) {
-  constexpr size_t kMostKinds = 6;
+  constexpr size_t kMaxKinds = 6;
   std::map<std::string, int64_t> by_kind;
   for (const std::string& file : listing.files) {
     if (used.count(file) == 0) ++by_kind[Extension(file)];
@@ -38,7 +38,7 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   int64_t num_others = 0;
-  for (; kinds.size() > kMostKinds; kinds.pop_back()) num_others += kinds.back().second;
+  for (; kinds.size() > kMaxKinds; kinds.pop_back()) num_others += kinds.back().second;
   kinds.push_back({"of other kinds", num_others});
   kinds.push_back({"whose names begin with a dot", listing.num_hidden});
   kinds.push_back({"not regular files", listing.special.size()});
@@ -62,7 +62,7 @@ class MissingCaptions {
  public:
   void Add(const std::string& image, const std::string& reason) {
     ++count_;
-    if (named_.size() < kMostNamed) named_.push_back(absl::StrCat(image, " (", reason, ")"));
+    if (named_.size() < kMaxNamed) named_.push_back(absl::StrCat(image, " (", reason, ")"));
   }
   absl::Status Result(const std::string& folder, size_t num_images) const {
     if (count_ == 0) return absl::OkStatus();
@@ -76,7 +76,7 @@ class MissingCaptions {
   }
 
  private:
-  static constexpr size_t kMostNamed = 5;
+  static constexpr size_t kMaxNamed = 5;
   int64_t count_ = 0;
   std::vector<std::string> named_;
 };

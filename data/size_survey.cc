@@ -45,7 +45,7 @@ SizeSurvey SurveySizes(const StepOrder& order, const std::vector<int32_t>& indic
     }
     if (fit.cut > std::max(survey.max_cut, kCroppedAbove)) {
       survey.max_cut = fit.cut;
-      survey.most_cut = indices[i];
+      survey.most_cropped = indices[i];
     }
   }
   return survey;

@@ -38,7 +38,7 @@ TEST(SizeSurveyTest, CountsBySize) {
   EXPECT_EQ(survey.most_enlarged, 1);
   EXPECT_EQ(survey.most_enlarged_size.width, 1);
   EXPECT_EQ(survey.max_scale, 32);
-  EXPECT_EQ(survey.most_cut, 3);
+  EXPECT_EQ(survey.most_cropped, 3);
   EXPECT_NEAR(survey.max_cut, 0.2, 1e-12);
   EXPECT_EQ(survey.all.num_samples, 6);
   EXPECT_EQ(survey.all.num_known, 5);
@@ -56,7 +56,7 @@ TEST(SizeSurveyTest, NothingIsSaidOfWhatFits) {
   EXPECT_EQ(survey.all.num_known, 2);
   EXPECT_EQ(survey.all.num_cropped, 0);
   EXPECT_EQ(survey.all.num_enlarged, 0);
-  EXPECT_EQ(survey.most_cut, -1);
+  EXPECT_EQ(survey.most_cropped, -1);
   EXPECT_EQ(survey.most_enlarged, -1);
 }
 

@@ -25,7 +25,7 @@ namespace internal {
 int64_t ParseAvailableMemory(absl::string_view meminfo);
 // Returns the minimum of the system's bytes (0: unknown) and the control groups' (nullopt: no
 // limit).
-int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups);
+int64_t MinAvailable(int64_t system, std::optional<int64_t> groups);
 }  // namespace internal
 
 }  // namespace dpipe

@@ -18,12 +18,12 @@ TEST(AvailableMemoryTest, ZeroWhereItIsNotSaid) {
 }
 
 TEST(AvailableMemoryTest, TheTightestLimitCounts) {
-  EXPECT_EQ(internal::LeastAvailable(500, std::nullopt), 500);
-  EXPECT_EQ(internal::LeastAvailable(500, 400), 400);
-  EXPECT_EQ(internal::LeastAvailable(500, 600), 500);
-  EXPECT_EQ(internal::LeastAvailable(0, 600), 600);
-  EXPECT_EQ(internal::LeastAvailable(0, std::nullopt), 0);
-  EXPECT_EQ(internal::LeastAvailable(500, 0), 1) << "0 would mean that nothing is known";
+  EXPECT_EQ(internal::MinAvailable(500, std::nullopt), 500);
+  EXPECT_EQ(internal::MinAvailable(500, 400), 400);
+  EXPECT_EQ(internal::MinAvailable(500, 600), 500);
+  EXPECT_EQ(internal::MinAvailable(0, 600), 600);
+  EXPECT_EQ(internal::MinAvailable(0, std::nullopt), 0);
+  EXPECT_EQ(internal::MinAvailable(500, 0), 1) << "0 would mean that nothing is known";
 }
 
 TEST(AvailableMemoryTest, ThisMachineHasSome) { EXPECT_GE(AvailableMemoryBytes(), 0); }
