@@ -82,14 +82,14 @@ absl::StatusOr<FolderDataset> FolderDataset::Open(const std::string& folder,
     for (const std::string& file : metadata.files) {
       DPIPE_RETURN_IF_ERROR(dataset.ReadMetadata(file));
     }
-    dataset.LookForOmitted(listing, metadata);
+    dataset.NoteOmitted(listing, metadata);
   }
   if (dataset.samples_.size() > kMaxSamples) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", dataset.samples_.size(), " samples, more than ", kMaxSamples));
   }
   DPIPE_RETURN_IF_ERROR(
-      dataset.LookForFiles(metadata.files.empty() ? folder : dataset.PathOf(metadata.files[0])));
+      dataset.CheckFiles(metadata.files.empty() ? folder : dataset.PathOf(metadata.files[0])));
   return dataset;
 }
 
@@ -151,7 +151,7 @@ absl::Status FolderDataset::ReadSidecars(const FolderListing& listing) {
   return absl::OkStatus();
 }
 
-void FolderDataset::LookForOmitted(const FolderListing& listing, const MetadataFiles& metadata) {
+void FolderDataset::NoteOmitted(const FolderListing& listing, const MetadataFiles& metadata) {
   std::unordered_set<std::string> used;
   for (const Sample& sample : samples_) {
     used.insert(InListing(sample.file_name));
@@ -174,7 +174,7 @@ void FolderDataset::LookForOmitted(const FolderListing& listing, const MetadataF
   }
 }
 
-absl::Status FolderDataset::LookForFiles(const std::string& list) {
+absl::Status FolderDataset::CheckFiles(const std::string& list) {
   Fingerprint fingerprint;
   int64_t num_missing = 0;
   std::string first_missing;

@@ -28,7 +28,8 @@ std::string Extension(const std::string& file) {
 }
 
 // Returns "5 .gif, 2 .bmp": the unused files of the folder, the most frequent kinds first.
-std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::string>& used) {
+std::string DescribeIgnored(const FolderListing& listing,
+                            const std::unordered_set<std::string>& used) {
   constexpr size_t kMaxKinds = 6;
   std::map<std::string, int64_t> by_kind;
   for (const std::string& file : listing.files) {
@@ -52,9 +53,9 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
 }
 
 // Returns "; ignored: 5 .gif", or "".
-std::string WhyNothing(const FolderListing& listing) {
-  const std::string left_out = LeftOut(listing, {});
-  return left_out.empty() ? "" : absl::StrCat("; ignored: ", left_out);
+std::string IgnoredSuffix(const FolderListing& listing) {
+  const std::string ignored = DescribeIgnored(listing, {});
+  return ignored.empty() ? "" : absl::StrCat("; ignored: ", ignored);
 }
 
 // Collects images without a readable caption: the first few by name, the others by number.
@@ -99,17 +100,17 @@ class SidecarFinder {
     if (num_images == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("data set ", folder_, ": neither metadata.jsonl nor metadata.csv nor any ",
-                       "JPEG, PNG or WebP image", WhyNothing(listing_)));
+                       "JPEG, PNG or WebP image", IgnoredSuffix(listing_)));
     }
     DPIPE_RETURN_IF_ERROR(missing_.Result(folder_, num_images));
     if (num_in_sub_folders > 0) {
       found_.notes.push_back(
           absl::StrCat(num_in_sub_folders, " of the ", num_images, " images are in sub-folders"));
     }
-    const std::string left_out = LeftOut(listing_, used_);
-    if (!left_out.empty()) {
+    const std::string ignored = DescribeIgnored(listing_, used_);
+    if (!ignored.empty()) {
       found_.notes.push_back(absl::StrCat(
-          "ignored: ", left_out,
+          "ignored: ", ignored,
           "; JPEG, PNG and WebP images are read, and .txt or .caption files of the same names"));
     }
     if (not_utf8_.count() > 0) {

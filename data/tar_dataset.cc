@@ -40,8 +40,8 @@ absl::StatusOr<std::unique_ptr<TarDataset>> TarDataset::Open(const std::string& 
   auto dataset = std::unique_ptr<TarDataset>(new TarDataset(pattern, options));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> shards, FindShards(pattern));
   for (const std::string& shard : shards) DPIPE_RETURN_IF_ERROR(dataset->AddShard(shard));
-  dataset->TakeFingerprint();
-  dataset->TakeNotes();
+  dataset->ComputeFingerprint();
+  dataset->CollectNotes();
   const std::vector<Sample>& samples = dataset->samples_;
   const bool has_image = std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {
     return dataset->CheckWhole(sample, kImage).ok();
@@ -168,7 +168,7 @@ TarDataset::Field TarDataset::FieldByLastDot(const std::string& name) {
   return field.part != kNumParts ? field : FieldAt(name, last);
 }
 
-void TarDataset::TakeNotes() {
+void TarDataset::CollectNotes() {
   int64_t num_damaged = 0, num_with_rest = 0;
   for (const Shard& shard : shards_) {
     num_damaged += !shard.damage.empty();
@@ -224,7 +224,7 @@ void TarDataset::TakeNotes() {
   }
 }
 
-void TarDataset::TakeFingerprint() {
+void TarDataset::ComputeFingerprint() {
   Fingerprint fingerprint;
   for (const Sample& sample : samples_) {
     const std::string& path = shards_[sample.shard].path;

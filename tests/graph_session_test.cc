@@ -40,7 +40,7 @@ struct Outcome {
   testlib::TrainingOutcome trained;
   std::vector<int64_t> bytes;  // in tensors, on all devices, after each step
   int64_t num_launches = 0;
-  std::vector<std::string> said;
+  std::vector<std::string> messages;
 };
 
 // Trains on virtual GPUs of a fake driver, which runs our kernels on the CPU.
@@ -56,7 +56,7 @@ Outcome Train(TrainingJob job, const Plan& plan, bool record) {
     job.graphs.enabled = record;
     job.graphs.say = [&](const std::string& line) {
       absl::MutexLock lock(&mutex);
-      outcome.said.push_back(line);
+      outcome.messages.push_back(line);
     };
     const auto session = StartSession(job, plan);
     EXPECT_TRUE(session.ok()) << session.status();
@@ -130,7 +130,7 @@ class GraphSessionTest : public ::testing::TestWithParam<DType> {
 
 // By the second step, every pass has run often enough to be recorded.
 void ExpectSteady(const Outcome& outcome) {
-  EXPECT_THAT(outcome.said, IsEmpty());
+  EXPECT_THAT(outcome.messages, IsEmpty());
   EXPECT_GE(outcome.num_launches, (kSteps - 2) * kMicroBatches * 2);
   EXPECT_EQ(outcome.bytes[kSteps - 2], outcome.bytes[2]);
 }
@@ -161,7 +161,7 @@ TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
 // Their parameters are gathered to other addresses in every step; those of frozen components are
 // not.
 TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
-  EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).said, IsEmpty());
+  EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).messages, IsEmpty());
 }
 
 // A profile, the number of graph launches, and the device's notes. Made with one device, because

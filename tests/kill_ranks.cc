@@ -52,7 +52,7 @@ absl::Status Run() {
   options.death_deadline_ms = FLAGS_death_deadline_ms;
   options.silence_deadline_ms = static_cast<int>(1000 * FLAGS_silence) + FLAGS_death_deadline_ms;
   options.seed = FLAGS_seed;
-  options.say = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
+  options.log = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
   options.flags = {"--strategy=" + FLAGS_strategy,
                    "--data=" + FLAGS_data,
                    "--global_batch=6",
@@ -75,8 +75,8 @@ absl::Status Run() {
       "%d before all processes had joined, %d during training; every message names the rank, "
       "except in %d runs in which a process joined after all others had ended\n",
       report->kills, report->mean_death_s, report->longest_death_s, report->freezes, FLAGS_silence,
-      report->mean_silence_s, report->longest_silence_s, report->before_all_had_come,
-      report->while_training, report->came_too_late);
+      report->mean_silence_s, report->longest_silence_s, report->before_all_joined,
+      report->while_training, report->joined_too_late);
   return absl::OkStatus();
 }
 

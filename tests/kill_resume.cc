@@ -40,7 +40,7 @@ absl::Status Run() {
   options.seed = FLAGS_seed;
   options.max_life_ms = FLAGS_max_life_ms;
   options.max_saving_ms = FLAGS_max_saving_ms;
-  options.say = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
+  options.log = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
   options.flags = {"--strategy=" + FLAGS_strategy,
                    "--dtype=" + FLAGS_dtype,
                    absl::StrCat("--devices=", FLAGS_devices),

@@ -94,23 +94,23 @@ TEST_F(PlanningToolsTest, FromAProfileToAPicture) {
   const Plan plan = ReadPlanFile("plan.textproto");
   const std::string step =
       absl::StrFormat("%.2f ms", static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli);
-  const std::vector<std::string> planning_says = {
+  const std::vector<std::string> expected_plan_text = {
       "diffusionpipe for ",   "4 stages, 4 micro-batches of 4",
       step + " predicted",    "before filling",
       "of 1.0 GiB",           "chosen",
       "1 choices considered", Path("plan.textproto")};
-  for (const std::string& said : planning_says) {
-    EXPECT_THAT(planned.out, HasSubstr(said));
+  for (const std::string& expected : expected_plan_text) {
+    EXPECT_THAT(planned.out, HasSubstr(expected));
   }
 
   const ProgramOutcome simulated =
       Run("simulate", {"--plan=" + Path("plan.textproto"), "--output=" + Path("trace.pb")});
   ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
-  const std::vector<std::string> simulating_says = {"Step:       " + step, "x the lower bound of",
-                                                    "warm-up", "on the critical path",
-                                                    "link 0 -> 1"};
-  for (const std::string& said : simulating_says) {
-    EXPECT_THAT(simulated.out, HasSubstr(said));
+  const std::vector<std::string> expected_simulation_text = {"Step:       " + step,
+                                                             "x the lower bound of", "warm-up",
+                                                             "on the critical path", "link 0 -> 1"};
+  for (const std::string& expected : expected_simulation_text) {
+    EXPECT_THAT(simulated.out, HasSubstr(expected));
   }
 
   for (const char* name : {"a.svg", "a.html", "a.json"}) {

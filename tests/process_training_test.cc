@@ -181,10 +181,10 @@ TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
   ASSERT_TRUE(WriteFileAtomically(out + ".checkpoints/SAVE_NOW", "").ok());
   wait_while([&] { return checkpoints().empty(); });
   pair->program(1).Signal(SIGTERM);
-  EXPECT_EQ(pair->ExitCode(0), 128 + SIGTERM) << pair->Said(0);
-  EXPECT_EQ(pair->ExitCode(1), 0) << pair->Said(1);
-  EXPECT_THAT(pair->Said(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
-  EXPECT_EQ(pair->Said(1), "");
+  EXPECT_EQ(pair->ExitCode(0), 128 + SIGTERM) << pair->Output(0);
+  EXPECT_EQ(pair->ExitCode(1), 0) << pair->Output(1);
+  EXPECT_THAT(pair->Output(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
+  EXPECT_EQ(pair->Output(1), "");
   ExpectThatNothingShowsTheSecret(out);
   // Of the last trained step.
   EXPECT_THAT(checkpoints(),
@@ -197,7 +197,7 @@ TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreToldSo) {
   pair->Start(1, {"--lr=0.002"});
   for (int i : {0, 1}) {
     EXPECT_EQ(pair->ExitCode(i), 1);
-    EXPECT_THAT(pair->Said(i),
+    EXPECT_THAT(pair->Output(i),
                 AllOf(HasSubstr("rank 1 (pid "),
                       HasSubstr("was started for another run: --optimizer.lr=0.002 here, but "
                                 "0.001 at rank 0 (pid ")));

@@ -137,7 +137,7 @@ nn::Model Logged(const nn::Model& original, Log* log) {
   return std::move(model).value();
 }
 
-enum class Receives { kNotOnDevice, kOnDevice, kOnDeviceUntold };
+enum class Receives { kNotOnDevice, kOnDevice, kOnDeviceUndeclared };
 
 // Claims that receives occupy the device, or that they do not, and logs the first message.
 class Talker : public testlib::ForwardingCommunicator {
@@ -273,7 +273,7 @@ TEST(RehearsalCheckTest, SeesWhatIsNewWhereNothingIsRehearsed) {
   Trainer trainer({});
   const auto plan = trainer.MakePlan("1f1b", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto outcome = trainer.Train(*plan, Receives::kOnDeviceUntold);
+  const auto outcome = trainer.Train(*plan, Receives::kOnDeviceUndeclared);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_THAT(trainer.late(), Contains("block.0.down 8: weight gradient of [16, 32]"));
 }

@@ -74,9 +74,9 @@ const std::string& TrainedModel() {
     const std::string out = FreshPath("trained");
     const ProgramOutcome run = Train(out, {"--save_every=4", "--sample_every=3"});
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    for (const char* said : {"Plan:", "diffusionpipe", "Trained 6 steps, 24 images",
-                             "Model:", "Samples:", "bazel run //tools:sample -- --model="}) {
-      EXPECT_THAT(run.out, HasSubstr(said));
+    for (const char* expected : {"Plan:", "diffusionpipe", "Trained 6 steps, 24 images",
+                                 "Model:", "Samples:", "bazel run //tools:sample -- --model="}) {
+      EXPECT_THAT(run.out, HasSubstr(expected));
     }
     return new std::string(out);
   }();
@@ -210,10 +210,10 @@ TEST(ToolsTest, ASignalStopsSamplesOnTheWay) {
   command += " 2> '" + out + ".err' & until grep -qs drawing '" + out + ".err'; do kill -0 $! || " +
              "exit 99; done; kill -HUP $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
-  const std::string said = ReadFile(out + ".err").value_or("");
-  ASSERT_EQ(run.exit_code, 128 + 1) << said;
-  EXPECT_THAT(said, HasSubstr("[train] drawing samples after step 7 · "));
-  EXPECT_THAT(said, HasSubstr("SIGHUP: saving and ending after this step"));
+  const std::string err = ReadFile(out + ".err").value_or("");
+  ASSERT_EQ(run.exit_code, 128 + 1) << err;
+  EXPECT_THAT(err, HasSubstr("[train] drawing samples after step 7 · "));
+  EXPECT_THAT(err, HasSubstr("SIGHUP: saving and ending after this step"));
   EXPECT_THAT(run.out, HasSubstr("Stopped by SIGHUP at step 7 of 100000"));
   EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 7);
   EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));

@@ -86,10 +86,10 @@ TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
   EXPECT_EQ(Disk(), before);
 }
 
-// Returns the line of `said` with this beginning.
-std::string LineOf(const std::string& said, const std::string& beginning) {
-  const size_t begin = said.find(beginning);
-  return begin == std::string::npos ? "" : said.substr(begin, said.find('\n', begin) - begin);
+// Returns the line of `output` with this beginning.
+std::string LineOf(const std::string& output, const std::string& beginning) {
+  const size_t begin = output.find(beginning);
+  return begin == std::string::npos ? "" : output.substr(begin, output.find('\n', begin) - begin);
 }
 
 TEST_F(TrainCheckTest, WhatARunHasPlannedFromGivesOthersItsPlan) {

@@ -18,8 +18,8 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(absl::Span<const std::string> 
   for (const std::string& name : names) {
     void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return SharedLibrary(name, handle);
-    const char* const said = dlerror();
-    reason = said != nullptr ? said : "the loader gave no reason";
+    const char* const error = dlerror();
+    reason = error != nullptr ? error : "the loader gave no reason";
   }
   return absl::NotFoundError(
       absl::StrCat("cannot open ", absl::StrJoin(names, " or "), " (", reason, "); ", needed_for));
