@@ -60,8 +60,8 @@ class PeerRecv : public PendingRecv {
     device_->WaitFor(*events_->Pop(key_));
     // Their maker gets them back when this device has done with them: of a collective, that is
     // with all at once.
-    if (std::get<2>(key_) == kCollectiveTag) return Tensor::AllOn(tensors, device_);
-    for (Tensor& t : tensors) t = t.On(device_);
+    if (std::get<2>(key_) == kCollectiveTag) return Tensor::ViewsOn(tensors, device_);
+    for (Tensor& t : tensors) t = t.ViewOn(device_);
     return tensors;
   }
 
@@ -177,7 +177,7 @@ class PeerCommunicator : public Communicator {
   }
 
   // On the twin.
-  Tensors There(const Tensors& tensors) const { return Tensor::AllOn(tensors, twin_); }
+  Tensors There(const Tensors& tensors) const { return Tensor::ViewsOn(tensors, twin_); }
 
   Shard OwnShard(const Group& group) const {
     const auto own = std::find(group.begin(), group.end(), rank());

@@ -32,7 +32,7 @@ class FarDevice : public CpuDevice {
     calls.push_back(&peer == this ? "within" : "from peer");
     CpuDevice::CopyFromPeer(to, peer, from, size_bytes);
   }
-  void GiveBack(absl::Span<const Lent> blocks) override {
+  void ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) override {
     calls.push_back("give back " + std::to_string(blocks.size()));
   }
 
@@ -68,36 +68,36 @@ TEST(DeviceTest, ACopyTakesTheShortestWay) {
 }
 
 TEST(DeviceTest, BorrowedStorageIsGivenBackByWhoBorrowedIt) {
-  const auto lender = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const auto owner = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
   {
-    const Tensor t = Tensor::FromHost<float>(lender, {3, 2}, kValues);
-    const Tensor borrowed = t.On(borrower);
+    const Tensor t = Tensor::FromHost<float>(owner, {3, 2}, kValues);
+    const Tensor borrowed = t.ViewOn(borrower);
     const Tensor part = borrowed.Slice(0, 1);
     EXPECT_EQ(borrowed.raw_data(), t.raw_data());
     EXPECT_TRUE(borrower->calls.empty());
   }
   EXPECT_THAT(borrower->calls, ElementsAre("give back 1"));
-  EXPECT_EQ(lender->allocator().stats().allocated_bytes, 0);
+  EXPECT_EQ(owner->allocator().stats().allocated_bytes, 0);
 }
 
 TEST(DeviceTest, WhatIsBorrowedTogetherIsGivenBackTogether) {
-  const auto lender = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const auto owner = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
   std::vector<Tensor> borrowed;
   {
     std::vector<Tensor> tensors(3);
-    for (Tensor& t : tensors) t = Tensor::FromHost<float>(lender, {3, 2}, kValues);
-    borrowed = Tensor::AllOn(tensors, borrower);
+    for (Tensor& t : tensors) t = Tensor::FromHost<float>(owner, {3, 2}, kValues);
+    borrowed = Tensor::ViewsOn(tensors, borrower);
     EXPECT_EQ(borrowed[2].raw_data(), tensors[2].raw_data());
     EXPECT_EQ(borrowed[2].device(), borrower);
   }
   borrowed.resize(1);
   EXPECT_TRUE(borrower->calls.empty());
-  EXPECT_GT(lender->allocator().stats().allocated_bytes, 0);
+  EXPECT_GT(owner->allocator().stats().allocated_bytes, 0);
   borrowed.clear();
   EXPECT_THAT(borrower->calls, ElementsAre("give back 3"));
-  EXPECT_EQ(lender->allocator().stats().allocated_bytes, 0);
+  EXPECT_EQ(owner->allocator().stats().allocated_bytes, 0);
 }
 
 TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {

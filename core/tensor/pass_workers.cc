@@ -49,8 +49,8 @@ PassWorkers::~PassWorkers() {
   }
 }
 
-absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& workers,
-                                             int64_t size_bytes) {
+absl::StatusOr<PassWorkers> PassWorkers::Choose(const std::vector<DeviceWorker*>& workers,
+                                                int64_t size_bytes) {
   PassWorkers chosen;
   chosen.workers_ = workers;
   if (workers.empty() || workers[0]->device()->has_host_memory()) return chosen;

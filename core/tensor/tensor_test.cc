@@ -131,7 +131,7 @@ TEST(TensorTest, OnAnotherDeviceSharesTheStorage) {
   Tensor borrowed;
   {
     const Tensor t = Tensor::Zeros(home, {4, 16}, DType::kF32);
-    borrowed = t.Slice(1, 3).On(away).On(home).On(away);
+    borrowed = t.Slice(1, 3).ViewOn(away).ViewOn(home).ViewOn(away);
     t.data<float>()[16] = 7;
   }
   EXPECT_EQ(borrowed.device(), away);
