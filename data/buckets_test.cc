@@ -136,7 +136,7 @@ TEST(BucketedOrderTest, StepsInAnyOrderAreTheSame) {
 }
 
 // Found by going through the steps from the first on.
-TEST(BucketedOrderTest, FirstStepsAndWhenAllHasBeenSeen) {
+TEST(BucketedOrderTest, FindsFirstStepsAndStepsToSeeAll) {
   for (int trial = 0; trial < 60; ++trial) {
     RandomStream random(6, trial, 0, RandomPurpose::kTest);
     const int num_buckets = 1 + random.NextBelow(4), batch = 1 + random.NextBelow(6);

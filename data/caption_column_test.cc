@@ -39,7 +39,7 @@ TEST(CaptionColumnTest, OtherEncodingsShow) {
   EXPECT_FALSE(column.Of(Json{{"text", {"a", "caf\xe9", "b"}}})->are_utf8);
 }
 
-TEST(CaptionColumnTest, WhatIsMissingIsNamedInShort) {
+TEST(CaptionColumnTest, MissingColumnsAreNamedBriefly) {
   Json row;
   for (int i = 0; i < 30; ++i) row["column " + std::to_string(i) + std::string(200, 'x')] = i;
   const std::string message = Message(CaptionColumn("", "text", "caption").Missing(row));

@@ -78,7 +78,7 @@ TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
   EXPECT_THAT(OpenError(), HasSubstr("1 of its 3 images have no caption: c.jpg (no c.txt). "));
 }
 
-TEST_F(FolderDatasetTest, CaptionsAreCleanedWhereverTheyStand) {
+TEST_F(FolderDatasetTest, CaptionsFromAllSourcesAreCleaned) {
   WriteImage("a.png");
   WriteImage("b.png");
   Write("a.txt", "\xef\xbb\xbf a cat\r\n");
@@ -207,7 +207,7 @@ TEST_F(FolderDatasetTest, ReadsCsv) {
   EXPECT_EQ(FolderDataset::Open(folder_)->LoadCaptions(0)->front(), "five");
 }
 
-TEST_F(FolderDatasetTest, WhatPythonWritesIntoJsonIsRead) {
+TEST_F(FolderDatasetTest, ReadsJsonWrittenByPython) {
   WriteImage("a.png");
   Write("metadata.jsonl", "{\"file_name\": \"a.png\", \"text\": \"x\", \"score\": NaN}");
   const auto dataset = FolderDataset::Open(folder_);
@@ -222,7 +222,7 @@ TEST_F(FolderDatasetTest, DeepJsonIsRefused) {
   EXPECT_THAT(OpenError(), HasSubstr("more than 100 nested lists and objects"));
 }
 
-TEST_F(FolderDatasetTest, OfAListOfCaptionsAllAreThere) {
+TEST_F(FolderDatasetTest, ReadsAllCaptionsOfAList) {
   WriteImage("a.png");
   WriteImage("b.png");
   Write("metadata.jsonl",
@@ -289,7 +289,7 @@ TEST_F(FolderDatasetTest, MetadataOfSubFoldersNamesTheirFiles) {
               ElementsAre(HasSubstr("test/metadata.jsonl belongs to another split")));
 }
 
-TEST_F(FolderDatasetTest, ImagesThatMetadataOmitsAreNamed) {
+TEST_F(FolderDatasetTest, ImagesMissingFromMetadataAreNamed) {
   for (const char* name : {"a", "b", "c", "d"}) WriteImage(absl::StrCat(name, ".png"));
   Write("metadata.jsonl",
         "{\"file_name\": \"./a.png\", \"text\": \"x\", \"conditioning_image\": \"d.png\"}");
@@ -387,7 +387,7 @@ TEST_F(FolderDatasetTest, CaptionsMayBeOptional) {
   }
 }
 
-TEST_F(FolderDatasetTest, FingerprintIsOfNamesSizesAndCaptions) {
+TEST_F(FolderDatasetTest, FingerprintCoversNamesSizesAndCaptions) {
   const ScratchFolder elsewhere;
   const auto fingerprint = [](const std::string& folder) {
     return FolderDataset::Open(folder)->fingerprint();

@@ -94,7 +94,7 @@ TEST(HeldOutTest, ImpossibleSharesAreNamed) {
   EXPECT_THAT(error(1, 0.5), ::testing::HasSubstr("of the 1 samples in /a leaves"));
 }
 
-TEST(HeldOutTest, PartsHaveFingerprintsOfTheirOwn) {
+TEST(HeldOutTest, PartsHaveTheirOwnFingerprints) {
   const auto divide = [](const std::string& folder, int last) {
     return *HoldOut(std::make_unique<NamedSamples>(folder, Files(0, last)), 0.3);
   };

@@ -18,7 +18,7 @@ PatchDraws Draws(double share, uint64_t seed = 3) {
   return PatchDraws(seed, kSide, *MakePatchSizes(kSide, 8, share));
 }
 
-TEST(PatchesTest, SizesAreThePapers) {
+TEST(PatchesTest, SizesMatchThePaper) {
   const auto sizes = MakePatchSizes(512, 64, 0.5);
   ASSERT_TRUE(sizes.ok()) << sizes.status();
   ASSERT_EQ(sizes->size(), 3u);
@@ -58,7 +58,7 @@ TEST(PatchesTest, ImpossibleSizesAreNamed) {
 }
 
 // 4000 draws of probability p deviate from 4000 p by sqrt(4000 p (1 - p)) <= 32.
-TEST(PatchesTest, StepsHaveEachSizeAsOftenAsItSays) {
+TEST(PatchesTest, SizesOccurWithTheirProbabilities) {
   constexpr int kSteps = 4000;
   const PatchDraws draws = Draws(0.5);
   std::map<int, int> counts;
@@ -75,7 +75,7 @@ TEST(PatchesTest, StepsHaveEachSizeAsOftenAsItSays) {
   }
 }
 
-TEST(PatchesTest, PlacesAreAllThoseWithinThePicture) {
+TEST(PatchesTest, PositionsCoverThePicture) {
   const PatchDraws draws = Draws(1);
   const int64_t step = draws.FirstStepOf(0);  // half of the side
   std::set<int> lefts, tops;
@@ -103,7 +103,7 @@ TEST(PatchesTest, PlacesAreAllThoseWithinThePicture) {
   EXPECT_NEAR(product / kSamples, 0, 4 * 1.43);
 }
 
-TEST(PatchesTest, DrawsAreOfSeedStepAndSample) {
+TEST(PatchesTest, DrawsDependOnSeedStepAndSample) {
   const PatchDraws draws = Draws(1), same = Draws(1), other = Draws(1, /*seed=*/4);
   int sides = 0, places = 0, neighbours = 0;
   for (int step = 0; step < 100; ++step) {

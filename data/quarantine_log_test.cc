@@ -20,7 +20,7 @@ class QuarantineLogTest : public testing::Test {
   const std::string path_ = scratch_.File("quarantine.jsonl");
 };
 
-TEST_F(QuarantineLogTest, RemembersWhatWasAppended) {
+TEST_F(QuarantineLogTest, RemembersAppendedEntries) {
   {
     const auto log = Open();
     EXPECT_TRUE(log->known().empty());
@@ -48,7 +48,7 @@ TEST_F(QuarantineLogTest, UnfinishedLinesAreDropped) {
   }
 }
 
-TEST_F(QuarantineLogTest, WhoOnlyReadsChangesNothing) {
+TEST_F(QuarantineLogTest, ReadingChangesNothing) {
   const std::string elsewhere = scratch_.File("folder/quarantine.jsonl");
   const auto none = QuarantineLog::Open(elsewhere, QuarantineLog::Use::kRead);
   ASSERT_TRUE(none.ok() && (*none)->Append({"a.png", "corrupt"}).ok());

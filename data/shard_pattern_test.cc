@@ -17,7 +17,7 @@ std::string ErrorOf(const std::string& pattern) {
   return names.ok() ? "no error" : std::string(names.status().message());
 }
 
-TEST(ShardPatternTest, BracesAreAShells) {
+TEST(ShardPatternTest, BracesExpandAsInAShell) {
   EXPECT_THAT(ExpandBraces("a.tar").value(), ElementsAre("a.tar"));
   EXPECT_THAT(ExpandBraces("s-{08..11}.tar").value(),
               ElementsAre("s-08.tar", "s-09.tar", "s-10.tar", "s-11.tar"));

@@ -52,7 +52,7 @@ TEST_F(SidecarFilesTest, GoesThroughSubFolders) {
                                         HasSubstr("ignored: 1 whose names begin with a dot")));
 }
 
-TEST_F(SidecarFilesTest, SaysNothingWhereEverythingIsRead) {
+TEST_F(SidecarFilesTest, NoNotesIfEverythingIsRead) {
   for (const char* name : {"a.jpg", "a.png", "a.txt", "a.cond.png"}) Write(name);
   const auto found = Find();
   ASSERT_TRUE(found.ok()) << found.status();
@@ -60,7 +60,7 @@ TEST_F(SidecarFilesTest, SaysNothingWhereEverythingIsRead) {
   EXPECT_THAT(found->notes, IsEmpty());
 }
 
-TEST_F(SidecarFilesTest, CountsWhatIsIgnored) {
+TEST_F(SidecarFilesTest, CountsIgnoredFiles) {
   for (const char* name : {"a.jpg", "a.txt", "b.txt", "1.gif", "sub/2.GIF", "c.bmp", "readme"}) {
     Write(name);
   }
@@ -71,7 +71,7 @@ TEST_F(SidecarFilesTest, CountsWhatIsIgnored) {
                           "WebP images are read, and .txt or .caption files of the same names"));
 }
 
-TEST_F(SidecarFilesTest, SaysWhatIsExpected) {
+TEST_F(SidecarFilesTest, ErrorsNameTheExpectedFiles) {
   Write("1.gif");
   EXPECT_THAT(Error(), AllOf(HasSubstr("neither metadata.jsonl nor metadata.csv nor any JPEG, PNG "
                                        "or WebP image; ignored: 1 .gif")));
@@ -121,7 +121,7 @@ TEST_F(SidecarFilesTest, CaptionsInOtherEncodingsAreReadOrCounted) {
                           "save as UTF-8: b.txt"));
 }
 
-TEST_F(SidecarFilesTest, ACaptionMayBeGiven) {
+TEST_F(SidecarFilesTest, DefaultCaptionMayBeGiven) {
   Write("a.jpg");
   Write("b.jpg");
   Write("b.txt", "own");

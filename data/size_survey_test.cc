@@ -47,7 +47,7 @@ TEST(SizeSurveyTest, CountsBySize) {
 }
 
 // Rounding to whole pixels does not count as cropping, and a sample of the images is enough.
-TEST(SizeSurveyTest, NothingIsSaidOfWhatFits) {
+TEST(SizeSurveyTest, FittingImagesAreNeitherCroppedNorEnlarged) {
   StepOrderOptions options;
   options.size = {512, 512};
   const StepOrder order(options, 1000, {});

@@ -56,7 +56,7 @@ TEST_F(SmallImagesTest, ManyAreCountedAndSomeNamed) {
 }
 
 // A resumed run recognises its data set by the fingerprint.
-TEST_F(SmallImagesTest, WhereNoneIsSmallTheDataSetStaysAsItIs) {
+TEST_F(SmallImagesTest, DataSetIsUnchangedIfNoImageIsSmall) {
   Write("a", EncodePng(Image(8, 8)).value());
   const auto filtered = Filter(8);
   ASSERT_TRUE(filtered.ok()) << filtered.status();

@@ -78,7 +78,7 @@ TEST_F(TarDatasetTest, CaptionFieldMayBeNamed) {
                         "\"text\", \"fr\""));
 }
 
-TEST_F(TarDatasetTest, CaptionsAreCleanedAndNamedAsTheyAre) {
+TEST_F(TarDatasetTest, CaptionsAreCleanedAndBadEncodingsNamed) {
   Write("a.tar", MakeTar({{"0.png", Png(8)},
                           {"0.txt",
                            "\xef\xbb\xbf"
@@ -167,7 +167,7 @@ TEST_F(TarDatasetTest, DamageIsASampleThatCannotBeLoaded) {
   }
 }
 
-TEST_F(TarDatasetTest, OfTwoMembersForAPartTheLastCounts) {
+TEST_F(TarDatasetTest, LastOfDuplicateMembersCounts) {
   Write("a.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}, {"0.jpg", Png(9)}, {"0.txt", "y"}}));
   const auto dataset = TarDataset::Open(folder_ + "/a.tar");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -252,7 +252,7 @@ TEST_F(TarDatasetTest, AJsonMemberMayHaveSeveralCaptions) {
               HasSubstr("/a.tar: 2.json: line 1, column 101: more than 100 nested"));
 }
 
-TEST_F(TarDatasetTest, WhatLoadingFindsIsCounted) {
+TEST_F(TarDatasetTest, FindingsOfLoadingAreCounted) {
   Write("a.tar", MakeTar({{"0.png", ReadFile("data/testdata/alpha.png").value()},
                           {"0.txt", "x"},
                           {"1.png", Png(8)},
@@ -270,7 +270,7 @@ TEST_F(TarDatasetTest, WhatLoadingFindsIsCounted) {
                                    HasSubstr("1 caption is not UTF-8")));
 }
 
-TEST_F(TarDatasetTest, OpenSamplesSaysWhichImagesShardsHide) {
+TEST_F(TarDatasetTest, OpenSamplesNamesIgnoredImagesBesideShards) {
   Write("a.png", Png(8));
   Write("a.txt", "x");
   Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
@@ -369,7 +369,7 @@ TEST_F(TarDatasetTest, HiddenMembersAreLeftOut) {
               testing::ElementsAre(HasSubstr("1 members whose names begin with a dot")));
 }
 
-TEST_F(TarDatasetTest, FingerprintIsOfTheIndex) {
+TEST_F(TarDatasetTest, FingerprintCoversTheIndex) {
   const auto fingerprint = [this](const std::string& shard, const std::string& caption) {
     const std::string path = absl::StrCat(folder_, "/", shard, "/a.tar");
     EXPECT_TRUE(MakeFolder(absl::StrCat(folder_, "/", shard)).ok());

@@ -89,7 +89,7 @@ TEST_F(TarIndexTest, DamageIsNamedWithItsPlace) {
   EXPECT_EQ(ReadTarIndex("/no/such.tar").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TarIndexTest, WhatIsNoTarIsNamed) {
+TEST_F(TarIndexTest, FilesThatAreNotTarAreNamed) {
   std::string flipped = MakeTar({{"a.jpg", "x"}});
   flipped[3] ^= 1;
   const std::pair<std::string, const char*> cases[] = {
@@ -128,7 +128,7 @@ TEST_F(TarIndexTest, JoinedArchivesAreReadToTheLast) {
   EXPECT_THAT(ErrorOf(one + two.substr(0, 512)), HasSubstr("at byte 3072 of 3584: member a.jpg"));
 }
 
-TEST_F(TarIndexTest, WhatIsNoArchiveBehindTheEndIsTold) {
+TEST_F(TarIndexTest, DataAfterTheEndMarkIsReported) {
   const std::string tar = MakeTar({{"a.jpg", "1"}});
   EXPECT_EQ(Index(tar + std::string(5000, '\0'))->rest, "");
   for (const std::string& rest : {std::string("x"), std::string(5000, 'x')}) {
@@ -203,7 +203,7 @@ TEST_F(TarIndexTest, PartsOutsideTheFileAreErrors) {
   EXPECT_FALSE(ReadFilePart(path_, int64_t{1} << 62, int64_t{1} << 62).ok());
 }
 
-TEST_F(TarIndexTest, CompressedFilesAreNamedSo) {
+TEST_F(TarIndexTest, CompressedFilesAreNamed) {
   for (const size_t size : {4, 600}) {
     std::string bytes(size, 'x');
     EXPECT_THAT(ErrorOf(bytes.replace(0, 2, "\x1f\x8b")),

@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, AllStrategiesTest,
                          CaseName);
 
 // The check can fail: it detects other inputs, and one bit of one gradient.
-TEST(AllStrategiesCheckTest, SeesWhatIsDifferent) {
+TEST(AllStrategiesCheckTest, DetectsDifferences) {
   ToyJob toy(2, /*cached=*/false);
   const auto plan = toy.MakePlan("1f1b", 2);
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, ShardedTest, ::testing::Bool(),
                          });
 
 // With one micro-batch, the sums equal those of whole gradients, and a rank needs less memory.
-TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
+TEST(ShardedMemoryTest, TrainsTheSameWithLessMemory) {
   Experiment experiment;
   experiment.model.width = 64;
   experiment.plan.num_groups = 4;
@@ -189,7 +189,7 @@ TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
   EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
 }
 
-TEST(ShardedMemoryTest, WhatIsNotGatheredIsMissed) {
+TEST(ShardedMemoryTest, MissingGatherIsAnError) {
   Experiment experiment;
   experiment.plan.sharded = true;
   experiment.direct = true;

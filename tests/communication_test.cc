@@ -59,7 +59,7 @@ TEST(CommunicationTest, ProcessesOfAJobAreItsRanks) {
               HasSubstr("3 processes by torchrun's environment: "));
 }
 
-TEST(CommunicationTest, AJobsProcessesAreNoThreads) {
+TEST(CommunicationTest, ProcessesOfAJobAreNotThreads) {
   const std::string out = testlib::FreshPath("threads");
   testlib::ProcessJobOptions options;
   options.program = "bench/communication";

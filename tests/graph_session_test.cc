@@ -154,13 +154,13 @@ TEST_P(GraphSessionTest, SplitBackwardPasses) {
   ExpectSteady(ExpectSame(job_, PlanOf("zb-h1", /*recompute=*/false)));
 }
 
-TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
+TEST_P(GraphSessionTest, RecomputedForwardPasses) {
   ExpectSteady(ExpectSame(job_, PlanOf("1f1b", /*recompute=*/true)));
 }
 
 // Their parameters are gathered to other addresses in every step; those of frozen components are
 // not.
-TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
+TEST_P(GraphSessionTest, ShardedParametersAreNotRecorded) {
   EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).messages, IsEmpty());
 }
 
@@ -228,7 +228,7 @@ class DriverWithoutCapture : public cuda::FakeDriver {
   }
 };
 
-TEST_P(GraphSessionTest, WhatCannotBeRecordedIsProfiledByCalls) {
+TEST_P(GraphSessionTest, UnrecordableWorkIsProfiledByCalls) {
   const Profiled refused = Profile<DriverWithoutCapture>(job_, /*graphs=*/true);
   EXPECT_EQ(refused.num_launches, 0);
   EXPECT_THAT(refused.notes, Contains(AllOf(HasSubstr("nothing is captured today"),
@@ -292,7 +292,7 @@ class WatchedDriver : public cuda::FakeDriver {
 };
 
 // Except for the loss's gradient, one number per sample.
-TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
+TEST_P(GraphSessionTest, InputsDoNotQueueBehindWork) {
   const Plan plan = PlanBy("diffusionpipe", 2);
   WatchedDriver driver;
   {
@@ -327,7 +327,7 @@ class BreakingDriver : public cuda::FakeDriver {
   std::atomic<int> left_;
 };
 
-TEST_P(GraphSessionTest, TheGpusErrorIsWhatEndsTheRun) {
+TEST_P(GraphSessionTest, GpuErrorEndsTheRun) {
   const Plan plan = PlanBy("diffusionpipe", 2);
   bool broken = true;
   for (int kernels = 1; broken; kernels += 23) {

@@ -85,7 +85,7 @@ void ExpectGradientsOfMeanLoss(TrainingJob job) {
   }
 }
 
-TEST(MeanLossTest, OfTheToyModel) {
+TEST(MeanLossTest, ToyModel) {
   const nn::Model model = testlib::MakeToyModel();
   const testlib::ToyParameters parameters = testlib::MakeToyParameters(model, /*seed=*/5);
   testlib::ToyInputs inputs(&model, /*seed=*/9, DType::kF32);
@@ -114,9 +114,9 @@ void ExpectGradientsOfMeanLossOf(const std::string& model_folder) {
   ExpectGradientsOfMeanLoss((*setup)->job());
 }
 
-TEST(MeanLossTest, OfStableDiffusion) { ExpectGradientsOfMeanLossOf("data/tiny_sd"); }
+TEST(MeanLossTest, StableDiffusion) { ExpectGradientsOfMeanLossOf("data/tiny_sd"); }
 
-TEST(MeanLossTest, OfACascade) { ExpectGradientsOfMeanLossOf("data/tiny_cdm"); }
+TEST(MeanLossTest, Cascade) { ExpectGradientsOfMeanLossOf("data/tiny_cdm"); }
 
 }  // namespace
 }  // namespace dpipe

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Nccl, SessionConformanceTest, testlib::SessionCases(Run
                          testlib::SessionCaseName);
 
 // Every rank reads the state saved after two steps, from process 0.
-TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {
+TEST_F(NcclSessionTest, StateReturnsToItsRanks) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Lead there_and_back = [&](LocalSession* session, SessionOutcome* outcome) -> absl::Status {

@@ -143,12 +143,12 @@ class NetworkCutTest : public ::testing::Test {
   std::unique_ptr<ProcessJob> job_;
 };
 
-TEST_F(NetworkCutTest, ALinkThatIsCutIsNamed) {
+TEST_F(NetworkCutTest, CutLinkIsNamed) {
   network_.Cut(2);
   ExpectThatItIsNamed();
 }
 
-TEST_F(NetworkCutTest, ANetworkThatSwallowsEverythingIsNamed) {
+TEST_F(NetworkCutTest, NetworkThatDropsEverythingIsNamed) {
   network_.Swallow(2);
   ExpectThatItIsNamed();
 }

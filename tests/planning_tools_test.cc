@@ -153,7 +153,7 @@ TEST_F(PlanningToolsTest, TwoPlansOnOneAxis) {
   }
 }
 
-TEST_F(PlanningToolsTest, HelpIsAScreenAndListIsComplete) {
+TEST_F(PlanningToolsTest, HelpFitsOnAScreenAndListIsComplete) {
   for (const char* tool : {"plan", "simulate", "trace"}) {
     const ProgramOutcome help = RunProgram(absl::StrCat("tools/", tool), {"--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -172,7 +172,7 @@ TEST_F(PlanningToolsTest, HelpIsAScreenAndListIsComplete) {
   }
 }
 
-TEST_F(PlanningToolsTest, SchedulesAsTorchReadsThem) {
+TEST_F(PlanningToolsTest, RoundTripsSchedulesOfTorch) {
   const std::string csv = Path("schedule.csv");
   for (const char* messages : {"--csv_messages=true", "--csv_messages=false"}) {
     const ProgramOutcome wrote =
@@ -220,7 +220,7 @@ TEST_F(PlanningToolsTest, BadSchedulesSayWhere) {
   EXPECT_EQ(RunProgram("tools/plan", {"--schedule=chimera"}).exit_code, 2);
 }
 
-TEST_F(PlanningToolsTest, BadCommandLinesEndWithTwo) {
+TEST_F(PlanningToolsTest, BadCommandLinesExitWithTwo) {
   const auto expect = [](const ProgramOutcome& run, const std::string& message) {
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_EQ(run.err, message + "; see --help\n");
@@ -344,7 +344,7 @@ TEST_F(PlanningToolsTest, BadTracesSayWhatIsWrong) {
   EXPECT_THAT(draw("--compare=" + Path("no.pb")).err, HasSubstr("cannot open " + Path("no.pb")));
 }
 
-TEST_F(PlanningToolsTest, WhatFitsNowhereEndsWithThree) {
+TEST_F(PlanningToolsTest, ExitsWithThreeIfNothingFits) {
   cluster_.set_memory_bytes_per_device(1000);
   WriteInputs();
   const ProgramOutcome run = Run("plan", {"--global_batch=16", "--output=" + Path("never.pb")});

@@ -72,7 +72,7 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
 
 // Process 2 has no shards of zero3's averages to give. The processes that have reported theirs
 // learn why nobody requests them.
-TEST_F(ProcessSessionTest, StateThatDoesNotFitTogetherEndsTheJob) {
+TEST_F(ProcessSessionTest, InconsistentStateEndsTheJob) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto without_average = [](int process, TrainingJob* job) {

@@ -110,7 +110,7 @@ TEST(ProcessTrainingTest, ProcessesTrainAsThreadsDo) {
 }
 
 // By one plan, the checkpoint's: with a strategy whose sums depend on it.
-TEST(ProcessTrainingTest, ARunGoesOnWithMoreOrFewerProcesses) {
+TEST(ProcessTrainingTest, RunContinuesWithMoreOrFewerProcesses) {
   const std::vector<std::string> more = {"--strategy=zero3", "--micro_batches=1",
                                          "--checkpoint_every=2"};
   const auto with = [&](const std::vector<std::string>& flags) {
@@ -162,7 +162,7 @@ void ExpectThatNothingShowsTheSecret(const std::string& run) {
   EXPECT_GE(num_files, 5) << "consoles, log, configuration, checkpoint";
 }
 
-TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
+TEST(ProcessTrainingTest, FileOrSignalToAnyProcessMakesAllSaveAndStop) {
   const std::string out = FreshPath("asked");
   const auto pair = MakePair(out);
   for (int i : {0, 1}) pair->Start(i, {"--steps=100000", "--checkpoint_every=0"});
@@ -191,7 +191,7 @@ TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
               Contains(absl::StrFormat("step_%08d", static_cast<int>(LossesOf(out).size()))));
 }
 
-TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreToldSo) {
+TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreRefused) {
   const auto pair = MakePair(FreshPath("different"));
   pair->Start(0, {"--lr=0.001"});
   pair->Start(1, {"--lr=0.002"});
@@ -205,7 +205,7 @@ TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreToldSo) {
 }
 
 // An error of the first process reaches the others, the launcher, and its caller.
-TEST(ProcessTrainingTest, AnErrorEndsAllWithItsWords) {
+TEST(ProcessTrainingTest, ErrorEndsAllProcessesWithItsMessage) {
   const ProgramOutcome run =
       Train(FreshPath("refused"), {"--nproc=2", "--model=" + FreshPath("no_such_model")});
   EXPECT_EQ(run.exit_code, 1);

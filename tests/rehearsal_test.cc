@@ -269,7 +269,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, RehearsalTest,
                          CaseName);
 
 // The check can fail.
-TEST(RehearsalCheckTest, SeesWhatIsNewWhereNothingIsRehearsed) {
+TEST(RehearsalCheckTest, DetectsNewWorkWithoutARehearsal) {
   Trainer trainer({});
   const auto plan = trainer.MakePlan("1f1b", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // From each of these to every other: other strategies, stages, devices, shards, directions.
-TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
+TEST(OtherPlanTest, ContinuesWithTheSameNumbers) {
   const std::vector<Where> all = {{"data_parallel", 1, 1}, {"data_parallel", 2, 1}, {"gpipe", 2, 2},
                                   {"1f1b", 3, 3},          {"diffusionpipe", 4, 2}, {"zero3", 4, 1},
                                   {"chimera", 2, 0}};
@@ -223,7 +223,7 @@ TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
 
 // The checks above can fail: they detect a run that resumes at another step, or with a wrong number
 // of optimizer updates.
-TEST(OtherPlanTest, AWrongContinuationShows) {
+TEST(OtherPlanTest, WrongContinuationIsDetected) {
   const Where where = {"1f1b", 2, 2};
   const auto expected = RunInParts({where}, {kSteps}, DType::kF32);
   ASSERT_TRUE(expected.ok()) << expected.status();

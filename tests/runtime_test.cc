@@ -138,7 +138,7 @@ TEST_F(RuntimeTest, FlushesChangeNothingThatIsComputed) {
   EXPECT_EQ(testlib::FirstDifference(*expected, *outcome), "");
 }
 
-TEST_F(RuntimeTest, OneRanksErrorEndsAllWithItsMessage) {
+TEST_F(RuntimeTest, ErrorOfOneRankEndsAllWithItsMessage) {
   for (const char* strategy : {"data_parallel", "gpipe", "1f1b", "diffusionpipe"}) {
     const absl::Status status = TrainWith(Fault::kError, strategy);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << strategy << ": " << status;
@@ -194,7 +194,7 @@ TEST_F(RuntimeTest, PlansForOthersAreRefused) {
 // Memory does not grow from run to run. Peaks vary by the few tensors that a receiver releases
 // sooner or later. One leaked tensor per step, 64 bytes or more, would add at least 8 % over 200
 // steps.
-TEST_F(RuntimeTest, MemoryIsGivenBack) {
+TEST_F(RuntimeTest, MemoryIsReleased) {
   auto session = StartSession(job_, MakePlan("diffusionpipe"));
   ASSERT_TRUE(session.ok()) << session.status();
   int64_t first = 0;

@@ -170,7 +170,7 @@ TEST(ToolsTest, ContinuesFromACheckpointInHalfPrecision) {
   EXPECT_THAT(*ReadFile(out + "/scheduler/scheduler_config.json"), HasSubstr("v_prediction"));
 }
 
-TEST(ToolsTest, ASignalSavesWhatThereIs) {
+TEST(ToolsTest, SignalSavesTheModelAndStops) {
   const std::string out = FreshPath("interrupted");
   std::string command = "tools/train --steps=100000 --samples=false";
   for (const std::string& flag : TrainFlags(out)) {
@@ -203,7 +203,7 @@ std::string ContinueCommand(const std::string& out, const std::vector<std::strin
 }
 
 // A grid of samples that would take minutes.
-TEST(ToolsTest, ASignalStopsSamplesOnTheWay) {
+TEST(ToolsTest, SignalStopsSampling) {
   const std::string out = FreshPath("stopped_drawing");
   std::string command = ContinueCommand(
       out, {"--steps=100000", "--sample_every=7", "--sample_steps=900", "--output.store=fp16"});
@@ -220,7 +220,7 @@ TEST(ToolsTest, ASignalStopsSamplesOnTheWay) {
   EXPECT_FALSE(fs::exists(out + ".samples/step_000007.png"));
 }
 
-TEST(ToolsTest, GoesOnWhenNobodyReadsWhatItSays) {
+TEST(ToolsTest, ContinuesWhenNobodyReadsItsOutput) {
   const std::string out = FreshPath("unread");
   const std::string command = ContinueCommand(out, {"--steps=8", "--samples=false"});
   const ProgramOutcome run =
@@ -229,7 +229,7 @@ TEST(ToolsTest, GoesOnWhenNobodyReadsWhatItSays) {
   EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 8);
 }
 
-TEST(ToolsTest, ANewRunSetsAFinishedOneAsideAsAWhole) {
+TEST(ToolsTest, NewRunSetsAFinishedOneAsideAsAWhole) {
   const std::string out = FreshPath("again");
   const ProgramOutcome first =
       RunProgram("/bin/bash", {"-c", ContinueCommand(out, {"--steps=7", "--samples=false"})});
@@ -467,7 +467,7 @@ TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
   EXPECT_THAT(resumed.out, HasSubstr("after 2 steps before: 3 in all"));
 }
 
-TEST(ToolsTest, APromptThatIsCutIsSaid) {
+TEST(ToolsTest, TruncatedPromptIsReported) {
   std::string prompt;
   for (int i = 0; i < 100; ++i) prompt += "red circle ";
   std::string accents;
@@ -485,7 +485,7 @@ TEST(ToolsTest, APromptThatIsCutIsSaid) {
   EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }
 
-TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
+TEST(ToolsTest, UsersFolderIsNotOverwritten) {
   const std::string out = FreshPath("mine");
   ASSERT_TRUE(MakeFolder(out).ok());
   ASSERT_TRUE(WriteFileAtomically(out + "/notes.txt", "mine").ok());
@@ -495,7 +495,7 @@ TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
   EXPECT_EQ(*ReadFile(out + "/notes.txt"), "mine");
 }
 
-TEST(ToolsTest, TheModelThatIsTrainedIsNotWrittenOver) {
+TEST(ToolsTest, InputModelIsNotOverwritten) {
   const std::string folder = FreshPath("continued_in_place");
   fs::copy(TrainedModel(), folder, fs::copy_options::recursive);
   const std::string weights = folder + "/unet/diffusion_pytorch_model.safetensors";

@@ -72,7 +72,7 @@ class TrainCheckTest : public ::testing::Test {
   const ScratchFolder scratch_;
 };
 
-TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
+TEST_F(TrainCheckTest, ReportsWhatARunWouldDoAndWritesNothing) {
   const auto before = Disk();
   const ProgramOutcome check = Train({"--check"});
   ASSERT_EQ(check.exit_code, 0) << check.out << check.err;
@@ -92,7 +92,7 @@ std::string LineOf(const std::string& output, const std::string& beginning) {
   return begin == std::string::npos ? "" : output.substr(begin, output.find('\n', begin) - begin);
 }
 
-TEST_F(TrainCheckTest, WhatARunHasPlannedFromGivesOthersItsPlan) {
+TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   const ProgramOutcome first = Train({"--steps=2"});
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
   const std::vector<std::string> basis = {"--profile=" + Out() + ".profile.textproto",
@@ -143,7 +143,7 @@ std::pair<int64_t, double> Lowest(const std::map<int64_t, double>& losses) {
                            [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
-TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
+TEST_F(TrainCheckTest, BestModelIsKeptOverAllPartsOfARun) {
   // This learning rate soon makes the model worse.
   const std::vector<std::string> flags = {"--evaluation.keep_best",
                                           "--evaluation.share=0.4",

@@ -53,7 +53,7 @@ TEST(AppendFileTest, IsReadableAtOnceAndGrows) {
   EXPECT_EQ(*ReadFile(path), "");
 }
 
-TEST(AppendFileTest, NothingIsLostOnADiskThatIsFullForAWhile) {
+TEST(AppendFileTest, NothingIsLostIfTheDiskIsFullForAWhile) {
   const std::string path = PathOf("full_for_a_while");
   auto file = AppendFile::Open(path, AppendFile::Start::kEmpty);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -73,7 +73,7 @@ TEST(AppendFileTest, NothingIsLostOnADiskThatIsFullForAWhile) {
   EXPECT_TRUE((*file)->Flush().ok());
 }
 
-TEST(AppendFileTest, WhatWaitsIsBoundedAndWhatIsDroppedIsCounted) {
+TEST(AppendFileTest, BacklogIsBoundedAndDroppedRecordsAreCounted) {
   const std::string path = PathOf("bounded");
   auto file = AppendFile::Open(path, AppendFile::Start::kEmpty, /*max_pending_bytes=*/10);
   ASSERT_TRUE(file.ok()) << file.status();

@@ -19,7 +19,7 @@ std::string Error(const std::string& given, HubKind kind = HubKind::kModel) {
   return std::string(CheckIsLocal("model", given, kind).message());
 }
 
-TEST(LocalPathTest, NamesOfTheHubComeWithTheCommandThatFetches) {
+TEST(LocalPathTest, HubNamesComeWithTheDownloadCommand) {
   EXPECT_EQ(Error("runwayml/stable-diffusion-v1-5"),
             "--model=runwayml/stable-diffusion-v1-5: no such path, and nothing is downloaded "
             "automatically; download it first, for example: huggingface-cli download "
@@ -40,7 +40,7 @@ TEST(LocalPathTest, UrlsAndCommandsAreNotPaths) {
   EXPECT_THAT(Error("https://" + std::string(5000, 'x')), SizeIs(::testing::Lt(300)));
 }
 
-TEST(LocalPathTest, PathsAreLeftToTheirReaders) {
+TEST(LocalPathTest, OtherPathsAreAccepted) {
   const ScratchFolder scratch;
   std::filesystem::current_path(scratch.path());
   ASSERT_TRUE(MakeFolder("mine/model").ok());

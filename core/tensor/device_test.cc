@@ -51,7 +51,7 @@ TEST(DeviceTest, TensorsGoToADeviceAndBack) {
   EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "no copy of what is there already";
 }
 
-TEST(DeviceTest, ACopyTakesTheShortestWay) {
+TEST(DeviceTest, CopiesTakeTheShortestPath) {
   const auto a = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto b = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto other_kind = std::make_shared<FarDevice>(DeviceKind::kCpuReference);
@@ -67,7 +67,7 @@ TEST(DeviceTest, ACopyTakesTheShortestWay) {
   EXPECT_THAT(other_kind->calls, ElementsAre("from host", "to host"));
 }
 
-TEST(DeviceTest, BorrowedStorageIsGivenBackByWhoBorrowedIt) {
+TEST(DeviceTest, BorrowerReleasesBorrowedStorage) {
   const auto owner = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
   {
@@ -81,7 +81,7 @@ TEST(DeviceTest, BorrowedStorageIsGivenBackByWhoBorrowedIt) {
   EXPECT_EQ(owner->allocator().stats().allocated_bytes, 0);
 }
 
-TEST(DeviceTest, WhatIsBorrowedTogetherIsGivenBackTogether) {
+TEST(DeviceTest, StorageBorrowedTogetherIsReleasedTogether) {
   const auto owner = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
   std::vector<Tensor> borrowed;
@@ -100,7 +100,7 @@ TEST(DeviceTest, WhatIsBorrowedTogetherIsGivenBackTogether) {
   EXPECT_EQ(owner->allocator().stats().allocated_bytes, 0);
 }
 
-TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
+TEST(DeviceTest, CpuEventsAreDoneAtOnce) {
   const auto cpu = Device::Cpu();
   const Nanos before = MonotonicNow();
   const auto event = cpu->RecordEvent();
@@ -113,7 +113,7 @@ TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
 }
 
 // Huge pages are 2 MiB.
-TEST(DeviceTest, LargeBlocksOfACpuBeginAtHugePages) {
+TEST(DeviceTest, LargeCpuBlocksAreAlignedToHugePages) {
   constexpr int64_t kMiB = 1 << 20;
   for (const int64_t size : {2 * kMiB - 1, 3 * kMiB, 33 * kMiB + 5}) {
     const auto cpu = Device::Cpu();

@@ -66,7 +66,7 @@ TEST(SafetensorsTest, ReadsTheReferenceImplementationsFile) {
   EXPECT_EQ(file->Find("nothing"), nullptr);
 }
 
-TEST(SafetensorsTest, WritesWhatTheReferenceImplementationWrites) {
+TEST(SafetensorsTest, WritesTheSameFileAsTheReferenceImplementation) {
   const auto file = SafetensorsFile::Open(kReference);
   ASSERT_TRUE(file.ok()) << file.status();
   std::vector<SafetensorsView> tensors = file->tensors();

@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-TEST(SpinPolicyTest, LimitsForAWhileAndLongerIfItHappensAgain) {
+TEST(SpinPolicyTest, HoldTimeDoublesIfContentionRecurs) {
   SpinPolicy policy;
   Nanos now = kNanosPerSecond;
   EXPECT_FALSE(policy.Update(now, 0.1));
@@ -28,7 +28,7 @@ TEST(SpinPolicyTest, LimitsForAWhileAndLongerIfItHappensAgain) {
   EXPECT_FALSE(policy.Update(now + SpinPolicy::kMinHold, 0.0));
 }
 
-TEST(SpinPolicyTest, TheTimeStaysBounded) {
+TEST(SpinPolicyTest, HoldTimeIsBounded) {
   SpinPolicy policy;
   Nanos now = kNanosPerSecond;
   for (int i = 0; i < 100; ++i) {
