@@ -179,7 +179,7 @@ absl::Status DataLoader::MakeOrder() {
     for (int32_t i = 0; i < dataset_->size(); ++i) {
       const auto& found = all[i];
       if (absl::IsUnavailable(found.status())) return found.status();
-      if (!found.ok()) DPIPE_RETURN_IF_ERROR(PutInQuarantine(i, found.status()));
+      if (!found.ok()) DPIPE_RETURN_IF_ERROR(AddToQuarantine(i, found.status()));
       image_sizes_.push_back(found.ok() ? *found : ImageSize());
     }
   }
@@ -348,7 +348,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   }
   absl::StatusOr<Found> read = FromSource(index);
   if (!read.ok()) {
-    DPIPE_RETURN_IF_ERROR(PutInQuarantine(index, read.status()));
+    DPIPE_RETURN_IF_ERROR(AddToQuarantine(index, read.status()));
     return found;
   }
   {
@@ -386,7 +386,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
   return found;
 }
 
-absl::Status DataLoader::PutInQuarantine(int32_t index, const absl::Status& reason) {
+absl::Status DataLoader::AddToQuarantine(int32_t index, const absl::Status& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   const bool is_new = quarantine_.emplace(index, std::string(reason.message())).second;
   if (is_new && log_ != nullptr) {

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kPatchSamples = 1u << 31;
 constexpr uint32_t kSizeSample = ~0u;
 
-constexpr double kHalvesOfShare = 0.6;
+constexpr double kHalfSizeShare = 0.6;
 constexpr double kMinProbability = 1e-3;
 
 }  // namespace
@@ -32,8 +32,8 @@ absl::StatusOr<std::vector<PatchSize>> MakePatchSizes(int image_size, int multip
   const bool has_quarters = image_size % (4 * multiple) == 0;
   std::vector<PatchSize> sizes;
   if (share < 1) sizes.push_back({image_size, 1 - share});
-  sizes.push_back({image_size / 2, has_quarters ? kHalvesOfShare * share : share});
-  if (has_quarters) sizes.push_back({image_size / 4, (1 - kHalvesOfShare) * share});
+  sizes.push_back({image_size / 2, has_quarters ? kHalfSizeShare * share : share});
+  if (has_quarters) sizes.push_back({image_size / 4, (1 - kHalfSizeShare) * share});
   for (const PatchSize& size : sizes) {
     if (size.probability >= kMinProbability) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -19,7 +19,7 @@ ImageFit FitOf(ImageSize image, ImageSize target);
 
 // An image counts as cropped if more than this share of it is cut off. Rounding to whole pixels
 // cuts less.
-inline constexpr double kCroppedAbove = 0.01;
+inline constexpr double kCroppedThreshold = 0.01;
 
 struct SizeUse {
   ImageSize size;           // the size of steps

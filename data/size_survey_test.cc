@@ -31,7 +31,7 @@ TEST(SizeSurveyTest, CountsBySize) {
   EXPECT_EQ(wide.num_known, 2);
   EXPECT_EQ(wide.num_cropped, 1) << "100 x 40 loses a fifth";
   EXPECT_NEAR(wide.sum_cut, 0.2, 1e-12);
-  EXPECT_EQ(square.num_samples, 4) << "what is not known is where most are";
+  EXPECT_EQ(square.num_samples, 4) << "images of unknown size count in the most common bucket";
   EXPECT_EQ(square.num_known, 3);
   EXPECT_EQ(square.num_cropped, 1) << "65 x 64 loses 1/65";
   EXPECT_EQ(square.num_enlarged, 1);

@@ -82,7 +82,8 @@ TEST_F(TarIndexTest, DamageIsNamedWithItsPlace) {
          "at byte 1536 of 1536: the file ends without an end mark; it may be truncated");
   expect(good.substr(0, 1600), 1, "at byte 1536 of 1600: the file ends without an end mark");
   expect(good.substr(0, 2048), 2, "at byte 1536 of 2048: member b.jpg of 1 bytes extends past");
-  EXPECT_EQ(ErrorOf(good.substr(0, good.size() - 512)), "no error") << "one block of zeros will do";
+  EXPECT_EQ(ErrorOf(good.substr(0, good.size() - 512)), "no error")
+      << "one block of zeros is enough";
   std::string flipped = good;
   flipped[1540] ^= 1;
   expect(flipped, 1, "at byte 1536 of 3584: the header's checksum is wrong");

@@ -31,8 +31,8 @@ class ToyJob {
         parameters_(testlib::MakeToyParameters(model_, /*seed=*/5)),
         inputs_(&model_, /*seed=*/9, DType::kF32),
         cached_inputs_(&model_, &parameters_, /*seed=*/9, DType::kF32),
-        profile_(testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8},
-                                        /*seed=*/3)) {
+        profile_(testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8},
+                                           /*seed=*/3)) {
     workers_ = StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
     job_.model = &model_;
     for (auto& worker : workers_) job_.workers.push_back(worker.get());

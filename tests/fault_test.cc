@@ -93,8 +93,8 @@ class FaultTest : public ::testing::Test {
     request.strategy = strategy;
     request.num_devices = num_devices;
     request.micro_batch_size = 2;
-    const auto plan =
-        testlib::MakeTestPlan(testlib::MadeUpProfile(model_, dtype, 1, {1, 2, 4, 8}, 3), request);
+    const auto plan = testlib::MakeTestPlan(
+        testlib::SyntheticProfile(model_, dtype, 1, {1, 2, 4, 8}, 3), request);
     Outcome outcome;
     auto session = StartSession(job, *plan);
     outcome.status = (*session)

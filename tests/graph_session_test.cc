@@ -105,7 +105,7 @@ class GraphSessionTest : public ::testing::TestWithParam<DType> {
     request.strategy = strategy;
     request.num_devices = num_devices;
     request.num_micro_batches = kMicroBatches;
-    const auto profile = testlib::MadeUpProfile(model_, GetParam(), 1, {1, 2, 4, 8}, 3);
+    const auto profile = testlib::SyntheticProfile(model_, GetParam(), 1, {1, 2, 4, 8}, 3);
     auto plan = testlib::MakeTestPlan(profile, request);
     EXPECT_TRUE(plan.ok()) << plan.status();
     return std::move(plan).value();
@@ -421,7 +421,7 @@ TEST(GraphSessionUNetTest, PipelinedInTwoStages) {
   request.num_devices = 2;
   request.num_micro_batches = kMicroBatches;
   request.global_batch = kMicroBatches;
-  const auto profile = testlib::MadeUpProfile(*model, DType::kBf16, 1, {1, 2, 4}, 3);
+  const auto profile = testlib::SyntheticProfile(*model, DType::kBf16, 1, {1, 2, 4}, 3);
   const auto plan = testlib::MakeTestPlan(profile, request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ExpectSteady(ExpectSame(job, *plan));

@@ -68,8 +68,9 @@ void ExpectGradientsOfMeanLoss(TrainingJob job) {
   const auto workers = StartWorkers(std::vector<std::shared_ptr<Device>>(2, Device::Cpu()));
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
-  const ModelProfile profile = testlib::MadeUpProfile(*job.model, DType::kF32,
-                                                      /*frozen_quantum=*/1, {1, 2, 4}, /*seed=*/3);
+  const ModelProfile profile =
+      testlib::SyntheticProfile(*job.model, DType::kF32,
+                                /*frozen_quantum=*/1, {1, 2, 4}, /*seed=*/3);
   for (const std::string strategy : {"1f1b", "data_parallel"}) {
     testlib::PlanRequest request;
     request.strategy = strategy;

@@ -124,7 +124,7 @@ class NetworkCutTest : public ::testing::Test {
   }
 
   // The others must name rank 2; the first one notices and tells the second.
-  void ExpectThatItIsNamed() {
+  void ExpectLostRankIsNamed() {
     for (int i = 0; i < kProcesses; ++i) {
       EXPECT_EQ(job_->ExitCode(i), 1) << "rank " << i << ": " << job_->Output(i);
     }
@@ -145,12 +145,12 @@ class NetworkCutTest : public ::testing::Test {
 
 TEST_F(NetworkCutTest, CutLinkIsNamed) {
   network_.Cut(2);
-  ExpectThatItIsNamed();
+  ExpectLostRankIsNamed();
 }
 
 TEST_F(NetworkCutTest, NetworkThatDropsEverythingIsNamed) {
   network_.Swallow(2);
-  ExpectThatItIsNamed();
+  ExpectLostRankIsNamed();
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST_F(ProcessSessionTest, InconsistentStateEndsTheJob) {
   Outcome outcome;
   const auto statuses = RunApart(
       *plan, {4, 1}, &outcome,
-      [](LocalSession* session, Outcome*) { return session->State().status(); }, FollowWell,
+      [](LocalSession* session, Outcome*) { return session->State().status(); }, FollowNormally,
       without_average);
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
@@ -103,7 +103,8 @@ TEST_F(ProcessSessionTest, ALeaderMayTakeLongToReadItsState) {
     });
   };
   const auto hurry = [&](int process, TrainingJob* job) { job->deadline = kDeadline; };
-  for (const absl::Status& status : RunApart(*plan, {2, 1}, &outcome, restore, FollowWell, hurry)) {
+  for (const absl::Status& status :
+       RunApart(*plan, {2, 1}, &outcome, restore, FollowNormally, hurry)) {
     EXPECT_TRUE(status.ok()) << status;
   }
 }

@@ -77,7 +77,7 @@ absl::StatusOr<Plan> MakePlan(const nn::Model& model, const std::string& strateg
   request.global_batch = kGlobalBatch;
   request.micro_batch_size = kMicroBatchSize;
   request.num_stages = num_stages;
-  const ModelProfile profile = testlib::MadeUpProfile(
+  const ModelProfile profile = testlib::SyntheticProfile(
       model, DType::kF32, kFrozenQuantum, CandidateLocalBatches(kGlobalBatch), /*seed=*/3);
   return testlib::MakeTestPlan(profile, request);
 }

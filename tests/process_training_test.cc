@@ -147,7 +147,7 @@ std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
 }
 
 // The processes have created a secret in their home folder. No other file of the run contains it.
-void ExpectThatNothingShowsTheSecret(const std::string& run) {
+void ExpectSecretIsNotExposed(const std::string& run) {
   const std::string out = fs::path(run).lexically_normal().string();  // as paths are found
   const std::string home = out + ".console.home";
   const std::string secret = ReadFile(home + "/.dpipe/job_secret").value_or("").substr(0, 64);
@@ -185,7 +185,7 @@ TEST(ProcessTrainingTest, FileOrSignalToAnyProcessMakesAllSaveAndStop) {
   EXPECT_EQ(pair->ExitCode(1), 0) << pair->Output(1);
   EXPECT_THAT(pair->Output(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
   EXPECT_EQ(pair->Output(1), "");
-  ExpectThatNothingShowsTheSecret(out);
+  ExpectSecretIsNotExposed(out);
   // Of the last trained step.
   EXPECT_THAT(checkpoints(),
               Contains(absl::StrFormat("step_%08d", static_cast<int>(LossesOf(out).size()))));

@@ -163,7 +163,7 @@ class Trainer {
       : original_(testlib::MakeToyModel(options)), model_(Logged(original_, &log_)) {}
 
   ModelProfile profile() const {
-    return testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
+    return testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
   }
   static testlib::PlanRequest Request(const std::string& strategy, int num_stages) {
     testlib::PlanRequest request;

@@ -51,7 +51,8 @@ class RelaxedTest : public ::testing::Test {
     request.micro_batch_size = kMicroBatchSize;
     request.num_stages = num_stages;
     return testlib::MakeTestPlan(
-        testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
+        testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8},
+                                  /*seed=*/3),
         request);
   }
 

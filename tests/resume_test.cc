@@ -90,7 +90,7 @@ class Process {
     request.micro_batch_size = 2;
     request.num_stages = where.num_stages;
     auto plan = testlib::MakeTestPlan(
-        testlib::MadeUpProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
+        testlib::SyntheticProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
         request);
     EXPECT_TRUE(plan.ok()) << Name(where) << ": " << plan.status();
     plan_ = *std::move(plan);

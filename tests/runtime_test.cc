@@ -46,7 +46,7 @@ class RuntimeTest : public ::testing::Test {
     request.num_devices = 2;
     request.num_stages = strategy == "data_parallel" ? 1 : 2;
     request.num_micro_batches = num_micro_batches;
-    const auto profile = testlib::MadeUpProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
+    const auto profile = testlib::SyntheticProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
     auto plan = testlib::MakeTestPlan(profile, request);
     EXPECT_TRUE(plan.ok()) << plan.status();
     return std::move(plan).value();
@@ -145,7 +145,7 @@ TEST_F(RuntimeTest, ErrorOfOneRankEndsAllWithItsMessage) {
     const std::string message(status.message());
     EXPECT_THAT(message, HasSubstr("broken.png ends after 12 bytes"));
     EXPECT_THAT(message, HasSubstr("LOAD_BATCH for encoder"));
-    EXPECT_EQ(message.find("rank"), message.rfind("rank")) << "told twice: " << message;
+    EXPECT_EQ(message.find("rank"), message.rfind("rank")) << "reported twice: " << message;
   }
 }
 

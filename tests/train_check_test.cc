@@ -178,7 +178,7 @@ TEST_F(TrainCheckTest, BestModelIsKeptOverAllPartsOfARun) {
   losses = HeldOutLosses(Out());
   ASSERT_EQ(losses.size(), 5u);
   EXPECT_EQ(best(), Lowest(losses));
-  EXPECT_LT(Lowest(losses).first, 5) << "else this test shows little";
+  EXPECT_LT(Lowest(losses).first, 5) << "otherwise this test proves little";
   EXPECT_EQ(*ReadFile(Out() + ".best" + kWeights) == kept, Lowest(losses).first <= 3);
   EXPECT_THAT(more.out, HasSubstr("Best:     " + Out() + ".best, of step "));
   EXPECT_FALSE(fs::exists(Out() + ".best.partial"));

@@ -48,7 +48,7 @@ TEST(DeviceTest, TensorsGoToADeviceAndBack) {
   EXPECT_EQ(HostValues(there.Slice(1, 2)), (std::vector<float>{3, 4}));
   EXPECT_THAT(far->calls, ElementsAre("from host", "to host", "to host"));
   const Tensor here = Tensor::FromHost<float>(Device::Cpu(), {3, 2}, kValues);
-  EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "no copy of what is there already";
+  EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "host tensors are not copied";
 }
 
 TEST(DeviceTest, CopiesTakeTheShortestPath) {

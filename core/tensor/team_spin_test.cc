@@ -15,7 +15,7 @@ TEST(SpinPolicyTest, HoldTimeDoublesIfContentionRecurs) {
   Nanos now = kNanosPerSecond;
   EXPECT_FALSE(policy.Update(now, 0.1));
   EXPECT_TRUE(policy.Update(now, 0.5));
-  EXPECT_TRUE(policy.Update(now + SpinPolicy::kMinHold - 1, 0.0)) << "sleepers do not wait";
+  EXPECT_TRUE(policy.Update(now + SpinPolicy::kMinHold - 1, 0.0)) << "sleeping threads do not wait";
   now += SpinPolicy::kMinHold;
   EXPECT_FALSE(policy.Update(now, 0.0));
   now += SpinPolicy::kMinHold / 2;

@@ -42,8 +42,8 @@ absl::StatusOr<Plan> OneDeviceEquivalence::PlanBy(const std::string& strategy,
   request.global_batch = micro_batches_.global_batch();
   request.micro_batch_size = micro_batches_.size;
   request.num_micro_batches = micro_batches_.count;
-  const ModelProfile profile = MadeUpProfile(*job_->model, job_->compute_dtype,
-                                             job_->frozen_quantum, {micro_batches_.size}, 3);
+  const ModelProfile profile = SyntheticProfile(*job_->model, job_->compute_dtype,
+                                                job_->frozen_quantum, {micro_batches_.size}, 3);
   DPIPE_ASSIGN_OR_RETURN(Plan plan, MakeTestPlan(profile, request));
   DPIPE_RETURN_IF_ERROR(CheckComparable(plan, micro_batches_));
   return plan;
