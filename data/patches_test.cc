@@ -53,7 +53,7 @@ TEST(PatchesTest, ImpossibleSizesAreNamed) {
   EXPECT_THAT(error(kSide, 1.5), HasSubstr("a share of 1.5 of the steps"));
   EXPECT_THAT(error(kSide, std::nan("")), HasSubstr("a share of nan of the steps"));
   EXPECT_THAT(error(24, 0.5), HasSubstr("half of 24 pixels is not a multiple of 8"));
-  EXPECT_THAT(error(kSide, 1e-4), HasSubstr("with a share of 0.0001 a step in "));
+  EXPECT_THAT(error(kSide, 1e-4), HasSubstr("with a share of 0.0001 only one step in "));
   EXPECT_THAT(error(kSide, 0.9999), HasSubstr("would have 64 pixels; the minimum is one in 1000"));
 }
 

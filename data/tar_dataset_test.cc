@@ -110,8 +110,8 @@ TEST_F(TarDatasetTest, ShardsWithoutAnImageAreNamed) {
   EXPECT_THAT(ErrorOf(MakeTar({{"0.txt", "x"}})), HasSubstr("no JPEG, PNG or WebP in 1 tar file"));
   EXPECT_EQ(TarDataset::Open(folder_ + "/no.tar").status().code(), absl::StatusCode::kNotFound);
   ASSERT_EQ(mkfifo((folder_ + "/pipe.tar").c_str(), 0600), 0);
-  for (const std::string where : {"/pipe.tar", "/*.tar"}) {
-    EXPECT_THAT(std::string(OpenSamples(folder_ + where).status().message()),
+  for (const std::string name : {"/pipe.tar", "/*.tar"}) {
+    EXPECT_THAT(std::string(OpenSamples(folder_ + name).status().message()),
                 HasSubstr("/pipe.tar is a named pipe, not a regular file"));
     unlink((folder_ + "/bad.tar").c_str());
   }

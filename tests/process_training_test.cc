@@ -124,12 +124,12 @@ TEST(ProcessTrainingTest, RunContinuesWithMoreOrFewerProcesses) {
   const std::string whole = *ReadFile(out + kWeights);
   const std::vector<std::string> losses = LossesOf(out);
   const std::string middle = "--resume=" + out + ".checkpoints/step_00000002";
-  for (const char* where : {"--devices=2", "--nproc=2"}) {
-    run = Train(out, with({where, middle}));
-    ASSERT_EQ(run.exit_code, 0) << where << run.out << run.err;
+  for (const char* flag : {"--devices=2", "--nproc=2"}) {
+    run = Train(out, with({flag, middle}));
+    ASSERT_EQ(run.exit_code, 0) << flag << run.out << run.err;
     EXPECT_THAT(run.out, HasSubstr("Trained 2 steps, 4 images"));
-    EXPECT_EQ(LossesOf(out), losses) << where;
-    EXPECT_TRUE(*ReadFile(out + kWeights) == whole) << where;
+    EXPECT_EQ(LossesOf(out), losses) << flag;
+    EXPECT_TRUE(*ReadFile(out + kWeights) == whole) << flag;
   }
 }
 

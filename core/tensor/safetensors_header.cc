@@ -144,9 +144,9 @@ class HeaderHandler {
   }
   template <typename... Parts>
   bool Fail(const Parts&... parts) {
-    const std::string where =
+    const std::string prefix =
         tensor_name_.empty() ? "" : absl::StrCat("tensor \"", ShowText(tensor_name_), "\": ");
-    status_ = absl::InvalidArgumentError(absl::StrCat(where, parts...));
+    status_ = absl::InvalidArgumentError(absl::StrCat(prefix, parts...));
     return false;
   }
   bool Unexpected(const char* what) { return Fail("header: unexpected ", what); }
