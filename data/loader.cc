@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
     if (dataset->has_condition(i)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", dataset->name(), ": ", dataset->image_path(i),
-        " has no condition picture (metadata.jsonl: column \"conditioning_image\"; else a file "
+        " has no condition picture (metadata.jsonl: column \"conditioning_image\"; or a file "
         "NAME.cond.png)"));
   }
   auto loader = std::unique_ptr<DataLoader>(new DataLoader(std::move(dataset), options));

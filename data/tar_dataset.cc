@@ -82,8 +82,8 @@ absl::Status TarDataset::AddShard(const std::string& path) {
   const int64_t limit =
       std::min<int64_t>(options_.max_samples, std::numeric_limits<int32_t>::max());
   if (static_cast<int64_t>(samples_.size()) <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data set ", pattern_, ": more than ", limit, " samples, up to ", path));
+  return absl::InvalidArgumentError(absl::StrCat("data set ", pattern_, ": more than ", limit,
+                                                 " samples in the shards up to ", path));
 }
 
 void TarDataset::AddArchive(const std::vector<TarMember>& members, size_t begin, size_t end) {

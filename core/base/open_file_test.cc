@@ -99,7 +99,7 @@ TEST_F(OpenFileTest, AppendingDoesNotFollowLinksOfOthers) {
   fs::create_symlink("victim", File("link"));
   ASSERT_EQ(lchown(File("link").c_str(), 12345, 12345), 0);
   EXPECT_THAT(std::string(OpenToAppend(File("link"), /*truncate=*/true).status().message()),
-              HasSubstr("is a link that another user made; remove it"));
+              HasSubstr("is a link created by another user; remove it"));
   EXPECT_EQ(ReadFile(File("victim")).value(), "precious");
 }
 
