@@ -65,34 +65,34 @@ struct Outcome {
   WholeState state;
 };
 
-struct Setup {
+struct PlanChoice {
   std::string strategy;
   int num_devices;
   int num_stages;  // 0: the search's choice
 };
 
-std::string Name(const Setup& setup) {
-  return absl::StrCat(setup.strategy, " on ", setup.num_devices);
+std::string Name(const PlanChoice& choice) {
+  return absl::StrCat(choice.strategy, " on ", choice.num_devices);
 }
 
 // The objects of a process, created again for each part of a run.
 class Process {
  public:
-  Process(const Setup& setup, DType dtype) : toy_(setup.num_devices, dtype) {
+  Process(const PlanChoice& choice, DType dtype) : toy_(choice.num_devices, dtype) {
     job_.optimizer.learning_rate.shape = LrSchedule::Shape::kCosine;
     job_.optimizer.learning_rate.total_steps = kSteps;
     job_.optimizer.max_grad_norm = 0.5;
     job_.optimizer.ema_decay = 0.9;
     testlib::PlanRequest request;
-    request.strategy = setup.strategy;
-    request.num_devices = setup.num_devices;
+    request.strategy = choice.strategy;
+    request.num_devices = choice.num_devices;
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = 2;
-    request.num_stages = setup.num_stages;
+    request.num_stages = choice.num_stages;
     auto plan = testlib::MakeTestPlan(
         testlib::SyntheticProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
         request);
-    EXPECT_TRUE(plan.ok()) << Name(setup) << ": " << plan.status();
+    EXPECT_TRUE(plan.ok()) << Name(choice) << ": " << plan.status();
     plan_ = *std::move(plan);
   }
 
@@ -131,8 +131,8 @@ class Process {
 };
 
 // Runs parts: part i continues until step ends[i], as parts[i] specifies.
-absl::StatusOr<Outcome> RunInParts(const std::vector<Setup>& parts, const std::vector<int>& ends,
-                                   DType dtype) {
+absl::StatusOr<Outcome> RunInParts(const std::vector<PlanChoice>& parts,
+                                   const std::vector<int>& ends, DType dtype) {
   const std::string folder = ::testing::TempDir() + "/resumed";
   Outcome outcome;
   int step = 0;
@@ -143,8 +143,8 @@ absl::StatusOr<Outcome> RunInParts(const std::vector<Setup>& parts, const std::v
   return outcome;
 }
 
-bool ReducesGradients(const Setup& setup) {
-  const Plan plan = Process(setup, DType::kF32).plan();
+bool ReducesGradients(const PlanChoice& choice) {
+  const Plan plan = Process(choice, DType::kF32).plan();
   for (const DeviceProgram& device : plan.devices()) {
     for (const Instruction& instruction : device.instructions()) {
       if (instruction.kind() == Instruction::REDUCE_GRADS) return true;
@@ -162,16 +162,16 @@ class SamePlanTest : public ::testing::TestWithParam<std::tuple<std::string, int
 
 TEST_P(SamePlanTest, IsBitIdenticalWhereverItIsCut) {
   const auto& [strategy, num_devices, dtype] = GetParam();
-  const Setup setup = {strategy, num_devices, 0};
-  const auto whole = RunInParts({setup}, {kSteps}, dtype);
+  const PlanChoice choice = {strategy, num_devices, 0};
+  const auto whole = RunInParts({choice}, {kSteps}, dtype);
   ASSERT_TRUE(whole.ok()) << whole.status();
   // Weights, both moments, averages.
   EXPECT_EQ(whole->state.size() % 4, 0u);
   EXPECT_EQ(whole->state.count("average " + whole->state.begin()->first.substr(8)), 1u);
-  const auto once = RunInParts({setup, setup}, {4, kSteps}, dtype);
+  const auto once = RunInParts({choice, choice}, {4, kSteps}, dtype);
   ASSERT_TRUE(once.ok()) << once.status();
   ExpectSame(*whole, *once, "after 4 steps");
-  const auto often = RunInParts({setup, setup, setup}, {1, 2, kSteps}, dtype);
+  const auto often = RunInParts({choice, choice, choice}, {1, 2, kSteps}, dtype);
   ASSERT_TRUE(often.ok()) << often.status();
   ExpectSame(*whole, *often, "after 1 and 2 steps");
 }
@@ -188,13 +188,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 // From each of these to every other: other strategies, stages, devices, shards, directions.
 TEST(OtherPlanTest, ContinuesWithTheSameNumbers) {
-  const std::vector<Setup> all = {{"data_parallel", 1, 1}, {"data_parallel", 2, 1}, {"gpipe", 2, 2},
-                                  {"1f1b", 3, 3},          {"diffusionpipe", 4, 2}, {"zero3", 4, 1},
-                                  {"chimera", 2, 0}};
+  const std::vector<PlanChoice> all = {
+      {"data_parallel", 1, 1}, {"data_parallel", 2, 1}, {"gpipe", 2, 2},  {"1f1b", 3, 3},
+      {"diffusionpipe", 4, 2}, {"zero3", 4, 1},         {"chimera", 2, 0}};
   const auto expected = RunInParts({all[0]}, {kSteps}, DType::kF32);
   ASSERT_TRUE(expected.ok()) << expected.status();
   std::vector<bool> reduces;
-  for (const Setup& setup : all) reduces.push_back(ReducesGradients(setup));
+  for (const PlanChoice& choice : all) reduces.push_back(ReducesGradients(choice));
   int bit_identical = 0;
   for (size_t a = 0; a < all.size(); ++a) {
     const std::string folder = absl::StrCat(::testing::TempDir(), "/from_", a);
@@ -224,15 +224,15 @@ TEST(OtherPlanTest, ContinuesWithTheSameNumbers) {
 // The checks above can fail: they detect a run that resumes at another step, or with a wrong number
 // of optimizer updates.
 TEST(OtherPlanTest, WrongContinuationIsDetected) {
-  const Setup setup = {"1f1b", 2, 2};
-  const auto expected = RunInParts({setup}, {kSteps}, DType::kF32);
+  const PlanChoice choice = {"1f1b", 2, 2};
+  const auto expected = RunInParts({choice}, {kSteps}, DType::kF32);
   ASSERT_TRUE(expected.ok()) << expected.status();
   const std::string folder = ::testing::TempDir() + "/wrong";
   for (int forgotten : {0, 1, 2}) {
     Outcome outcome;
-    ASSERT_TRUE(Process(setup, DType::kF32).Run(0, 4, folder, &outcome).ok());
+    ASSERT_TRUE(Process(choice, DType::kF32).Run(0, 4, folder, &outcome).ok());
     const int next = forgotten == 1 ? 3 : 4;
-    Process second(setup, DType::kF32);
+    Process second(choice, DType::kF32);
     if (forgotten == 2) second.set_forgotten_updates(1);
     ASSERT_TRUE(second.Run(next, kSteps, folder, &outcome).ok());
     EXPECT_EQ(FirstDifference(expected->state, outcome.state) == "", forgotten == 0) << forgotten;
