@@ -41,13 +41,13 @@ absl::StatusOr<std::vector<ImageSize>> MakeBuckets(const BucketOptions& options)
   return buckets;
 }
 
-absl::Status CheckSides(ImageSize size, int multiple, const std::string& whose) {
+absl::Status CheckSides(ImageSize size, int multiple, const std::string& owner) {
   if (size.width >= 1 && size.height >= 1 && size.width % multiple == 0 &&
       size.height % multiple == 0) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(whose, ": pictures of ", size.width, " x ", size.height,
+      absl::StrCat(owner, ": pictures of ", size.width, " x ", size.height,
                    " pixels: both sides must be multiples of ", multiple));
 }
 

@@ -35,8 +35,8 @@ struct BucketOptions {
 absl::StatusOr<std::vector<ImageSize>> MakeBuckets(const BucketOptions& options);
 
 // Returns InvalidArgument if a side is less than 1 or not a multiple of `multiple`. The message
-// begins with `whose`.
-absl::Status CheckSides(ImageSize size, int multiple, const std::string& whose);
+// begins with `owner`.
+absl::Status CheckSides(ImageSize size, int multiple, const std::string& owner);
 
 // Returns the bucket with the nearest ratio of width to height, compared by the quotient of the
 // ratios. If two are equally near, returns the first.

@@ -89,7 +89,8 @@ TEST(BucketsTest, ImagesOfRareShapesGoToTheNearestCommonOne) {
             (std::vector<int32_t>{0, 0, 2, 2, 2, 2, 4, 2, 4, 4}));
   EXPECT_EQ(ChooseBuckets(buckets, images, 3),
             (std::vector<int32_t>{2, 2, 2, 2, 2, 2, 4, 2, 4, 4}));
-  EXPECT_EQ(ChooseBuckets(buckets, images, 4), std::vector<int32_t>(10, 2)) << "too few of any";
+  EXPECT_EQ(ChooseBuckets(buckets, images, 4), std::vector<int32_t>(10, 2))
+      << "too few images of any shape";
   EXPECT_EQ(ChooseBuckets(buckets, {unknown}, 1), std::vector<int32_t>{0});
 }
 
@@ -136,7 +137,7 @@ TEST(BucketedOrderTest, StepsInAnyOrderAreTheSame) {
 }
 
 // Found by going through the steps from the first on.
-TEST(BucketedOrderTest, FirstStepsAndWhenAllHasBeenSeen) {
+TEST(BucketedOrderTest, FindsFirstStepsAndStepsToSeeAll) {
   for (int trial = 0; trial < 60; ++trial) {
     RandomStream random(6, trial, 0, RandomPurpose::kTest);
     const int num_buckets = 1 + random.NextBelow(4), batch = 1 + random.NextBelow(6);

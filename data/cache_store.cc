@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<CacheStore>> CacheStore::Open(const std::string& 
     if (absl::EndsWith(path, kTemporarySuffix)) continue;  // of another process or a crashed one
     if (!absl::EndsWith(path, kSuffix)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("cache folder ", folder, " holds ", path, ", which is none of a cache's"));
+          absl::StrCat("cache folder ", folder, " contains ", path, ", which is not a cache file"));
     }
     paths.push_back(path);
   }

@@ -71,7 +71,7 @@ TEST_F(CacheStoreTest, ShardsAreOfBoundedSize) {
   EXPECT_EQ(CountSound(*Open(), 20), 20);
 }
 
-TEST_F(CacheStoreTest, WhatIsNotCommittedIsLost) {
+TEST_F(CacheStoreTest, UncommittedEntriesAreLost) {
   AddAll(Open().get(), 0, 2);
   ASSERT_TRUE(Open()->Add(Key(2), Value(2)).ok());
   // A killed process leaves its temporary file behind.
@@ -80,7 +80,7 @@ TEST_F(CacheStoreTest, WhatIsNotCommittedIsLost) {
 }
 
 // Damages each byte. Results are always right, and missing values can be added again.
-TEST_F(CacheStoreTest, DamageIsNeverFound) {
+TEST_F(CacheStoreTest, DamagedEntriesAreNeverFound) {
   AddAll(Open().get(), 0, 6);
   const std::string good = ReadFile(ShardPath(0)).value();
   int num_lost = 0;

@@ -54,7 +54,7 @@ absl::Status CaptionColumn::Missing(const Json& row) const {
   }
   if (!named_.empty()) return NoColumn(Quoted(named_) + " (--data.caption_column)", row);
   return NoColumn(absl::StrCat("\"", usual_, "\" or \"", other_usual_,
-                               "\": name the one that has captions with --data.caption_column"),
+                               "\": give the column of captions as --data.caption_column"),
                   row);
 }
 

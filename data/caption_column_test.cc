@@ -39,12 +39,12 @@ TEST(CaptionColumnTest, OtherEncodingsShow) {
   EXPECT_FALSE(column.Of(Json{{"text", {"a", "caf\xe9", "b"}}})->are_utf8);
 }
 
-TEST(CaptionColumnTest, WhatIsMissingIsNamedInShort) {
+TEST(CaptionColumnTest, MissingColumnsAreNamedBriefly) {
   Json row;
   for (int i = 0; i < 30; ++i) row["column " + std::to_string(i) + std::string(200, 'x')] = i;
   const std::string message = Message(CaptionColumn("", "text", "caption").Missing(row));
-  EXPECT_THAT(message, testing::StartsWith("no column \"text\" or \"caption\": name the one that "
-                                           "has captions with --data.caption_column; it has \""));
+  EXPECT_THAT(message, testing::StartsWith("no column \"text\" or \"caption\": give the column of "
+                                           "captions as --data.caption_column; it has \""));
   EXPECT_THAT(message, testing::EndsWith(" and 26 more"));
   EXPECT_LT(message.size(), 400u);
 }

@@ -18,7 +18,7 @@ std::string CaptionText(absl::string_view bytes, bool* is_utf8 = nullptr);
 
 // Advice about pictures without a caption, for messages.
 inline constexpr char kWithoutCaptions[] =
-    "--data.default_caption=TEXT gives such pictures a caption, --data.optional_captions trains on "
+    "--data.default_caption=TEXT gives such pictures a caption; --data.optional_captions trains on "
     "them without one";
 
 // Returns OK if the bytes are UTF-8, as JSON requires. Returns InvalidArgument with the first

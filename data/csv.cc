@@ -69,7 +69,7 @@ class CsvParser {
       const size_t quote = rest_.find('"');
       if (quote == absl::string_view::npos) {
         return absl::InvalidArgumentError(
-            absl::StrCat("line ", opened_in, ": the quote that a cell begins with is not closed"));
+            absl::StrCat("line ", opened_in, ": unterminated quoted cell"));
       }
       const absl::string_view part = rest_.substr(0, quote);
       line_ += std::count(part.begin(), part.end(), '\n');
@@ -81,8 +81,8 @@ class CsvParser {
     if (AtLineEnd() || rest_[0] == ',') return cell;
     return absl::InvalidArgumentError(
         absl::StrCat("line ", line_,
-                     ": a closing quote is followed by neither a comma nor the "
-                     "line's end; a quote within quotes is written twice"));
+                     ": a closing quote must be followed by a comma or the end of "
+                     "the line; write a quote within quotes twice"));
   }
 
   absl::string_view rest_;

@@ -43,9 +43,9 @@ TEST(CsvTest, RowsKnowTheirLines) {
 
 TEST(CsvTest, BadQuotesAreNamed) {
   EXPECT_THAT(std::string(ParseCsv("a\n\"b\nc").status().message()),
-              HasSubstr("line 2: the quote that a cell begins with is not closed"));
+              HasSubstr("line 2: unterminated quoted cell"));
   EXPECT_THAT(std::string(ParseCsv("a\n\"b\"c").status().message()),
-              HasSubstr("line 2: a closing quote is followed by neither"));
+              HasSubstr("line 2: a closing quote must be followed by a comma"));
 }
 
 }  // namespace

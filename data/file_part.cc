@@ -30,8 +30,9 @@ InputFile::~InputFile() {
 
 absl::StatusOr<std::string> InputFile::Read(int64_t offset, int64_t size) const {
   if (offset < 0 || size < 0 || offset > size_ || size > size_ - offset) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", size, " bytes from ", offset, " of a file of ", size_));
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": cannot read ", size,
+                                                   " bytes at offset ", offset, " of a file of ",
+                                                   size_, " bytes"));
   }
   std::string bytes(size, '\0');
   int64_t done = 0;
@@ -43,7 +44,7 @@ absl::StatusOr<std::string> InputFile::Read(int64_t offset, int64_t size) const 
     }
     if (count == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": cut off at byte ", offset + done, " while it was being read"));
+          absl::StrCat(path_, ": truncated at byte ", offset + done, " while being read"));
     }
     done += count;
   }

@@ -10,7 +10,7 @@ namespace {
 
 std::string Of(const std::string& bytes) { return Fingerprint().Add(bytes).ToString(); }
 
-TEST(FingerprintTest, TellsApart) {
+TEST(FingerprintTest, DistinguishesInputs) {
   EXPECT_EQ(Of("abc"), Of("abc"));
   EXPECT_EQ(Of("").size(), 32u);
   std::set<std::string> seen = {Of(""),

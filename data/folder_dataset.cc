@@ -82,14 +82,14 @@ absl::StatusOr<FolderDataset> FolderDataset::Open(const std::string& folder,
     for (const std::string& file : metadata.files) {
       DPIPE_RETURN_IF_ERROR(dataset.ReadMetadata(file));
     }
-    dataset.LookForOmitted(listing, metadata);
+    dataset.NoteOmitted(listing, metadata);
   }
   if (dataset.samples_.size() > kMaxSamples) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", dataset.samples_.size(), " samples, more than ", kMaxSamples));
   }
   DPIPE_RETURN_IF_ERROR(
-      dataset.LookForFiles(metadata.files.empty() ? folder : dataset.PathOf(metadata.files[0])));
+      dataset.CheckFiles(metadata.files.empty() ? folder : dataset.PathOf(metadata.files[0])));
   return dataset;
 }
 
@@ -120,9 +120,9 @@ absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseRow(const Json& row,
                                                               const std::string& sub_folder) {
   const std::string& file_column = options_.file_column;
   if (!row.contains(file_column)) {
-    return NoColumn(absl::StrCat("\"", file_column,
-                                 "\": name the one that has file names with --data.file_column"),
-                    row);
+    return NoColumn(
+        absl::StrCat("\"", file_column, "\": give the column of file names as --data.file_column"),
+        row);
   }
   Sample sample;
   DPIPE_ASSIGN_OR_RETURN(sample.file_name, FileIn(row, file_column, sub_folder));
@@ -151,7 +151,7 @@ absl::Status FolderDataset::ReadSidecars(const FolderListing& listing) {
   return absl::OkStatus();
 }
 
-void FolderDataset::LookForOmitted(const FolderListing& listing, const MetadataFiles& metadata) {
+void FolderDataset::NoteOmitted(const FolderListing& listing, const MetadataFiles& metadata) {
   std::unordered_set<std::string> used;
   for (const Sample& sample : samples_) {
     used.insert(InListing(sample.file_name));
@@ -170,11 +170,11 @@ void FolderDataset::LookForOmitted(const FolderListing& listing, const MetadataF
         metadata.files[0], metadata.files.size() > 1 ? " etc." : "", ": ", omitted.ToString()));
   }
   if (!listing.special.empty()) {
-    notes_.push_back(absl::StrCat("not regular files, and not read: ", ShowNames(listing.special)));
+    notes_.push_back(absl::StrCat("ignored, not regular files: ", ShowNames(listing.special)));
   }
 }
 
-absl::Status FolderDataset::LookForFiles(const std::string& list) {
+absl::Status FolderDataset::CheckFiles(const std::string& list) {
   Fingerprint fingerprint;
   int64_t num_missing = 0;
   std::string first_missing;
@@ -187,12 +187,12 @@ absl::Status FolderDataset::LookForFiles(const std::string& list) {
   }
   fingerprint_ = fingerprint.ToString();
   if (num_missing == static_cast<int64_t>(samples_.size())) {
-    return absl::NotFoundError(absl::StrCat("none of the ", num_missing, " images that ", list,
-                                            " names is there, the first is ", first_missing));
+    return absl::NotFoundError(absl::StrCat("none of the ", num_missing, " images named in ", list,
+                                            " exists; the first is ", first_missing));
   }
   if (num_missing > 0) {
     notes_.push_back(absl::StrCat(num_missing, " of the ", samples_.size(),
-                                  " images are missing and will be skipped, the first is ",
+                                  " images are missing and will be skipped; the first is ",
                                   first_missing));
   }
   if (num_without_caption_ > 0) {

@@ -100,9 +100,9 @@ class FolderDataset final : public SampleSource {
   absl::Status ReadSidecars(const FolderListing& listing);
   // Checks every image's file. Notes the missing ones and adds the sizes to the fingerprint. `list`
   // is the file or folder that names the images.
-  absl::Status LookForFiles(const std::string& list);
+  absl::Status CheckFiles(const std::string& list);
   // Notes the images of the folder that are not samples, except those of other splits.
-  void LookForOmitted(const FolderListing& listing, const MetadataFiles& metadata);
+  void NoteOmitted(const FolderListing& listing, const MetadataFiles& metadata);
   std::string PathOf(const std::string& file_name) const;
 
   std::string folder_;

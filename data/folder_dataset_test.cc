@@ -78,7 +78,7 @@ TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
   EXPECT_THAT(OpenError(), HasSubstr("1 of its 3 images have no caption: c.jpg (no c.txt). "));
 }
 
-TEST_F(FolderDatasetTest, CaptionsAreCleanedWhereverTheyStand) {
+TEST_F(FolderDatasetTest, CaptionsFromAllSourcesAreCleaned) {
   WriteImage("a.png");
   WriteImage("b.png");
   Write("a.txt", "\xef\xbb\xbf a cat\r\n");
@@ -126,17 +126,17 @@ TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
   const std::string good = "{\"file_name\": \"a.png\", \"text\": \"x\"}\n";
   const std::pair<const char*, const char*> cases[] = {
       {"{\"file_name\": \"a.png\", \"prompt\": \"x\"}",
-       "no column \"text\" or \"caption\": name the one that has captions with "
+       "no column \"text\" or \"caption\": give the column of captions as "
        "--data.caption_column; it has \"file_name\", \"prompt\""},
       {"{}",
-       "no column \"file_name\": name the one that has file names with --data.file_column; it has "
+       "no column \"file_name\": give the column of file names as --data.file_column; it has "
        "no "
        "columns"},
       {"{\"file_name\": 5, \"text\": \"x\"}", "\"file_name\" is 5, not a string"},
       {"{\"file_name\": \"a.png\", \"text\": 5}",
        "\"text\" is 5, not a string or a list of strings"},
       {"{\"file_name\": \"a.png\", \"text\": null}",
-       "\"text\" has no caption (--data.default_caption=TEXT gives such pictures a caption, "
+       "\"text\" has no caption (--data.default_caption=TEXT gives such pictures a caption; "
        "--data.optional_captions"},
       {"{\"file_name\": \"../a.png\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"/etc/passwd\", \"text\": \"x\"}", "not a path below the folder"},
@@ -148,8 +148,8 @@ TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
       {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"../a.png\"}",
        "conditioning_image \"../a.png\" is not a path below the folder"},
       {"{\"file_name\": \"a.png\", \"text\": \"caf\xe9\"}", "not UTF-8: byte 36 is 0xe9"},
-      {"null", "expected a JSON object {...}, this is null"},
-      {"[5]", "expected a JSON object {...}, this is [5]"}};
+      {"null", "expected a JSON object {...}, found null"},
+      {"[5]", "expected a JSON object {...}, found [5]"}};
   for (const auto& [line, expected] : cases) {
     Write("metadata.jsonl", good + line);
     EXPECT_THAT(OpenError(), HasSubstr("/metadata.jsonl line 2: ")) << line;
@@ -169,7 +169,7 @@ TEST_F(FolderDatasetTest, TheFirstFiveBadRowsAreNamed) {
   const std::string error = OpenError(), path = folder_ + "/metadata.jsonl";
   for (const int line : {1, 3, 4, 5, 6}) {
     EXPECT_THAT(error, HasSubstr(absl::StrCat(path, " line ", line,
-                                              ": expected a JSON object {...}, this is 5\n")));
+                                              ": expected a JSON object {...}, found 5\n")));
   }
   EXPECT_THAT(error, Not(HasSubstr("line 7")));
   EXPECT_THAT(error, HasSubstr(path + ": 8 of its 9 rows cannot be used"));
@@ -199,7 +199,7 @@ TEST_F(FolderDatasetTest, ReadsCsv) {
   EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 3: \"text\" has no caption"));
   EXPECT_THAT(OpenError(), HasSubstr("2 of its 3 rows"));
   Write("metadata.csv", "file_name,text\nb.png,\"x\n");
-  EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 2: the quote that a cell begins with"));
+  EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 2: unterminated quoted cell"));
   Write("metadata.csv", "file_name,text\n");
   EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv: no samples"));
   // Without this file, the other one would be read.
@@ -207,7 +207,7 @@ TEST_F(FolderDatasetTest, ReadsCsv) {
   EXPECT_EQ(FolderDataset::Open(folder_)->LoadCaptions(0)->front(), "five");
 }
 
-TEST_F(FolderDatasetTest, WhatPythonWritesIntoJsonIsRead) {
+TEST_F(FolderDatasetTest, ReadsJsonWrittenByPython) {
   WriteImage("a.png");
   Write("metadata.jsonl", "{\"file_name\": \"a.png\", \"text\": \"x\", \"score\": NaN}");
   const auto dataset = FolderDataset::Open(folder_);
@@ -222,7 +222,7 @@ TEST_F(FolderDatasetTest, DeepJsonIsRefused) {
   EXPECT_THAT(OpenError(), HasSubstr("more than 100 nested lists and objects"));
 }
 
-TEST_F(FolderDatasetTest, OfAListOfCaptionsAllAreThere) {
+TEST_F(FolderDatasetTest, ReadsAllCaptionsOfAList) {
   WriteImage("a.png");
   WriteImage("b.png");
   Write("metadata.jsonl",
@@ -245,9 +245,8 @@ TEST_F(FolderDatasetTest, OfAListOfCaptionsAllAreThere) {
 TEST_F(FolderDatasetTest, TheFileColumnMayBeNamed) {
   WriteImage("a.png");
   Write("metadata.csv", "image,text\na.png,x\n");
-  EXPECT_THAT(OpenError(),
-              HasSubstr("no column \"file_name\": name the one that has file names with "
-                        "--data.file_column; it has \"image\", \"text\""));
+  EXPECT_THAT(OpenError(), HasSubstr("no column \"file_name\": give the column of file names as "
+                                     "--data.file_column; it has \"image\", \"text\""));
   FolderDatasetOptions options;
   options.file_column = "image";
   const auto dataset = FolderDataset::Open(folder_, options);
@@ -286,10 +285,11 @@ TEST_F(FolderDatasetTest, MetadataOfSubFoldersNamesTheirFiles) {
   ASSERT_EQ(dataset->size(), 1);
   EXPECT_EQ(dataset->image_path(0), folder_ + "/train/a.png");
   EXPECT_TRUE(dataset->LoadCondition(0).ok());
-  EXPECT_THAT(dataset->notes(), ElementsAre(HasSubstr("test/metadata.jsonl is another split")));
+  EXPECT_THAT(dataset->notes(),
+              ElementsAre(HasSubstr("test/metadata.jsonl belongs to another split")));
 }
 
-TEST_F(FolderDatasetTest, ImagesThatMetadataOmitsAreNamed) {
+TEST_F(FolderDatasetTest, ImagesMissingFromMetadataAreNamed) {
   for (const char* name : {"a", "b", "c", "d"}) WriteImage(absl::StrCat(name, ".png"));
   Write("metadata.jsonl",
         "{\"file_name\": \"./a.png\", \"text\": \"x\", \"conditioning_image\": \"d.png\"}");
@@ -309,7 +309,7 @@ TEST_F(FolderDatasetTest, OnlyRegularFilesAreOpened) {
   EXPECT_THAT(std::string(dataset->LoadImage(1).status().message()),
               HasSubstr("/pipe.png is a named pipe, not a regular file"));
   EXPECT_FALSE(dataset->LoadImageSize(1).ok());
-  EXPECT_THAT(dataset->notes(), Contains("not regular files, and not read: pipe.png"));
+  EXPECT_THAT(dataset->notes(), Contains("ignored, not regular files: pipe.png"));
   EXPECT_THAT(std::string(FolderDataset::Open(folder_ + "/pipe.png").status().message()),
               HasSubstr("/pipe.png: neither a folder nor a regular file"));
   EXPECT_THAT(std::string(FolderDataset::Open(folder_ + "/a.png").status().message()),
@@ -326,7 +326,7 @@ TEST_F(FolderDatasetTest, TransparencyIsCountedAsImagesAreLoaded) {
   EXPECT_THAT(dataset->findings(), IsEmpty());
   for (const int index : {0, 1, 0}) EXPECT_TRUE(dataset->LoadImage(index).ok());
   EXPECT_THAT(dataset->findings(),
-              ElementsAre("1 image has transparent pixels, which white shows through: a.png"));
+              ElementsAre("1 image has transparent pixels, composited on white: a.png"));
 }
 
 TEST_F(FolderDatasetTest, CellsThatAreNotUtf8AreCounted) {
@@ -355,12 +355,12 @@ TEST_F(FolderDatasetTest, MissingImagesAreSamplesThatCannotBeLoaded) {
   EXPECT_FALSE(dataset->LoadImageSize(0).ok());
   EXPECT_TRUE(dataset->LoadImage(1).ok());
   EXPECT_THAT(dataset->notes(),
-              ElementsAre("1 of the 2 images are missing and will be skipped, the first is " +
+              ElementsAre("1 of the 2 images are missing and will be skipped; the first is " +
                           folder_ + "/gone.png"));
   Write("metadata.jsonl", "{\"file_name\": \"gone.png\", \"text\": \"x\"}\n");
   EXPECT_THAT(OpenError(),
-              HasSubstr("none of the 1 images that " + folder_ +
-                        "/metadata.jsonl names is there, the first is " + folder_ + "/gone.png"));
+              HasSubstr("none of the 1 images named in " + folder_ +
+                        "/metadata.jsonl exists; the first is " + folder_ + "/gone.png"));
 }
 
 TEST_F(FolderDatasetTest, CaptionsMayBeOptional) {
@@ -387,7 +387,7 @@ TEST_F(FolderDatasetTest, CaptionsMayBeOptional) {
   }
 }
 
-TEST_F(FolderDatasetTest, FingerprintIsOfNamesSizesAndCaptions) {
+TEST_F(FolderDatasetTest, FingerprintCoversNamesSizesAndCaptions) {
   const ScratchFolder elsewhere;
   const auto fingerprint = [](const std::string& folder) {
     return FolderDataset::Open(folder)->fingerprint();

@@ -70,7 +70,7 @@ absl::StatusOr<bool> CheckManifest(const std::string& folder, const Json& wanted
     if (!HasEntries(folder)) return false;
     return absl::FailedPreconditionError(
         absl::StrCat(folder,
-                     " holds files but no dataset.json: choose an empty or new folder for the "
+                     " contains files but no dataset.json; choose an empty or new folder for the "
                      "built-in data set"));
   }
   DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(path, /*max_bytes=*/1 << 16));
@@ -79,7 +79,7 @@ absl::StatusOr<bool> CheckManifest(const std::string& folder, const Json& wanted
   if (found.ok()) found->erase("complete");
   if (!found.ok() || *found != wanted) {
     return absl::FailedPreconditionError(
-        absl::StrCat(folder, " holds another data set: ",
+        absl::StrCat(folder, " contains another data set: ",
                      found.ok() ? found->dump() : std::string(found.status().message()),
                      ", wanted ", wanted.dump()));
   }

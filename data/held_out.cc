@@ -55,8 +55,8 @@ absl::Status CheckNothingShared(const SampleSource& training, const SampleSource
     return absl::InvalidArgumentError(absl::StrCat(
         "--evaluation.data=", held_out.name(), " is not held out of --data=", training.name(), ": ",
         what,
-        "; give --evaluation.data pictures that are not trained on, or set a part of --data "
-        "aside with --evaluation.share"));
+        "; choose other pictures for --evaluation.data, or hold out a part of --data with "
+        "--evaluation.share"));
   };
   CanonicalPaths paths;
   std::unordered_set<std::string> trained_on;
@@ -69,11 +69,12 @@ absl::Status CheckNothingShared(const SampleSource& training, const SampleSource
   }
   if (num_shared > 0) {
     return error(absl::StrCat(num_shared, " of its ", held_out.size(),
-                              " samples are trained on, the first ", held_out.image_path(first)));
+                              " samples are used for training; the first is ",
+                              held_out.image_path(first)));
   }
   if (training.fingerprint() != held_out.fingerprint()) return absl::OkStatus();
   return error(absl::StrCat("both have the same ", held_out.size(),
-                            " samples, by their names, sizes and captions"));
+                            " samples, judging by their names, sizes and captions"));
 }
 
 double HeldOutRank(const SampleSource& source, int32_t index) {
@@ -83,7 +84,7 @@ double HeldOutRank(const SampleSource& source, int32_t index) {
 absl::StatusOr<DividedSource> HoldOut(std::unique_ptr<SampleSource> source, double share) {
   if (!(share > 0 && share < 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the held-out share is ", share, ", it must be between 0 and 1"));
+        absl::StrCat("the held-out share is ", share, "; it must be between 0 and 1"));
   }
   const std::shared_ptr<const SampleSource> shared = std::move(source);
   std::vector<int32_t> training, held_out;

@@ -94,7 +94,7 @@ TEST(HeldOutTest, ImpossibleSharesAreNamed) {
   EXPECT_THAT(error(1, 0.5), ::testing::HasSubstr("of the 1 samples in /a leaves"));
 }
 
-TEST(HeldOutTest, PartsHaveFingerprintsOfTheirOwn) {
+TEST(HeldOutTest, PartsHaveTheirOwnFingerprints) {
   const auto divide = [](const std::string& folder, int last) {
     return *HoldOut(std::make_unique<NamedSamples>(folder, Files(0, last)), 0.3);
   };
@@ -114,12 +114,12 @@ TEST(HeldOutTest, TrainedOnSamplesAreNotHeldOut) {
   };
   const NamedSamples training(folder + "/all", {"1.png", "2.png", "sub/3.png"});
   EXPECT_EQ(error(training, NamedSamples(folder + "/all/sub", {"1.png", "4.png"})), "");
-  EXPECT_THAT(
-      error(training, NamedSamples(folder + "/link/../all", {"0.png", "2.png"})),
-      HasSubstr("1 of its 2 samples are trained on, the first " + folder + "/link/../all/2.png"));
+  EXPECT_THAT(error(training, NamedSamples(folder + "/link/../all", {"0.png", "2.png"})),
+              HasSubstr("1 of its 2 samples are used for training; the first is " + folder +
+                        "/link/../all/2.png"));
   EXPECT_THAT(error(training, NamedSamples(folder + "/link/sub", {"3.png"})),
               HasSubstr("--evaluation.data=" + folder + "/link/sub is not held out of --data=" +
-                        folder + "/all: 1 of its 1 samples are trained on"));
+                        folder + "/all: 1 of its 1 samples are used for training"));
   // A copy in another folder.
   EXPECT_THAT(error(training, NamedSamples("/copy", {"1.png", "2.png", "sub/3.png"})),
               HasSubstr("both have the same 3 samples"));

@@ -7,7 +7,7 @@ namespace {
 
 std::shared_ptr<const Image> Pixels(int count) { return std::make_shared<Image>(count, 1); }
 
-TEST(ImageCacheTest, TheLeastRecentlyUsedGoFirst) {
+TEST(ImageCacheTest, EvictsLeastRecentlyUsedFirst) {
   ImageCache cache(/*max_bytes=*/9);  // three pixels
   cache.Insert(1, Pixels(1));
   cache.Insert(2, Pixels(1));
@@ -25,7 +25,7 @@ TEST(ImageCacheTest, TheLeastRecentlyUsedGoFirst) {
   EXPECT_EQ(cache.size_bytes(), 9);
 }
 
-TEST(ImageCacheTest, WhatIsLargerThanAllIsNotKept) {
+TEST(ImageCacheTest, ImagesLargerThanTheCacheAreNotKept) {
   ImageCache cache(/*max_bytes=*/9);
   cache.Insert(1, Pixels(1));
   cache.Insert(2, Pixels(4));

@@ -115,7 +115,7 @@ absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, 
   if (!FitsLimits(limits, width, height)) {
     return absl::InvalidArgumentError(
         absl::StrCat(source.name, ": ", width, " x ", height, " pixels, more than the limit of ",
-                     limits.max_side, " a side or ", limits.max_pixels, " in all"));
+                     limits.max_side, " per side or ", limits.max_pixels, " in total"));
   }
   return ImageSize{static_cast<int>(width), static_cast<int>(height)};
 }

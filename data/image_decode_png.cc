@@ -17,7 +17,7 @@ namespace {
 // many. libpng's own limits are 8 MB each and 1,000 of them.
 constexpr int kMaxChunkBytes = 1'000'000;
 constexpr int kMaxChunks = 32;
-constexpr char kCutOff[] = "the file is cut off";
+constexpr char kTruncated[] = "the file is truncated";
 
 struct PngReader {
   const uint8_t* next = nullptr;
@@ -39,7 +39,7 @@ void Ignore(png_structp, png_const_charp) {}
 
 void ReadBytes(png_structp png, png_bytep out, size_t count) {
   PngReader* reader = static_cast<PngReader*>(png_get_io_ptr(png));
-  if (count > reader->left) png_error(png, kCutOff);
+  if (count > reader->left) png_error(png, kTruncated);
   memcpy(out, reader->next, count);
   reader->next += count;
   reader->left -= count;
@@ -108,7 +108,7 @@ bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
   png_set_interlace_handling(reader->png);
   png_read_update_info(reader->png, reader->info);
   if (png_get_rowbytes(reader->png, reader->info) != row_bytes) {
-    png_error(reader->png, "rows are not three bytes a pixel");
+    png_error(reader->png, "rows are not three bytes per pixel");
   }
   png_read_image(reader->png, rows);
   png_read_end(reader->png, nullptr);
@@ -119,7 +119,7 @@ bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
 
 absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation) {
   if (!ChunksFit(source.bytes, /*up_to_pixels=*/false)) {
-    return CorruptImage(source, "PNG", kCutOff);
+    return CorruptImage(source, "PNG", kTruncated);
   }
   PngReader reader;
   reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
@@ -146,7 +146,8 @@ absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation) {
 }
 
 absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation) {
-  if (!ChunksFit(source.bytes, /*up_to_pixels=*/true)) return CorruptImage(source, "PNG", kCutOff);
+  if (!ChunksFit(source.bytes, /*up_to_pixels=*/true))
+    return CorruptImage(source, "PNG", kTruncated);
   PngReader reader;
   reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
   reader.left = source.bytes.size();

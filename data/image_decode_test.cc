@@ -76,7 +76,7 @@ TEST(ImageDecodeTest, ReadsWhatPilReads) {
   }
 }
 
-TEST(ImageDecodeTest, TransparencyIsToldOfPixelsThatHaveIt) {
+TEST(ImageDecodeTest, ReportsTransparentPixels) {
   for (const std::string name : kFiles) {
     const bool expected = name.find("alpha") != std::string::npos;
     EXPECT_EQ(ReadImage(TestFile(name))->had_transparency, expected) << name;
@@ -92,7 +92,7 @@ TEST(ImageDecodeTest, TransparencyIsToldOfPixelsThatHaveIt) {
             (std::vector<uint8_t>{255, 0, 255}));
 }
 
-TEST(ImageDecodeTest, TurnedImagesKeepWhatIsKnownOfTheirTransparency) {
+TEST(ImageDecodeTest, RotatedImagesKeepTheirTransparency) {
   const Image image = ReadImage(TestFile("turned_alpha.png")).value();
   EXPECT_EQ(image.width, 29);
   EXPECT_TRUE(image.had_transparency);
@@ -163,7 +163,7 @@ TEST(ImageDecodeTest, ExifAtTheEndOfAWebpIsFound) {
   EXPECT_EQ(DecodeImage(bytes, "upright")->width, image.height);
 }
 
-TEST(ImageDecodeTest, OfAnAnimationTheFirstFrameCounts) {
+TEST(ImageDecodeTest, DecodesTheFirstFrameOfAnAnimation) {
   const std::string bytes = BytesOf("animated.webp");
   const auto image = DecodeImage(bytes, "animated");
   ASSERT_TRUE(image.ok()) << image.status();
@@ -180,7 +180,7 @@ TEST(ImageDecodeTest, OfAnAnimationTheFirstFrameCounts) {
 }
 
 // A frame that is smaller than the animation's canvas.
-TEST(ImageDecodeTest, AFrameMayCoverAPart) {
+TEST(ImageDecodeTest, FrameMayCoverPartOfThePicture) {
   std::string bytes = BytesOf("animated.webp");
   const Image first = ReadImage(TestFile("color.png")).value();
   // The canvas's width and height minus 1, in 24 bits each; and the frame's position, in units of
@@ -255,7 +255,7 @@ TEST(ImageDecodeTest, ErrorsNameTheFile) {
   EXPECT_THAT(std::string(DecodeImage("\xff\xd8\xff", "cat.jpg").status().message()),
               HasSubstr("cat.jpg: corrupt JPEG: "));
   EXPECT_THAT(std::string(DecodeImage("\x89PNG\r\n\x1a\n", "cat.png").status().message()),
-              HasSubstr("cat.png: corrupt PNG: the file is cut off"));
+              HasSubstr("cat.png: corrupt PNG: the file is truncated"));
 }
 
 TEST(ImageDecodeTest, OtherFormatsAreNamed) {
@@ -268,7 +268,7 @@ TEST(ImageDecodeTest, OtherFormatsAreNamed) {
       {avif, "x.jpg: an AVIF image, not a JPEG,"},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
        "x.jpg: a Git LFS pointer: the file itself was not downloaded; run git lfs pull"},
-      {"<!DOCTYPE html><html>", "x.jpg: an HTML page: the download brought a web page"}};
+      {"<!DOCTYPE html><html>", "x.jpg: an HTML page: a web page was downloaded instead"}};
   for (const auto& [bytes, expected] : cases) {
     EXPECT_THAT(std::string(DecodeImage(bytes, "x.jpg").status().message()), HasSubstr(expected));
     const std::string path = testing::TempDir() + "/x.jpg";
@@ -278,7 +278,7 @@ TEST(ImageDecodeTest, OtherFormatsAreNamed) {
   }
 }
 
-TEST(ImageDecodeTest, CutOffFilesAreErrors) {
+TEST(ImageDecodeTest, TruncatedFilesAreErrors) {
   for (const char* name : kFiles) {
     const std::string bytes = BytesOf(name);
     for (const double share : {0.0, 0.1, 0.5, 0.9}) {

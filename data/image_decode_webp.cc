@@ -40,7 +40,7 @@ absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source,
   const VP8StatusCode code =
       WebPGetFeatures(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), &features);
   if (code != VP8_STATUS_OK) {
-    return CorruptImage(source, "WebP", absl::StrCat("libwebp's status ", static_cast<int>(code)));
+    return CorruptImage(source, "WebP", absl::StrCat("libwebp status ", static_cast<int>(code)));
   }
   return features;
 }
@@ -92,18 +92,18 @@ absl::Status DecodeFirstFrame(const ImageSource& source, Image* image) {
                                                                      WebPDemuxDelete);
   WebPIterator frame;
   if (demuxer == nullptr || WebPDemuxGetFrame(demuxer.get(), 1, &frame) == 0) {
-    return CorruptImage(source, "WebP", "no whole animation");
+    return CorruptImage(source, "WebP", "incomplete animation");
   }
   // The demuxer owns the iterator's memory.
   const absl::string_view bytes(reinterpret_cast<const char*>(frame.fragment.bytes),
                                 frame.fragment.size);
   if (frame.x_offset < 0 || frame.y_offset < 0 || frame.width > image->width - frame.x_offset ||
       frame.height > image->height - frame.y_offset) {
-    return CorruptImage(source, "WebP", "the first frame does not lie within the picture");
+    return CorruptImage(source, "WebP", "the first frame is not inside the picture");
   }
   DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source, bytes));
   if (features.width != frame.width || features.height != frame.height) {
-    return CorruptImage(source, "WebP", "the first frame has another size than its header says");
+    return CorruptImage(source, "WebP", "the first frame differs in size from its header");
   }
   const bool covers_all = frame.width == image->width && frame.height == image->height;
   image->had_transparency = !covers_all;

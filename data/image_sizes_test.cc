@@ -69,7 +69,7 @@ TEST_F(ImageSizesTest, ASecondStartReadsNoHeader) {
   EXPECT_EQ(num_read, 0);
 }
 
-TEST_F(ImageSizesTest, WhatHasChangedIsReadAgain) {
+TEST_F(ImageSizesTest, ChangedImagesAreReadAgain) {
   Widths();
   Write(2, 20);
   int64_t num_read = 0;
@@ -79,13 +79,13 @@ TEST_F(ImageSizesTest, WhatHasChangedIsReadAgain) {
 }
 
 // A touched image might be a different one.
-TEST_F(ImageSizesTest, TheTimeOfChangeCounts) {
+TEST_F(ImageSizesTest, ModificationTimeCounts) {
   Widths();
   Write(2, 10);
   EXPECT_EQ(NumRead(), 1);
 }
 
-TEST_F(ImageSizesTest, WhatIsGoneIsForgotten) {
+TEST_F(ImageSizesTest, RemovedImagesAreForgotten) {
   Widths();
   const int64_t size = std::filesystem::file_size(path_);
   std::filesystem::remove(folder_ + "/0.png");
@@ -101,7 +101,7 @@ TEST_F(ImageSizesTest, DamagedImagesAreReadEachTime) {
 }
 
 // Truncates or changes every byte. The sizes are right in each case.
-TEST_F(ImageSizesTest, DamagedFilesCountAsNotThere) {
+TEST_F(ImageSizesTest, DamagedFilesCountAsMissing) {
   const std::vector<int> expected = Widths();
   const std::string whole = ReadFile(path_).value();
   EXPECT_THAT(whole, HasSubstr("dpipe image sizes 1\n"));

@@ -25,9 +25,9 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
     DPIPE_RETURN_IF_ERROR(check("a bucket's height", bucket.height, 8, 4096));
   }
   if (!options.buckets.empty() && !options.patches.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data loader: ", options.buckets.size(), " buckets and ", options.patches.size(),
-        " sizes of patches; only one of the two may give steps several sizes"));
+    return absl::InvalidArgumentError(absl::StrCat("data loader: ", options.buckets.size(),
+                                                   " buckets and ", options.patches.size(),
+                                                   " sizes of patches; use only one of the two"));
   }
   for (const PatchSize& patch : options.patches) {
     DPIPE_RETURN_IF_ERROR(check("a patch's side", patch.side, 8, options.image_size));
@@ -66,7 +66,7 @@ absl::Status CheckSameAspect(const std::string& path, const Image& image, const 
   }
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": the image is ", image.width, " x ", image.height, ", its condition picture ",
-      condition.width, " x ", condition.height, ", which is another shape"));
+      condition.width, " x ", condition.height, ", which has a different aspect ratio"));
 }
 
 // Keys of the cache.
@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
     if (dataset->has_condition(i)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", dataset->name(), ": ", dataset->image_path(i),
-        " has no condition picture (metadata.jsonl: column \"conditioning_image\"; else a file "
+        " has no condition picture (metadata.jsonl: column \"conditioning_image\"; or a file "
         "NAME.cond.png)"));
   }
   auto loader = std::unique_ptr<DataLoader>(new DataLoader(std::move(dataset), options));
@@ -179,7 +179,7 @@ absl::Status DataLoader::MakeOrder() {
     for (int32_t i = 0; i < dataset_->size(); ++i) {
       const auto& found = all[i];
       if (absl::IsUnavailable(found.status())) return found.status();
-      if (!found.ok()) DPIPE_RETURN_IF_ERROR(PutInQuarantine(i, found.status()));
+      if (!found.ok()) DPIPE_RETURN_IF_ERROR(AddToQuarantine(i, found.status()));
       image_sizes_.push_back(found.ok() ? *found : ImageSize());
     }
   }
@@ -200,8 +200,9 @@ DataLoader::~DataLoader() = default;
 
 absl::Status DataLoader::CheckRange(int64_t step, SampleRange samples) const {
   if (step >= 0 && step < options_.first_step) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data loader: step ", step, " is before the order begins, at step ", options_.first_step));
+    return absl::InvalidArgumentError(absl::StrCat("data loader: step ", step,
+                                                   " is before the first step of the order, ",
+                                                   options_.first_step));
   }
   if (step >= 0 && samples.begin >= 0 && samples.begin <= samples.end &&
       samples.end <= options_.global_batch) {
@@ -265,7 +266,7 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
   DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
   if (!options_.with_conditions) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "data set ", dataset_->name(), ": the loader was made without with_conditions"));
+        "data set ", dataset_->name(), ": the loader was created without with_conditions"));
   }
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
@@ -347,7 +348,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   }
   absl::StatusOr<Found> read = FromSource(index);
   if (!read.ok()) {
-    DPIPE_RETURN_IF_ERROR(PutInQuarantine(index, read.status()));
+    DPIPE_RETURN_IF_ERROR(AddToQuarantine(index, read.status()));
     return found;
   }
   {
@@ -385,7 +386,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
   return found;
 }
 
-absl::Status DataLoader::PutInQuarantine(int32_t index, const absl::Status& reason) {
+absl::Status DataLoader::AddToQuarantine(int32_t index, const absl::Status& reason) {
   std::lock_guard<std::mutex> lock(mutex_);
   const bool is_new = quarantine_.emplace(index, std::string(reason.message())).second;
   if (is_new && log_ != nullptr) {

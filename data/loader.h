@@ -171,7 +171,7 @@ class DataLoader {
   Found FromCache(int32_t index);
   absl::StatusOr<Found> FromSource(int32_t index) const;
   // Records `index` as skipped. Returns an error if that exceeds the limits.
-  absl::Status PutInQuarantine(int32_t index, const absl::Status& reason);
+  absl::Status AddToQuarantine(int32_t index, const absl::Status& reason);
   // Returns an error if the limits of corrupt files are exceeded. Requires mutex_.
   absl::Status CheckQuarantine() const;
 

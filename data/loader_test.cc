@@ -94,13 +94,13 @@ TEST_F(LoaderTest, PixelsAndCaptionsFollowTheOrder) {
 }
 
 // As in a run that resumes with other data at step 5.
-TEST_F(LoaderTest, AnOrderThatBeginsLaterIsThatOfItsSeed) {
+TEST_F(LoaderTest, LaterOrderUsesItsOwnSeed) {
   MakeFolder(10, {2});
   options_.random_flip = options_.random_crop = true;
   options_.first_step = 5;
   const auto later = Load();
   EXPECT_THAT(std::string(later->Indices(4, {0, 4}).status().message()),
-              HasSubstr("step 4 is before the order begins, at step 5"));
+              HasSubstr("step 4 is before the first step of the order, 5"));
   options_.first_step = 0;
   options_.seed = OrderSeed(options_.seed, 5);
   const auto fresh = Load();
@@ -111,7 +111,7 @@ TEST_F(LoaderTest, AnOrderThatBeginsLaterIsThatOfItsSeed) {
   }
 }
 
-TEST_F(LoaderTest, PatchesOfALaterOrderAreThoseOfTheirSteps) {
+TEST_F(LoaderTest, PatchesOfALaterOrderDependOnTheStep) {
   MakeFolder(6, {});
   options_.image_size = 16;
   options_.patches = {{16, 0.5}, {8, 0.5}};
@@ -140,7 +140,7 @@ TEST_F(LoaderTest, AStepIsDecodedAsAWhole) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(ByteOf(pixels[i * kSamplePixels]), indices[i]);
 }
 
-TEST_F(LoaderTest, DecodingRefusesWhatLoadingWould) {
+TEST_F(LoaderTest, DecodeRefusesWhatLoadRefuses) {
   MakeFolder(3, {0, 1, 2});
   const absl::Status decoded = Load()->Decode(0);
   EXPECT_EQ(decoded.code(), absl::StatusCode::kDataLoss);
@@ -175,7 +175,7 @@ TEST_F(LoaderTest, BytesBecomeMinusOneToOne) {
   EXPECT_EQ(pixels[3], 1.0f);
 }
 
-TEST_F(LoaderTest, WhoAsksForWhatDoesNotMatter) {
+TEST_F(LoaderTest, OrderOfRequestsDoesNotMatter) {
   MakeFolder(10, {2, 5}, 12, 10);
   options_.random_crop = options_.random_flip = true;
   std::vector<float> whole;
@@ -459,7 +459,7 @@ TEST_F(LoaderTest, CaptionsAreThoseOfSubstitutes) {
   }
 }
 
-TEST_F(LoaderTest, NothingButCorruptSamplesIsAnError) {
+TEST_F(LoaderTest, OnlyCorruptSamplesIsAnError) {
   MakeFolder(3, {0, 1, 2});
   const auto loader = Load();
   EXPECT_THAT(std::string(loader->Captions(0, {0, 1}).status().message()),
@@ -559,7 +559,7 @@ TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
   EXPECT_EQ(loader->Indices(0, {0, 3}).value(), (std::vector<int32_t>{0, 0, 0}));
   const auto quarantine = loader->Quarantine();
   ASSERT_EQ(quarantine.size(), 2u);
-  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: a JSON text, not a JPEG"));
+  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: JSON text, not a JPEG"));
   EXPECT_THAT(quarantine[1].reason, HasSubstr("8 x 8, its condition picture 40 x 8"));
 }
 

@@ -220,12 +220,12 @@ void LoadBatches(benchmark::State& state, DataLoader* loader, bool ahead) {
   Count(state, kBatch);
 }
 
-void BM_LoadAnew(benchmark::State& state, bool tar) {
+void BM_LoadUncached(benchmark::State& state, bool tar) {
   const auto loader = Loader(tar, /*cache_bytes=*/0, /*prefetch_threads=*/0);
   LoadBatches(state, loader.get(), /*ahead=*/false);
 }
-BENCHMARK_CAPTURE(BM_LoadAnew, folder, false)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(BM_LoadAnew, tar, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(BM_LoadUncached, folder, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(BM_LoadUncached, tar, true)->Unit(benchmark::kMicrosecond);
 
 void BM_LoadFromMemory(benchmark::State& state) {
   const auto loader = Loader(/*tar=*/false, 64 * kMiB, /*prefetch_threads=*/0);
@@ -238,12 +238,12 @@ void BM_LoadFromMemory(benchmark::State& state) {
 BENCHMARK(BM_LoadFromMemory)->Unit(benchmark::kMicrosecond);
 
 // The cache holds only the prefetched batches, so every image is decoded for its step.
-void BM_LoadDecodedAhead(benchmark::State& state) {
+void BM_LoadPrefetched(benchmark::State& state) {
   constexpr int64_t kImageBytes = int64_t{kTrainedSide} * kTrainedSide * 3;
   const auto loader = Loader(/*tar=*/false, 3 * kBatch * kImageBytes, /*prefetch_threads=*/1);
   LoadBatches(state, loader.get(), /*ahead=*/true);
 }
-BENCHMARK(BM_LoadDecodedAhead)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_LoadPrefetched)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace dpipe

@@ -16,7 +16,7 @@ DEFINE_int32(count, 4096, "number of images");
 DEFINE_uint64(seed, 1, "seed for the scenes");
 DEFINE_int32(size, 64, "length of the shorter side in pixels");
 DEFINE_double(max_aspect, 1,
-              "largest ratio of the longer side to the shorter one; 1: square images");
+              "maximum ratio of the longer side to the shorter one; 1: square images");
 DEFINE_bool(conditions, false, "also write the outlines of each image, as condition images");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(size, 16, 4'096);

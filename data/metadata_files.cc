@@ -37,7 +37,7 @@ absl::Status ParquetError(const std::string& path) {
       path,
       ": Parquet tables are not read; write the table as metadata.jsonl (pandas: "
       "read_parquet(FILE).to_json(\"metadata.jsonl\", orient=\"records\", lines=True)), and "
-      "images that it holds as files"));
+      "the images in it as files"));
 }
 
 }  // namespace
@@ -63,9 +63,10 @@ absl::StatusOr<MetadataFiles> FindMetadataFiles(const std::string& folder,
                                               [](const auto& file) { return !IsOtherSplit(file); });
     for (auto file = others; file != found.files.end(); ++file) {
       found.other_splits.emplace_back(FolderOf(*file));
-      found.notes.push_back(absl::StrCat(
-          *file, " is another split, which is not trained on (for evaluation: --evaluation.data=",
-          folder, "/", file->substr(0, file->rfind('/')), ")"));
+      found.notes.push_back(absl::StrCat(*file,
+                                         " belongs to another split and is not used for training "
+                                         "(for evaluation: --evaluation.data=",
+                                         folder, "/", file->substr(0, file->rfind('/')), ")"));
     }
     found.files.erase(others, found.files.end());
   }

@@ -19,7 +19,7 @@ absl::StatusOr<MetadataFiles> Find(std::vector<std::string> files) {
   return FindMetadataFiles("/data", listing);
 }
 
-TEST(MetadataFilesTest, TheFoldersOwnComesFirst) {
+TEST(MetadataFilesTest, TopFolderComesFirst) {
   EXPECT_THAT(Find({"metadata.csv", "metadata.jsonl", "train/metadata.jsonl"})->files,
               ElementsAre("metadata.jsonl"));
   EXPECT_THAT(Find({"metadata.csv", "train/metadata.jsonl"})->files, ElementsAre("metadata.csv"));
@@ -27,7 +27,7 @@ TEST(MetadataFilesTest, TheFoldersOwnComesFirst) {
   EXPECT_THAT(Find({})->files, IsEmpty());
 }
 
-TEST(MetadataFilesTest, SubFoldersHaveTheirOwn) {
+TEST(MetadataFilesTest, SubFoldersMayHaveMetadata) {
   EXPECT_THAT(Find({"cats/metadata.csv", "cats/metadata.jsonl", "dogs/big/metadata.csv"})->files,
               ElementsAre("cats/metadata.jsonl", "dogs/big/metadata.csv"));
   EXPECT_THAT(Find({"test/metadata.jsonl"})->files, ElementsAre("test/metadata.jsonl"));
@@ -39,13 +39,14 @@ TEST(MetadataFilesTest, OtherSplitsAreNotTrainedOn) {
   EXPECT_THAT(found->files,
               ElementsAre("Train/metadata.jsonl", "cats/metadata.jsonl", "tests/metadata.csv"));
   EXPECT_THAT(found->other_splits, ElementsAre("test/", "validation/0/"));
-  EXPECT_THAT(found->notes,
-              ElementsAre("test/metadata.jsonl is another split, which is not trained on (for "
-                          "evaluation: --evaluation.data=/data/test)",
-                          HasSubstr("--evaluation.data=/data/validation/0)")));
+  EXPECT_THAT(
+      found->notes,
+      ElementsAre("test/metadata.jsonl belongs to another split and is not used for training (for "
+                  "evaluation: --evaluation.data=/data/test)",
+                  HasSubstr("--evaluation.data=/data/validation/0)")));
 }
 
-TEST(MetadataFilesTest, ParquetIsNamedWithTheWayOut) {
+TEST(MetadataFilesTest, ParquetErrorExplainsTheConversion) {
   const auto expect_error = [](const std::vector<std::string>& files, const std::string& path) {
     const absl::Status status = Find(files).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);

@@ -32,7 +32,7 @@ class BadRows {
     ++num_rows_;
     if (status.ok()) return;
     ++num_bad_;
-    if (named_.size() >= kMostNamed) return;
+    if (named_.size() >= kMaxNamed) return;
     named_.push_back(absl::StrCat(path_, " line ", line, ": ", status.message()));
   }
 
@@ -48,7 +48,7 @@ class BadRows {
   }
 
  private:
-  static constexpr size_t kMostNamed = 5;
+  static constexpr size_t kMaxNamed = 5;
 
   const std::string& path_;
   int64_t num_rows_ = 0;
@@ -82,7 +82,7 @@ absl::StatusOr<Json> JsonOfCells(const CsvRow& header, CsvRow row) {
   if (row.cells.size() != header.cells.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(row.cells.size(), " cells, but the first line names ", header.cells.size(),
-                     " columns; a cell that contains a comma needs quotes"));
+                     " columns; put quotes around a cell that contains a comma"));
   }
   Json json = Json::object();
   for (size_t i = 0; i < row.cells.size(); ++i) {

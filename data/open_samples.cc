@@ -18,14 +18,14 @@ namespace dpipe {
 
 namespace {
 
-// True if `where` names tar files: by its ending (including compressed files), or because it is a
+// True if `path` names tar files: by its ending (including compressed files), or because it is a
 // file.
-bool NamesShards(const std::string& where) {
+bool NamesShards(const std::string& path) {
   for (const char* ending : {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}) {
-    if (absl::EndsWith(where, ending)) return true;
+    if (absl::EndsWith(path, ending)) return true;
   }
   std::error_code error;
-  return std::filesystem::is_regular_file(where, error);
+  return std::filesystem::is_regular_file(path, error);
 }
 
 bool HasFile(const std::string& folder, const char* file) {
@@ -33,10 +33,10 @@ bool HasFile(const std::string& folder, const char* file) {
 }
 
 // Returns the pattern of the shards, or "" for a folder of images.
-std::string ShardsOf(const std::string& where) {
-  if (NamesShards(where)) return where;
-  if (HasFile(where, "metadata.jsonl") || HasFile(where, "metadata.csv")) return "";
-  const std::string shards = absl::StrCat(where, "/*.tar");
+std::string ShardsOf(const std::string& path) {
+  if (NamesShards(path)) return path;
+  if (HasFile(path, "metadata.jsonl") || HasFile(path, "metadata.csv")) return "";
+  const std::string shards = absl::StrCat(path, "/*.tar");
   return FindShards(shards).ok() ? shards : "";
 }
 
@@ -51,21 +51,21 @@ absl::StatusOr<CountedNames> ImagesIn(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
+absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& path,
                                                           const OpenSamplesOptions& options) {
-  const std::string shards = ShardsOf(where);
+  const std::string shards = ShardsOf(path);
   if (!shards.empty()) {
     TarDatasetOptions tar_options;
     tar_options.caption_column = options.caption_column;
     tar_options.default_caption = options.default_caption;
     DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<TarDataset> dataset,
                            TarDataset::Open(shards, tar_options));
-    if (shards != where) {
-      DPIPE_ASSIGN_OR_RETURN(const CountedNames images, ImagesIn(where));
+    if (shards != path) {
+      DPIPE_ASSIGN_OR_RETURN(const CountedNames images, ImagesIn(path));
       if (images.count() > 0) {
-        dataset->AddNote(absl::StrCat("only the .tar files are read, and not ",
-                                      Count(images.count(), "image"),
-                                      " beside them: ", images.ToString()));
+        dataset->AddNote(
+            absl::StrCat("only the .tar files are read; ignored: ", Count(images.count(), "image"),
+                         " beside them: ", images.ToString()));
       }
     }
     return dataset;
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& whe
   folder_options.file_column = options.file_column;
   folder_options.caption_column = options.caption_column;
   folder_options.default_caption = options.default_caption;
-  DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(where, folder_options));
+  DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(path, folder_options));
   return std::make_unique<FolderDataset>(std::move(dataset));
 }
 

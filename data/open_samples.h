@@ -24,7 +24,7 @@ struct OpenSamplesOptions {
 // Opens a file, or a pattern like "shards-{00..99}.tar", as a TarDataset, and a folder as a
 // FolderDataset. A folder with .tar files and neither metadata.jsonl nor metadata.csv is opened as
 // a TarDataset of these files, with a note if it also contains images. Returns their errors.
-absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
+absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& path,
                                                           const OpenSamplesOptions& options = {});
 
 }  // namespace dpipe

@@ -44,8 +44,8 @@ absl::Status CheckNotInData(const NamedPath& output, const NamedPath& data) {
   if (output.path.empty() || data.path.empty()) return absl::OkStatus();
   if (IsWithin(output.path, data.path)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Show(output), " lies in ", Show(data),
-                     ": what is written would become data; choose another place for it"));
+        absl::StrCat(Show(output), " is inside ", Show(data),
+                     ": the output would become data; choose another place for it"));
   }
   return absl::OkStatus();
 }
@@ -58,7 +58,7 @@ absl::Status CheckHasNoData(const NamedPath& output, const NamedPath& data) {
       std::any_of(folders.begin(), folders.end(),
                   [&output](const std::string& folder) { return IsWithin(folder, output.path); })) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Show(data), " lies in ", Show(output),
+        absl::StrCat(Show(data), " is inside ", Show(output),
                      ", which is replaced or renamed as a whole; choose another place for it"));
   }
   return absl::OkStatus();

@@ -35,7 +35,7 @@ class OutputsApartTest : public ::testing::Test {
 
 TEST_F(OutputsApartTest, OutputsAreNotInData) {
   EXPECT_EQ(CheckNotInData({"--out=", "/pictures/run"}, {"--data=", "/pictures"}).message(),
-            "--out=/pictures/run lies in --data=/pictures: what is written would become data; "
+            "--out=/pictures/run is inside --data=/pictures: the output would become data; "
             "choose another place for it");
   EXPECT_THAT(Error("data/run", "data"), HasSubstr("would become data"));
   EXPECT_THAT(Error("data", "data"), HasSubstr("would become data"));

@@ -14,8 +14,8 @@ namespace {
 constexpr uint32_t kPatchSamples = 1u << 31;
 constexpr uint32_t kSizeSample = ~0u;
 
-constexpr double kHalvesOfShare = 0.6;
-constexpr double kRarest = 1e-3;
+constexpr double kHalfSizeShare = 0.6;
+constexpr double kMinProbability = 1e-3;
 
 }  // namespace
 
@@ -26,19 +26,19 @@ absl::StatusOr<std::vector<PatchSize>> MakePatchSizes(int image_size, int multip
   }
   if (image_size % (2 * multiple) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("patches: half of ", image_size,
-                                                   " pixels is no multiple of ", multiple,
+                                                   " pixels is not a multiple of ", multiple,
                                                    ", as the model's sizes must be"));
   }
   const bool has_quarters = image_size % (4 * multiple) == 0;
   std::vector<PatchSize> sizes;
   if (share < 1) sizes.push_back({image_size, 1 - share});
-  sizes.push_back({image_size / 2, has_quarters ? kHalvesOfShare * share : share});
-  if (has_quarters) sizes.push_back({image_size / 4, (1 - kHalvesOfShare) * share});
+  sizes.push_back({image_size / 2, has_quarters ? kHalfSizeShare * share : share});
+  if (has_quarters) sizes.push_back({image_size / 4, (1 - kHalfSizeShare) * share});
   for (const PatchSize& size : sizes) {
-    if (size.probability >= kRarest) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("patches: with a share of ", share, " a step in ", 1 / size.probability,
-                     " would be of ", size.side, " pixels, fewer than one in ", 1 / kRarest));
+    if (size.probability >= kMinProbability) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "patches: with a share of ", share, " only one step in ", 1 / size.probability,
+        " would have ", size.side, " pixels; the minimum is one in ", 1 / kMinProbability));
   }
   return sizes;
 }

@@ -18,7 +18,7 @@ PatchDraws Draws(double share, uint64_t seed = 3) {
   return PatchDraws(seed, kSide, *MakePatchSizes(kSide, 8, share));
 }
 
-TEST(PatchesTest, SizesAreThePapers) {
+TEST(PatchesTest, SizesMatchThePaper) {
   const auto sizes = MakePatchSizes(512, 64, 0.5);
   ASSERT_TRUE(sizes.ok()) << sizes.status();
   ASSERT_EQ(sizes->size(), 3u);
@@ -52,13 +52,13 @@ TEST(PatchesTest, ImpossibleSizesAreNamed) {
   EXPECT_THAT(error(kSide, 0), HasSubstr("a share of 0 of the steps"));
   EXPECT_THAT(error(kSide, 1.5), HasSubstr("a share of 1.5 of the steps"));
   EXPECT_THAT(error(kSide, std::nan("")), HasSubstr("a share of nan of the steps"));
-  EXPECT_THAT(error(24, 0.5), HasSubstr("half of 24 pixels is no multiple of 8"));
-  EXPECT_THAT(error(kSide, 1e-4), HasSubstr("with a share of 0.0001 a step in "));
-  EXPECT_THAT(error(kSide, 0.9999), HasSubstr("would be of 64 pixels"));
+  EXPECT_THAT(error(24, 0.5), HasSubstr("half of 24 pixels is not a multiple of 8"));
+  EXPECT_THAT(error(kSide, 1e-4), HasSubstr("with a share of 0.0001 only one step in "));
+  EXPECT_THAT(error(kSide, 0.9999), HasSubstr("would have 64 pixels; the minimum is one in 1000"));
 }
 
 // 4000 draws of probability p deviate from 4000 p by sqrt(4000 p (1 - p)) <= 32.
-TEST(PatchesTest, StepsHaveEachSizeAsOftenAsItSays) {
+TEST(PatchesTest, SizesOccurWithTheirProbabilities) {
   constexpr int kSteps = 4000;
   const PatchDraws draws = Draws(0.5);
   std::map<int, int> counts;
@@ -75,7 +75,7 @@ TEST(PatchesTest, StepsHaveEachSizeAsOftenAsItSays) {
   }
 }
 
-TEST(PatchesTest, PlacesAreAllThoseWithinThePicture) {
+TEST(PatchesTest, PositionsCoverThePicture) {
   const PatchDraws draws = Draws(1);
   const int64_t step = draws.FirstStepOf(0);  // half of the side
   std::set<int> lefts, tops;
@@ -103,7 +103,7 @@ TEST(PatchesTest, PlacesAreAllThoseWithinThePicture) {
   EXPECT_NEAR(product / kSamples, 0, 4 * 1.43);
 }
 
-TEST(PatchesTest, DrawsAreOfSeedStepAndSample) {
+TEST(PatchesTest, DrawsDependOnSeedStepAndSample) {
   const PatchDraws draws = Draws(1), same = Draws(1), other = Draws(1, /*seed=*/4);
   int sides = 0, places = 0, neighbours = 0;
   for (int step = 0; step < 100; ++step) {

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::st
     QuarantineEntry entry;
     if (!ParseEntry(line, &entry)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, " line ", line_number, ": no {\"path\": ..., \"reason\": ...}"));
+          absl::StrCat(path, " line ", line_number, ": expected {\"path\": ..., \"reason\": ...}"));
     }
     if (seen.insert(entry.path).second) log->known_.push_back(std::move(entry));
   }
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::st
   // An unfinished line of ours starts with a brace. Anything else is another file.
   if ((*content)[finished] != '{') {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " line ", line_number, ": no {\"path\": ..., \"reason\": ...}"));
+        absl::StrCat(path, " line ", line_number, ": expected {\"path\": ..., \"reason\": ...}"));
   }
   if (use == Use::kRead) return log;
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, content->substr(0, finished)));
@@ -71,7 +71,7 @@ absl::Status QuarantineLog::Append(const QuarantineEntry& entry) const {
   const ssize_t written = write(fd.get(), line.data(), line.size());
   const bool good = written == static_cast<ssize_t>(line.size()) && fsync(fd.get()) == 0;
   if (good) return absl::OkStatus();
-  const std::string reason = written >= 0 ? "the disk is full?" : strerror(errno);
+  const std::string reason = written >= 0 ? "the disk may be full" : strerror(errno);
   return absl::UnavailableError(absl::StrCat("cannot write ", path_, ": ", reason));
 }
 

@@ -20,7 +20,7 @@ class QuarantineLogTest : public testing::Test {
   const std::string path_ = scratch_.File("quarantine.jsonl");
 };
 
-TEST_F(QuarantineLogTest, RemembersWhatWasAppended) {
+TEST_F(QuarantineLogTest, RemembersAppendedEntries) {
   {
     const auto log = Open();
     EXPECT_TRUE(log->known().empty());
@@ -48,7 +48,7 @@ TEST_F(QuarantineLogTest, UnfinishedLinesAreDropped) {
   }
 }
 
-TEST_F(QuarantineLogTest, WhoOnlyReadsChangesNothing) {
+TEST_F(QuarantineLogTest, ReadingChangesNothing) {
   const std::string elsewhere = scratch_.File("folder/quarantine.jsonl");
   const auto none = QuarantineLog::Open(elsewhere, QuarantineLog::Use::kRead);
   ASSERT_TRUE(none.ok() && (*none)->Append({"a.png", "corrupt"}).ok());
@@ -68,7 +68,7 @@ TEST_F(QuarantineLogTest, OtherFilesAreLeftAlone) {
   for (const char* content : {"my notes\n", "my notes", "{\"path\": \"x\"}\n", "[]\n"}) {
     ASSERT_TRUE(WriteFileAtomically(path_, content).ok());
     EXPECT_THAT(std::string(QuarantineLog::Open(path_).status().message()),
-                HasSubstr("quarantine.jsonl line 1: no {\"path\""));
+                HasSubstr("quarantine.jsonl line 1: expected {\"path\""));
     EXPECT_EQ(ReadFile(path_).value(), content);
   }
   EXPECT_FALSE(QuarantineLog::Open(testing::TempDir()).ok());

@@ -27,13 +27,13 @@ class RecentEpochs {
     const auto value = std::make_shared<const Value>(make());
     std::lock_guard<std::mutex> lock(mutex_);
     // The smallest epoch is evicted first, because training moves forward.
-    if (values_.size() >= kMostKept) values_.erase(values_.begin());
+    if (values_.size() >= kMaxEpochs) values_.erase(values_.begin());
     values_.emplace(epoch, value);
     return value;
   }
 
  private:
-  static constexpr size_t kMostKept = 4;
+  static constexpr size_t kMaxEpochs = 4;
 
   std::mutex mutex_;
   std::map<int64_t, std::shared_ptr<const Value>> values_;  // by epoch

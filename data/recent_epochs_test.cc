@@ -7,7 +7,7 @@
 namespace dpipe {
 namespace {
 
-TEST(RecentEpochsTest, TheLastFourAreNotMadeAgain) {
+TEST(RecentEpochsTest, KeepsTheLastFour) {
   RecentEpochs<int64_t> epochs;
   std::vector<int64_t> made;
   const auto get = [&](int64_t epoch) {

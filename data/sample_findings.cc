@@ -12,9 +12,9 @@ std::string DescribeFinding(SampleFinding finding, const CountedNames& names) {
   const std::string what =
       finding == SampleFinding::kTransparent
           ? absl::StrCat(Count(count, "image"), count == 1 ? " has" : " have",
-                         " transparent pixels, which white shows through")
+                         " transparent pixels, composited on white")
           : absl::StrCat(Count(count, "caption"), count == 1 ? " is" : " are",
-                         " not UTF-8, and the odd bytes became U+FFFD; save as UTF-8");
+                         " not UTF-8, and invalid bytes were replaced by U+FFFD; save as UTF-8");
   return absl::StrCat(what, ": ", names.ToString());
 }
 

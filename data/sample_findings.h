@@ -18,7 +18,7 @@ enum class SampleFinding {
 };
 constexpr int kNumSampleFindings = 2;
 
-// Returns "2 images have transparent pixels, which white shows through: a.png, b.png".
+// Returns "2 images have transparent pixels, composited on white: a.png, b.png".
 std::string DescribeFinding(SampleFinding finding, const CountedNames& names);
 
 // Thread-safe. Uses one bit per sample and finding.

@@ -17,11 +17,11 @@ TEST(SampleFindingsTest, EachSampleCountsOnceAndInOrder) {
     findings.Add(SampleFinding::kTransparent, index);
   }
   findings.Add(SampleFinding::kNotUtf8, 0);
-  EXPECT_THAT(
-      findings.Describe(name_of),
-      ElementsAre("6 images have transparent pixels, which white shows through: 2.png, 4.png, "
-                  "5.png, 6.png, 7.png and 1 more",
-                  "1 caption is not UTF-8, and the odd bytes became U+FFFD; save as UTF-8: 0.png"));
+  EXPECT_THAT(findings.Describe(name_of),
+              ElementsAre("6 images have transparent pixels, composited on white: 2.png, 4.png, "
+                          "5.png, 6.png, 7.png and 1 more",
+                          "1 caption is not UTF-8, and invalid bytes were replaced by U+FFFD; save "
+                          "as UTF-8: 0.png"));
 }
 
 }  // namespace

@@ -30,20 +30,20 @@ SceneObject DrawObject(RandomStream& random) {
 }
 
 // The range of a centre that keeps the object inside the image.
-float LowestCenter(const SceneObject& object) { return object.radius + kMargin; }
-float HighestCenter(const SceneObject& object) { return 1 - object.radius - kMargin; }
+float MinCenter(const SceneObject& object) { return object.radius + kMargin; }
+float MaxCenter(const SceneObject& object) { return 1 - object.radius - kMargin; }
 
 // Places the first object before the second along the main axis. Two large ones fit: 2 x (2 x 14.5)
 // + 3 + 2 x 1 = 63 of 64 pixels.
 void PlacePair(RandomStream& random, bool is_vertical, SceneObject& first, SceneObject& second) {
   const float distance = first.radius + second.radius + kGap;
-  const float first_main = Between(random, LowestCenter(first), HighestCenter(second) - distance);
-  const float second_main = Between(random, first_main + distance, HighestCenter(second));
+  const float first_main = Between(random, MinCenter(first), MaxCenter(second) - distance);
+  const float second_main = Between(random, first_main + distance, MaxCenter(second));
   const float reach = kAxisDominance * (second_main - first_main);
-  const float first_cross = Between(random, LowestCenter(first), HighestCenter(first));
-  const float second_cross = Between(
-      random, std::max(LowestCenter(second), std::min(HighestCenter(second), first_cross - reach)),
-      std::min(HighestCenter(second), std::max(LowestCenter(second), first_cross + reach)));
+  const float first_cross = Between(random, MinCenter(first), MaxCenter(first));
+  const float second_cross =
+      Between(random, std::max(MinCenter(second), std::min(MaxCenter(second), first_cross - reach)),
+              std::min(MaxCenter(second), std::max(MinCenter(second), first_cross + reach)));
   first.center_x = is_vertical ? first_cross : first_main;
   first.center_y = is_vertical ? first_main : first_cross;
   second.center_x = is_vertical ? second_cross : second_main;
@@ -156,8 +156,8 @@ Scene DrawScene(uint64_t seed, uint64_t index) {
   scene.background = static_cast<SceneBackground>(random.NextBelow(kNumSceneBackgrounds));
   SceneObject first = DrawObject(random);
   if (random.NextUniform() < kOneObjectShare) {
-    first.center_x = Between(random, LowestCenter(first), HighestCenter(first));
-    first.center_y = Between(random, LowestCenter(first), HighestCenter(first));
+    first.center_x = Between(random, MinCenter(first), MaxCenter(first));
+    first.center_y = Between(random, MinCenter(first), MaxCenter(first));
     scene.objects = {first};
     return scene;
   }

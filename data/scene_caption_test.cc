@@ -30,7 +30,7 @@ TEST(SceneCaptionTest, ReadsTheShortForm) {
   EXPECT_FALSE(claim->background.has_value());
 }
 
-TEST(SceneCaptionTest, RejectsWhatIsOutsideTheGrammar) {
+TEST(SceneCaptionTest, RejectsTextOutsideTheGrammar) {
   for (const char* text :
        {"", "red circle", "a red", "a red dog", "a pink circle", "a red circle near a blue square",
         "a red circle left a blue square", "a red circle on a pink background",

@@ -17,7 +17,7 @@ using Color = std::array<float, 3>;
 constexpr float kForegroundDistance = 70;
 constexpr float kMinAreaShare = 1.0f / 250;
 constexpr float kMinShapeIou = 0.7f;
-constexpr float kLargeFrom = (kMaxSmallRadius + kMinLargeRadius) / 2;
+constexpr float kLargeThreshold = (kMaxSmallRadius + kMinLargeRadius) / 2;
 
 struct Region {
   std::vector<int> pixels;  // y * width + x
@@ -228,7 +228,7 @@ RecognizedObject RecognizeObject(const Image& image, const Region& region, const
     best.shape_iou = iou;
   }
   best.object.color = NearestColor<SceneColor>(color, kNumSceneColors);
-  best.object.is_large = best.object.radius >= kLargeFrom;
+  best.object.is_large = best.object.radius >= kLargeThreshold;
   return best;
 }
 

@@ -73,21 +73,21 @@ TEST(SceneRecognizerTest, CaptionsOfCleanScenesHold) {
   }
 }
 
-TEST(SceneRecognizerTest, NoiseIsBorne) {
+TEST(SceneRecognizerTest, ToleratesNoise) {
   const Shares shares = ShareThatHolds(
       64, 0, [](const Image& image, int index) { return WithNoise(image, 12, index); });
   EXPECT_GE(shares.colors_and_shapes, 0.99);
   EXPECT_GE(shares.all, 0.99);
 }
 
-TEST(SceneRecognizerTest, BlurIsBorne) {
+TEST(SceneRecognizerTest, ToleratesBlur) {
   const Shares shares =
       ShareThatHolds(64, 0, [](const Image& image, int) { return Blurred(image); });
   EXPECT_GE(shares.colors_and_shapes, 0.99);
   EXPECT_GE(shares.all, 0.985);
 }
 
-TEST(SceneRecognizerTest, BlurAndNoiseTogetherAreBorne) {
+TEST(SceneRecognizerTest, ToleratesBlurAndNoise) {
   const Shares shares = ShareThatHolds(
       64, 0, [](const Image& image, int index) { return WithNoise(Blurred(image), 8, index); });
   EXPECT_GE(shares.colors_and_shapes, 0.985);

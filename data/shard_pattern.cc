@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<std::string>> Alternatives(const std::string& body,
   if (!absl::SimpleAtoi(first, &begin) || !absl::SimpleAtoi(body.substr(dots + 2), &end) ||
       end < begin || end - begin >= static_cast<int64_t>(kMaxNames)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        pattern, ": {", body, "} runs backwards or stands for more than ", kMaxNames, " names"));
+        pattern, ": {", body, "} is reversed or expands to more than ", kMaxNames, " names"));
   }
   std::vector<std::string> numbers;
   for (int64_t i = begin; i <= end; ++i) {
@@ -73,14 +73,14 @@ absl::Status Expand(const std::string& prefix, const std::string& rest, const st
   if (open == std::string::npos) {
     if (names->size() >= kMaxNames) {
       return absl::InvalidArgumentError(
-          absl::StrCat(pattern, ": stands for more than ", kMaxNames, " names"));
+          absl::StrCat(pattern, ": expands to more than ", kMaxNames, " names"));
     }
     names->push_back(prefix + rest);
     return absl::OkStatus();
   }
   const size_t close = rest[open] == '{' ? ClosingBrace(rest, open) : std::string::npos;
   if (close == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(pattern, ": braces that do not match"));
+    return absl::InvalidArgumentError(absl::StrCat(pattern, ": unmatched brace"));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> alternatives,
                          Alternatives(rest.substr(open + 1, close - open - 1), pattern));

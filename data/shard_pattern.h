@@ -12,7 +12,7 @@ namespace dpipe {
 // Expands braces as a shell does. {000..099} counts, with as many digits as the first number has;
 // {a,b} lists. Braces may be nested and combined, in the shell's order: the last one varies
 // fastest. At most 100,000 names. Returns InvalidArgument, naming the pattern, if braces do not
-// match, a range runs backwards, or there are too many names.
+// match, a range is reversed, or there are too many names.
 absl::StatusOr<std::vector<std::string>> ExpandBraces(const std::string& pattern);
 
 // Returns the files that match a pattern. Expands braces first, then *, ? and [...] in each name,

@@ -17,7 +17,7 @@ std::string ErrorOf(const std::string& pattern) {
   return names.ok() ? "no error" : std::string(names.status().message());
 }
 
-TEST(ShardPatternTest, BracesAreAShells) {
+TEST(ShardPatternTest, BracesExpandAsInAShell) {
   EXPECT_THAT(ExpandBraces("a.tar").value(), ElementsAre("a.tar"));
   EXPECT_THAT(ExpandBraces("s-{08..11}.tar").value(),
               ElementsAre("s-08.tar", "s-09.tar", "s-10.tar", "s-11.tar"));
@@ -27,9 +27,9 @@ TEST(ShardPatternTest, BracesAreAShells) {
 }
 
 TEST(ShardPatternTest, BadPatternsAreNamed) {
-  EXPECT_THAT(ErrorOf("a{0..1"), HasSubstr("a{0..1: braces that do not match"));
+  EXPECT_THAT(ErrorOf("a{0..1"), HasSubstr("a{0..1: unmatched brace"));
   EXPECT_THAT(ErrorOf("a}b{"), HasSubstr("do not match"));
-  EXPECT_THAT(ErrorOf("{5..4}"), HasSubstr("{5..4} runs backwards"));
+  EXPECT_THAT(ErrorOf("{5..4}"), HasSubstr("{5..4} is reversed"));
   EXPECT_THAT(ErrorOf("{0..999999999}"), HasSubstr("more than 100000 names"));
   EXPECT_THAT(ErrorOf("{0..999}{0..999}"), HasSubstr("more than 100000 names"));
   EXPECT_THAT(ErrorOf(std::string(5000, '{')), HasSubstr("a pattern of 5000 bytes"));

@@ -28,8 +28,9 @@ std::string Extension(const std::string& file) {
 }
 
 // Returns "5 .gif, 2 .bmp": the unused files of the folder, the most frequent kinds first.
-std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::string>& used) {
-  constexpr size_t kMostKinds = 6;
+std::string DescribeIgnored(const FolderListing& listing,
+                            const std::unordered_set<std::string>& used) {
+  constexpr size_t kMaxKinds = 6;
   std::map<std::string, int64_t> by_kind;
   for (const std::string& file : listing.files) {
     if (used.count(file) == 0) ++by_kind[Extension(file)];
@@ -38,12 +39,12 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   int64_t num_others = 0;
-  for (; kinds.size() > kMostKinds; kinds.pop_back()) num_others += kinds.back().second;
+  for (; kinds.size() > kMaxKinds; kinds.pop_back()) num_others += kinds.back().second;
   kinds.push_back({"of other kinds", num_others});
   kinds.push_back({"whose names begin with a dot", listing.num_hidden});
   kinds.push_back({"not regular files", listing.special.size()});
   kinds.push_back({"sub-folders that are symbolic links", listing.num_linked_folders});
-  kinds.push_back({"sub-folders that may not be listed", listing.num_closed_folders});
+  kinds.push_back({"unreadable sub-folders", listing.num_closed_folders});
   std::vector<std::string> parts;
   for (const auto& [kind, count] : kinds) {
     if (count > 0) parts.push_back(absl::StrCat(count, " ", kind));
@@ -52,9 +53,9 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
 }
 
 // Returns "; ignored: 5 .gif", or "".
-std::string WhyNothing(const FolderListing& listing) {
-  const std::string left_out = LeftOut(listing, {});
-  return left_out.empty() ? "" : absl::StrCat("; ignored: ", left_out);
+std::string IgnoredSuffix(const FolderListing& listing) {
+  const std::string ignored = DescribeIgnored(listing, {});
+  return ignored.empty() ? "" : absl::StrCat("; ignored: ", ignored);
 }
 
 // Collects images without a readable caption: the first few by name, the others by number.
@@ -62,7 +63,7 @@ class MissingCaptions {
  public:
   void Add(const std::string& image, const std::string& reason) {
     ++count_;
-    if (named_.size() < kMostNamed) named_.push_back(absl::StrCat(image, " (", reason, ")"));
+    if (named_.size() < kMaxNamed) named_.push_back(absl::StrCat(image, " (", reason, ")"));
   }
   absl::Status Result(const std::string& folder, size_t num_images) const {
     if (count_ == 0) return absl::OkStatus();
@@ -70,14 +71,13 @@ class MissingCaptions {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", count_, " of its ", num_images,
         " images have no caption: ", absl::StrJoin(named_, ", "), all_named ? "" : ", ...",
-        ". Captions are expected in a .txt or .caption file beside each image, of the same name, "
-        "or "
+        ". Captions are expected in a .txt or .caption file of the same name beside each image, or "
         "in a metadata.jsonl or metadata.csv with the columns file_name and text; ",
         kWithoutCaptions));
   }
 
  private:
-  static constexpr size_t kMostNamed = 5;
+  static constexpr size_t kMaxNamed = 5;
   int64_t count_ = 0;
   std::vector<std::string> named_;
 };
@@ -100,18 +100,18 @@ class SidecarFinder {
     if (num_images == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("data set ", folder_, ": neither metadata.jsonl nor metadata.csv nor any ",
-                       "JPEG, PNG or WebP image", WhyNothing(listing_)));
+                       "JPEG, PNG or WebP image", IgnoredSuffix(listing_)));
     }
     DPIPE_RETURN_IF_ERROR(missing_.Result(folder_, num_images));
     if (num_in_sub_folders > 0) {
       found_.notes.push_back(
           absl::StrCat(num_in_sub_folders, " of the ", num_images, " images are in sub-folders"));
     }
-    const std::string left_out = LeftOut(listing_, used_);
-    if (!left_out.empty()) {
+    const std::string ignored = DescribeIgnored(listing_, used_);
+    if (!ignored.empty()) {
       found_.notes.push_back(absl::StrCat(
-          "ignored: ", left_out,
-          "; JPEG, PNG and WebP are read, and the .txt or .caption of the same names"));
+          "ignored: ", ignored,
+          "; JPEG, PNG and WebP images are read, and .txt or .caption files of the same names"));
     }
     if (not_utf8_.count() > 0) {
       found_.notes.push_back(DescribeFinding(SampleFinding::kNotUtf8, not_utf8_));

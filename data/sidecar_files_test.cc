@@ -52,7 +52,7 @@ TEST_F(SidecarFilesTest, GoesThroughSubFolders) {
                                         HasSubstr("ignored: 1 whose names begin with a dot")));
 }
 
-TEST_F(SidecarFilesTest, SaysNothingWhereEverythingIsRead) {
+TEST_F(SidecarFilesTest, NoNotesIfEverythingIsRead) {
   for (const char* name : {"a.jpg", "a.png", "a.txt", "a.cond.png"}) Write(name);
   const auto found = Find();
   ASSERT_TRUE(found.ok()) << found.status();
@@ -60,7 +60,7 @@ TEST_F(SidecarFilesTest, SaysNothingWhereEverythingIsRead) {
   EXPECT_THAT(found->notes, IsEmpty());
 }
 
-TEST_F(SidecarFilesTest, CountsWhatIsIgnored) {
+TEST_F(SidecarFilesTest, CountsIgnoredFiles) {
   for (const char* name : {"a.jpg", "a.txt", "b.txt", "1.gif", "sub/2.GIF", "c.bmp", "readme"}) {
     Write(name);
   }
@@ -68,11 +68,10 @@ TEST_F(SidecarFilesTest, CountsWhatIsIgnored) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(found->notes,
               ElementsAre("ignored: 2 .gif, 1 .bmp, 1 .txt, 1 without an extension; JPEG, PNG and "
-                          "WebP are read, and the .txt or .caption of the same "
-                          "names"));
+                          "WebP images are read, and .txt or .caption files of the same names"));
 }
 
-TEST_F(SidecarFilesTest, SaysWhatIsExpected) {
+TEST_F(SidecarFilesTest, ErrorsNameTheExpectedFiles) {
   Write("1.gif");
   EXPECT_THAT(Error(), AllOf(HasSubstr("neither metadata.jsonl nor metadata.csv nor any JPEG, PNG "
                                        "or WebP image; ignored: 1 .gif")));
@@ -80,7 +79,7 @@ TEST_F(SidecarFilesTest, SaysWhatIsExpected) {
   Write("3.txt");
   EXPECT_THAT(Error(), AllOf(HasSubstr("6 of its 7 images have no caption: 0.jpg (no 0.txt), "),
                              HasSubstr("5.jpg (no 5.txt), .... Captions are expected in a .txt "
-                                       "or .caption file beside each image"),
+                                       "or .caption file of the same name beside each image"),
                              Not(HasSubstr("3.jpg")), Not(HasSubstr("6.jpg")),
                              HasSubstr("--data.default_caption=TEXT")));
   Write("3.txt", std::string((1 << 20) + 1, 'x'));
@@ -117,11 +116,12 @@ TEST_F(SidecarFilesTest, CaptionsInOtherEncodingsAreReadOrCounted) {
   EXPECT_EQ(found->samples[0].caption, "a red");
   EXPECT_EQ(found->samples[1].caption, "a cat\ufffds tail");
   EXPECT_EQ(found->samples[2].caption, "caf\u00e9");
-  EXPECT_THAT(found->notes, ElementsAre("1 caption is not UTF-8, and the odd bytes became U+FFFD; "
-                                        "save as UTF-8: b.txt"));
+  EXPECT_THAT(found->notes,
+              ElementsAre("1 caption is not UTF-8, and invalid bytes were replaced by U+FFFD; "
+                          "save as UTF-8: b.txt"));
 }
 
-TEST_F(SidecarFilesTest, ACaptionMayBeGiven) {
+TEST_F(SidecarFilesTest, DefaultCaptionMayBeGiven) {
   Write("a.jpg");
   Write("b.jpg");
   Write("b.txt", "own");

@@ -34,7 +34,7 @@ SizeSurvey SurveySizes(const StepOrder& order, const std::vector<int32_t>& indic
     const ImageFit fit = FitOf(images[i], target);
     for (SizeUse* use : {&survey.uses[places.at({target.width, target.height})], &survey.all}) {
       ++use->num_known;
-      use->num_cropped += fit.cut > kCroppedAbove;
+      use->num_cropped += fit.cut > kCroppedThreshold;
       use->sum_cut += fit.cut;
       use->num_enlarged += fit.scale > 1;
     }
@@ -43,9 +43,9 @@ SizeSurvey SurveySizes(const StepOrder& order, const std::vector<int32_t>& indic
       survey.most_enlarged = indices[i];
       survey.most_enlarged_size = images[i];
     }
-    if (fit.cut > std::max(survey.max_cut, kCroppedAbove)) {
+    if (fit.cut > std::max(survey.max_cut, kCroppedThreshold)) {
       survey.max_cut = fit.cut;
-      survey.most_cut = indices[i];
+      survey.most_cropped = indices[i];
     }
   }
   return survey;

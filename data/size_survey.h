@@ -19,7 +19,7 @@ ImageFit FitOf(ImageSize image, ImageSize target);
 
 // An image counts as cropped if more than this share of it is cut off. Rounding to whole pixels
 // cuts less.
-inline constexpr double kCroppedAbove = 0.01;
+inline constexpr double kCroppedThreshold = 0.01;
 
 struct SizeUse {
   ImageSize size;           // the size of steps
@@ -35,7 +35,7 @@ struct SizeSurvey {
   std::vector<SizeUse> uses;  // like StepOrder::SizesInUse
   SizeUse all;                // the sums over `uses`; has no size
   // The images with the largest scale and the largest cut; -1 if none is enlarged or cropped.
-  int32_t most_enlarged = -1, most_cut = -1;
+  int32_t most_enlarged = -1, most_cropped = -1;
   ImageSize most_enlarged_size;
   double max_scale = 1, max_cut = 0;
 };

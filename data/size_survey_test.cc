@@ -31,14 +31,14 @@ TEST(SizeSurveyTest, CountsBySize) {
   EXPECT_EQ(wide.num_known, 2);
   EXPECT_EQ(wide.num_cropped, 1) << "100 x 40 loses a fifth";
   EXPECT_NEAR(wide.sum_cut, 0.2, 1e-12);
-  EXPECT_EQ(square.num_samples, 4) << "what is not known is where most are";
+  EXPECT_EQ(square.num_samples, 4) << "images of unknown size count in the most common bucket";
   EXPECT_EQ(square.num_known, 3);
   EXPECT_EQ(square.num_cropped, 1) << "65 x 64 loses 1/65";
   EXPECT_EQ(square.num_enlarged, 1);
   EXPECT_EQ(survey.most_enlarged, 1);
   EXPECT_EQ(survey.most_enlarged_size.width, 1);
   EXPECT_EQ(survey.max_scale, 32);
-  EXPECT_EQ(survey.most_cut, 3);
+  EXPECT_EQ(survey.most_cropped, 3);
   EXPECT_NEAR(survey.max_cut, 0.2, 1e-12);
   EXPECT_EQ(survey.all.num_samples, 6);
   EXPECT_EQ(survey.all.num_known, 5);
@@ -47,7 +47,7 @@ TEST(SizeSurveyTest, CountsBySize) {
 }
 
 // Rounding to whole pixels does not count as cropping, and a sample of the images is enough.
-TEST(SizeSurveyTest, NothingIsSaidOfWhatFits) {
+TEST(SizeSurveyTest, FittingImagesAreNeitherCroppedNorEnlarged) {
   StepOrderOptions options;
   options.size = {512, 512};
   const StepOrder order(options, 1000, {});
@@ -56,7 +56,7 @@ TEST(SizeSurveyTest, NothingIsSaidOfWhatFits) {
   EXPECT_EQ(survey.all.num_known, 2);
   EXPECT_EQ(survey.all.num_cropped, 0);
   EXPECT_EQ(survey.all.num_enlarged, 0);
-  EXPECT_EQ(survey.most_cut, -1);
+  EXPECT_EQ(survey.most_cropped, -1);
   EXPECT_EQ(survey.most_enlarged, -1);
 }
 

@@ -16,8 +16,8 @@ constexpr size_t kMaxNames = 3, kMaxNameBytes = 40;
 
 }  // namespace
 
-absl::StatusOr<LargeEnough> LeaveOutSmall(std::unique_ptr<SampleSource> source, int min_side,
-                                          ImageSizes* sizes) {
+absl::StatusOr<FilteredSource> FilterSmallImages(std::unique_ptr<SampleSource> source, int min_side,
+                                                 ImageSizes* sizes) {
   const std::vector<absl::StatusOr<ImageSize>> found = sizes->Read(*source);
   std::vector<int32_t> kept;
   std::vector<std::string> small;
@@ -30,17 +30,17 @@ absl::StatusOr<LargeEnough> LeaveOutSmall(std::unique_ptr<SampleSource> source, 
                                    found[i]->width, " x ", found[i]->height));
     }
   }
-  if (small.empty()) return LargeEnough{std::move(source), ""};
+  if (small.empty()) return FilteredSource{std::move(source), ""};
   const std::string few = absl::StrCat(
       small.size(), " of the ", source->size(), " images ", small.size() == 1 ? "has" : "have",
       " a side below --data.min_side=", min_side, ": ", ShowNames(small, kMaxNames));
   if (kept.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("data set ", source->name(), ": ", few));
   }
-  LargeEnough large;
-  large.source = std::make_unique<SampleSubset>(std::move(source), std::move(kept));
-  large.note = absl::StrCat(few, "; left out");
-  return large;
+  FilteredSource filtered;
+  filtered.source = std::make_unique<SampleSubset>(std::move(source), std::move(kept));
+  filtered.note = absl::StrCat(few, "; left out");
+  return filtered;
 }
 
 }  // namespace dpipe

@@ -11,7 +11,7 @@
 
 namespace dpipe {
 
-struct LargeEnough {
+struct FilteredSource {
   std::unique_ptr<SampleSource> source;  // unchanged if no image is too small
   std::string note;                      // what was left out, for the user; empty if nothing
 };
@@ -19,8 +19,8 @@ struct LargeEnough {
 // Leaves out the images whose shorter side, by their headers, has fewer than `min_side` pixels.
 // Keeps images with unreadable headers, which are counted when they are skipped. Returns
 // InvalidArgument if none is left, and Unavailable if the storage does not respond.
-absl::StatusOr<LargeEnough> LeaveOutSmall(std::unique_ptr<SampleSource> source, int min_side,
-                                          ImageSizes* sizes);
+absl::StatusOr<FilteredSource> FilterSmallImages(std::unique_ptr<SampleSource> source, int min_side,
+                                                 ImageSizes* sizes);
 
 }  // namespace dpipe
 

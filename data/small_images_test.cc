@@ -19,10 +19,10 @@ class SmallImagesTest : public testing::Test {
     ASSERT_TRUE(WriteFileAtomically(absl::StrCat(scratch_.path(), "/", stem, ".png"), bytes).ok());
     ASSERT_TRUE(WriteFileAtomically(absl::StrCat(scratch_.path(), "/", stem, ".txt"), stem).ok());
   }
-  absl::StatusOr<LargeEnough> LeaveOut(int min_side) {
+  absl::StatusOr<FilteredSource> Filter(int min_side) {
     ImageSizes sizes;
     auto data = std::make_unique<FolderDataset>(FolderDataset::Open(scratch_.path()).value());
-    return LeaveOutSmall(std::move(data), min_side, &sizes);
+    return FilterSmallImages(std::move(data), min_side, &sizes);
   }
 
   const ScratchFolder scratch_;
@@ -33,12 +33,12 @@ TEST_F(SmallImagesTest, TheShorterSideCounts) {
   Write("b", EncodePng(Image(8, 8)).value());
   Write("c", EncodePng(Image(7, 9)).value());
   Write("d", "not an image");
-  const auto large = LeaveOut(8);
-  ASSERT_TRUE(large.ok()) << large.status();
-  ASSERT_EQ(large->source->size(), 2);
-  EXPECT_THAT(large->source->image_path(0), HasSubstr("/b.png"));
-  EXPECT_THAT(large->source->image_path(1), HasSubstr("/d.png")) << "skipped, and said, later";
-  EXPECT_EQ(large->note,
+  const auto filtered = Filter(8);
+  ASSERT_TRUE(filtered.ok()) << filtered.status();
+  ASSERT_EQ(filtered->source->size(), 2);
+  EXPECT_THAT(filtered->source->image_path(0), HasSubstr("/b.png"));
+  EXPECT_THAT(filtered->source->image_path(1), HasSubstr("/d.png")) << "skipped and reported later";
+  EXPECT_EQ(filtered->note,
             "2 of the 4 images have a side below --data.min_side=8: a.png of 100 x 7, c.png of 7 x "
             "9; left out");
 }
@@ -47,21 +47,21 @@ TEST_F(SmallImagesTest, ManyAreCountedAndSomeNamed) {
   for (int i = 0; i < 30; ++i) {
     Write(absl::StrCat(i + 10, std::string(200, 'x')), EncodePng(Image(1, 1)).value());
   }
-  EXPECT_THAT(std::string(LeaveOut(2).status().message()), HasSubstr("30 of the 30 images have"));
+  EXPECT_THAT(std::string(Filter(2).status().message()), HasSubstr("30 of the 30 images have"));
   Write("large", EncodePng(Image(2, 2)).value());
-  const std::string note = LeaveOut(2)->note;
+  const std::string note = Filter(2)->note;
   EXPECT_THAT(note, HasSubstr("30 of the 31 images have a side below"));
   EXPECT_THAT(note, HasSubstr(" and 27 more; left out"));
   EXPECT_LT(note.size(), 300u);
 }
 
 // A resumed run recognises its data set by the fingerprint.
-TEST_F(SmallImagesTest, WhereNoneIsSmallTheDataSetStaysAsItIs) {
+TEST_F(SmallImagesTest, DataSetIsUnchangedIfNoImageIsSmall) {
   Write("a", EncodePng(Image(8, 8)).value());
-  const auto large = LeaveOut(8);
-  ASSERT_TRUE(large.ok()) << large.status();
-  EXPECT_EQ(large->note, "");
-  EXPECT_EQ(large->source->fingerprint(), FolderDataset::Open(scratch_.path())->fingerprint());
+  const auto filtered = Filter(8);
+  ASSERT_TRUE(filtered.ok()) << filtered.status();
+  EXPECT_EQ(filtered->note, "");
+  EXPECT_EQ(filtered->source->fingerprint(), FolderDataset::Open(scratch_.path())->fingerprint());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ StepOrderOptions Options(int64_t first_step) {
   return options;
 }
 
-TEST(StepOrderTest, AnOrderFromTheBeginningIsSampleOrders) {
+TEST(StepOrderTest, OrderFromTheBeginningEqualsSampleOrder) {
   EXPECT_EQ(OrderSeed(11, 0), 11u);
   const StepOrder order(Options(0), 10, {});
   for (int64_t step = 0; step < 8; ++step) {
@@ -42,7 +42,7 @@ TEST(StepOrderTest, ALaterOrderBeginsAtItsFirstStep) {
   EXPECT_EQ(first_epoch.size(), 10u) << "its first epoch begins with its first step";
 }
 
-TEST(StepOrderTest, EveryFirstStepAndSeedHasAnOrderOfItsOwn) {
+TEST(StepOrderTest, EveryFirstStepAndSeedHasItsOwnOrder) {
   std::set<uint64_t> seeds;
   for (uint64_t seed : {1, 2}) {
     for (int64_t step = 0; step < 500; ++step) seeds.insert(OrderSeed(seed, step));
@@ -63,7 +63,7 @@ TEST(StepOrderTest, SubstitutesStayInTheEpoch) {
   }
 }
 
-TEST(StepOrderTest, BucketsAreBucketedOrderLater) {
+TEST(StepOrderTest, LaterOrderOfBucketsEqualsBucketedOrder) {
   StepOrderOptions options = Options(20);
   options.buckets = {{8, 8}, {16, 4}};
   std::vector<ImageSize> images;

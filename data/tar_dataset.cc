@@ -40,8 +40,8 @@ absl::StatusOr<std::unique_ptr<TarDataset>> TarDataset::Open(const std::string& 
   auto dataset = std::unique_ptr<TarDataset>(new TarDataset(pattern, options));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> shards, FindShards(pattern));
   for (const std::string& shard : shards) DPIPE_RETURN_IF_ERROR(dataset->AddShard(shard));
-  dataset->TakeFingerprint();
-  dataset->TakeNotes();
+  dataset->ComputeFingerprint();
+  dataset->CollectNotes();
   const std::vector<Sample>& samples = dataset->samples_;
   const bool has_image = std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {
     return dataset->CheckWhole(sample, kImage).ok();
@@ -82,8 +82,8 @@ absl::Status TarDataset::AddShard(const std::string& path) {
   const int64_t limit =
       std::min<int64_t>(options_.max_samples, std::numeric_limits<int32_t>::max());
   if (static_cast<int64_t>(samples_.size()) <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data set ", pattern_, ": more than ", limit, " samples, up to ", path));
+  return absl::InvalidArgumentError(absl::StrCat("data set ", pattern_, ": more than ", limit,
+                                                 " samples in the shards up to ", path));
 }
 
 void TarDataset::AddArchive(const std::vector<TarMember>& members, size_t begin, size_t end) {
@@ -168,7 +168,7 @@ TarDataset::Field TarDataset::FieldByLastDot(const std::string& name) {
   return field.part != kNumParts ? field : FieldAt(name, last);
 }
 
-void TarDataset::TakeNotes() {
+void TarDataset::CollectNotes() {
   int64_t num_damaged = 0, num_with_rest = 0;
   for (const Shard& shard : shards_) {
     num_damaged += !shard.damage.empty();
@@ -185,12 +185,13 @@ void TarDataset::TakeNotes() {
         " are damaged and read as far as possible, the first: ", first(&Shard::damage)));
   }
   if (num_with_rest > 0) {
-    notes_.push_back(absl::StrCat("not all is read of ", Count(num_with_rest, "shard"),
-                                  ", the first: ", first(&Shard::rest)));
+    notes_.push_back(absl::StrCat(Count(num_with_rest, "shard"),
+                                  num_with_rest == 1 ? " is" : " are",
+                                  " not read completely, the first: ", first(&Shard::rest)));
   }
   if (num_keys_without_image_ > 0 || num_hidden_ > 0) {
     notes_.push_back(absl::StrCat("ignored: ", num_keys_without_image_,
-                                  " names with members but no JPEG, PNG or WebP, ", num_hidden_,
+                                  " keys without a JPEG, PNG or WebP image, ", num_hidden_,
                                   " members whose names begin with a dot"));
   }
   if (num_links_ > 0) {
@@ -199,8 +200,8 @@ void TarDataset::TakeNotes() {
   }
   if (other_fields_.count() > 0) {
     notes_.push_back(absl::StrCat(Count(other_fields_.count(), "member"),
-                                  " with several dots in the name not read beside members of the "
-                                  "same key, as WebDataset has it: ",
+                                  " with several dots in the name ignored beside members of the "
+                                  "same key (WebDataset's rule): ",
                                   other_fields_.ToString()));
   }
   if (replaced_.count() > 0) {
@@ -223,7 +224,7 @@ void TarDataset::TakeNotes() {
   }
 }
 
-void TarDataset::TakeFingerprint() {
+void TarDataset::ComputeFingerprint() {
   Fingerprint fingerprint;
   for (const Sample& sample : samples_) {
     const std::string& path = shards_[sample.shard].path;
@@ -262,9 +263,9 @@ absl::Status TarDataset::CheckWhole(const Sample& sample, Part part) const {
   if (IsDamage(sample)) return absl::InvalidArgumentError(shard.damage);
   const Place& place = sample.parts[part];
   if (place.size <= shard.size - place.offset) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      Describe(sample, part), ": cut off: it has ", place.size,
-      " bytes, of which the file ends after ", std::max<int64_t>(0, shard.size - place.offset)));
+  return absl::InvalidArgumentError(absl::StrCat(Describe(sample, part), ": truncated: it has ",
+                                                 place.size, " bytes, but the file ends after ",
+                                                 std::max<int64_t>(0, shard.size - place.offset)));
 }
 
 absl::StatusOr<std::string> TarDataset::Read(const Sample& sample, Part part,

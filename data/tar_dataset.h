@@ -112,8 +112,8 @@ class TarDataset final : public SampleSource {
   // Adds members [begin, end), which belong to one archive, to the last shard.
   void AddArchive(const std::vector<TarMember>& members, size_t begin, size_t end);
   void AddMember(const TarMember& member, const Field& field, Sample* sample);
-  void TakeNotes();
-  void TakeFingerprint();
+  void CollectNotes();
+  void ComputeFingerprint();
   bool IsDamage(const Sample& sample) const { return sample.parts[kImage].size < 0; }
   static Field FieldAt(const std::string& name, size_t dot);  // key and extension around it
   static Field FieldOf(const std::string& name);              // by WebDataset's rule

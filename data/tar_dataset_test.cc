@@ -78,7 +78,7 @@ TEST_F(TarDatasetTest, CaptionFieldMayBeNamed) {
                         "\"text\", \"fr\""));
 }
 
-TEST_F(TarDatasetTest, CaptionsAreCleanedAndNamedAsTheyAre) {
+TEST_F(TarDatasetTest, CaptionsAreCleanedAndBadEncodingsNamed) {
   Write("a.tar", MakeTar({{"0.png", Png(8)},
                           {"0.txt",
                            "\xef\xbb\xbf"
@@ -104,14 +104,14 @@ TEST_F(TarDatasetTest, ShardsWithoutAnImageAreNamed) {
   EXPECT_EQ(ErrorOf(good), "no error");
   EXPECT_THAT(ErrorOf(good.substr(0, 520)),
               HasSubstr("no JPEG, PNG or WebP in 1 tar file; " + folder_ +
-                        "/bad.tar: 0.png: cut off: it has"));
-  EXPECT_THAT(ErrorOf(good.substr(0, 300)), HasSubstr("/bad.tar: at byte 0 of 300: cut off"));
+                        "/bad.tar: 0.png: truncated: it has"));
+  EXPECT_THAT(ErrorOf(good.substr(0, 300)), HasSubstr("/bad.tar: at byte 0 of 300: truncated"));
   EXPECT_THAT(ErrorOf("<html>"), HasSubstr("/bad.tar: not a tar archive but an HTML page"));
   EXPECT_THAT(ErrorOf(MakeTar({{"0.txt", "x"}})), HasSubstr("no JPEG, PNG or WebP in 1 tar file"));
   EXPECT_EQ(TarDataset::Open(folder_ + "/no.tar").status().code(), absl::StatusCode::kNotFound);
   ASSERT_EQ(mkfifo((folder_ + "/pipe.tar").c_str(), 0600), 0);
-  for (const std::string where : {"/pipe.tar", "/*.tar"}) {
-    EXPECT_THAT(std::string(OpenSamples(folder_ + where).status().message()),
+  for (const std::string name : {"/pipe.tar", "/*.tar"}) {
+    EXPECT_THAT(std::string(OpenSamples(folder_ + name).status().message()),
                 HasSubstr("/pipe.tar is a named pipe, not a regular file"));
     unlink((folder_ + "/bad.tar").c_str());
   }
@@ -142,9 +142,9 @@ TEST_F(TarDatasetTest, DamageIsASampleThatCannotBeLoaded) {
            std::string((*dataset)->LoadImage(i).status().message());
   };
   EXPECT_THAT((*dataset)->LoadImage(3).status().ToString(),
-              HasSubstr("/s-1.tar: 1.png: cut off: it has "));
+              HasSubstr("/s-1.tar: 1.png: truncated: it has "));
   EXPECT_FALSE((*dataset)->LoadImageSize(3).ok());
-  EXPECT_THAT(error(5), HasSubstr("/s-2.tar: 1.txt: cut off: it has 3 bytes, of which the file "
+  EXPECT_THAT(error(5), HasSubstr("/s-2.tar: 1.txt: truncated: it has 3 bytes, but the file "
                                   "ends after 2"));
   EXPECT_THAT(error(7), HasSubstr("/s-3.tar: at byte 2048 of 2048: the file ends without"));
   EXPECT_THAT(error(8), HasSubstr("/s-4.tar: not a tar archive but a Git LFS pointer: "));
@@ -167,7 +167,7 @@ TEST_F(TarDatasetTest, DamageIsASampleThatCannotBeLoaded) {
   }
 }
 
-TEST_F(TarDatasetTest, OfTwoMembersForAPartTheLastCounts) {
+TEST_F(TarDatasetTest, LastOfDuplicateMembersCounts) {
   Write("a.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}, {"0.jpg", Png(9)}, {"0.txt", "y"}}));
   const auto dataset = TarDataset::Open(folder_ + "/a.tar");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -204,9 +204,9 @@ TEST_F(TarDatasetTest, KeysMayHaveDots) {
   EXPECT_EQ((*dataset)->LoadCondition(1)->width, 3);
   EXPECT_FALSE((*dataset)->has_condition(0));
   EXPECT_THAT((*dataset)->notes(),
-              testing::ElementsAre(HasSubstr("2 members with several dots in the name not read "
-                                             "beside members of the same key, as WebDataset has "
-                                             "it: a.mask.png, a.mask.json")));
+              testing::ElementsAre(HasSubstr("2 members with several dots in the name ignored "
+                                             "beside members of the same key (WebDataset's "
+                                             "rule): a.mask.png, a.mask.json")));
 }
 
 TEST_F(TarDatasetTest, JoinedArchivesHaveTheirOwnKeys) {
@@ -224,8 +224,8 @@ TEST_F(TarDatasetTest, JoinedArchivesHaveTheirOwnKeys) {
   EXPECT_THAT((*dataset)->notes(), testing::IsEmpty());
   Write("a.tar", one + "and a signature");
   EXPECT_THAT((*TarDataset::Open(folder_ + "/a.tar"))->notes(),
-              testing::ElementsAre(HasSubstr("not all is read of 1 shard, the first: " + folder_ +
-                                             "/a.tar: 15 bytes from byte ")));
+              testing::ElementsAre(HasSubstr("1 shard is not read completely, the first: " +
+                                             folder_ + "/a.tar: 15 bytes from byte ")));
 }
 
 TEST_F(TarDatasetTest, LinksAreCounted) {
@@ -252,7 +252,7 @@ TEST_F(TarDatasetTest, AJsonMemberMayHaveSeveralCaptions) {
               HasSubstr("/a.tar: 2.json: line 1, column 101: more than 100 nested"));
 }
 
-TEST_F(TarDatasetTest, WhatLoadingFindsIsCounted) {
+TEST_F(TarDatasetTest, FindingsOfLoadingAreCounted) {
   Write("a.tar", MakeTar({{"0.png", ReadFile("data/testdata/alpha.png").value()},
                           {"0.txt", "x"},
                           {"1.png", Png(8)},
@@ -265,18 +265,18 @@ TEST_F(TarDatasetTest, WhatLoadingFindsIsCounted) {
     EXPECT_TRUE((*dataset)->LoadCaptions(i).ok());
   }
   EXPECT_THAT((*dataset)->findings(),
-              testing::ElementsAre(HasSubstr("1 image has transparent pixels, which white shows "
-                                             "through: a.tar: 0.png"),
+              testing::ElementsAre(HasSubstr("1 image has transparent pixels, composited on "
+                                             "white: a.tar: 0.png"),
                                    HasSubstr("1 caption is not UTF-8")));
 }
 
-TEST_F(TarDatasetTest, OpenSamplesSaysWhichImagesShardsHide) {
+TEST_F(TarDatasetTest, OpenSamplesNamesIgnoredImagesBesideShards) {
   Write("a.png", Png(8));
   Write("a.txt", "x");
   Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
   EXPECT_THAT(
       (*OpenSamples(folder_))->notes(),
-      testing::ElementsAre("only the .tar files are read, and not 1 image beside them: a.png"));
+      testing::ElementsAre("only the .tar files are read; ignored: 1 image beside them: a.png"));
   EXPECT_THAT((*OpenSamples(folder_ + "/0.tar"))->notes(), testing::IsEmpty());
 }
 
@@ -369,7 +369,7 @@ TEST_F(TarDatasetTest, HiddenMembersAreLeftOut) {
               testing::ElementsAre(HasSubstr("1 members whose names begin with a dot")));
 }
 
-TEST_F(TarDatasetTest, FingerprintIsOfTheIndex) {
+TEST_F(TarDatasetTest, FingerprintCoversTheIndex) {
   const auto fingerprint = [this](const std::string& shard, const std::string& caption) {
     const std::string path = absl::StrCat(folder_, "/", shard, "/a.tar");
     EXPECT_TRUE(MakeFolder(absl::StrCat(folder_, "/", shard)).ok());

@@ -130,7 +130,7 @@ class Indexer {
     index_.file_bytes = file_.size();
     for (int64_t count = 0; index_.damage.empty(); ++count) {
       if (at_ + kBlock > file_.size()) {
-        Damage("the file ends without an end mark: it was cut off");
+        Damage("the file ends without an end mark; it may be truncated");
         break;
       }
       if (count >= limits_.max_members) {
@@ -161,15 +161,15 @@ class Indexer {
     std::string what = absl::StrCat("not a tar archive but ", FileKindName(kind));
     const absl::string_view advice = FileKindAdvice(kind);
     if (kind == FileKind::kTar) {
-      what = absl::StrCat("at byte 0 of ", file_.size(),
-                          block.size() < kBlock ? ": cut off" : ": the header's checksum is wrong");
+      what =
+          absl::StrCat("at byte 0 of ", file_.size(),
+                       block.size() < kBlock ? ": truncated" : ": the header's checksum is wrong");
     }
     if (!advice.empty()) absl::StrAppend(&what, ": ", advice);
     for (const Compression& compression : kCompressions) {
       if (compression.kind != kind) continue;
       what = absl::StrCat("compressed by ", compression.program,
-                          ", where no member can be read without those before it; unpack it to a "
-                          ".tar first: ",
+                          ", which allows no random access; unpack it to a .tar first: ",
                           compression.program, " -d -k ", file_.path());
     }
     return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": ", what));
@@ -202,7 +202,7 @@ class Indexer {
       }
     }
     index_.rest = absl::StrCat(file_.path(), ": ", file_.size() - at_, " bytes from byte ", at_,
-                               ", behind the end mark, are no archive and are not read");
+                               ", after the end mark, are not an archive and are ignored");
     return false;
   }
 
@@ -212,7 +212,7 @@ class Indexer {
     if (!is_extension && extension_.size >= 0) header.size = extension_.size;
     const int64_t begin = at_ + kBlock;
     if (header.size < 0) {
-      Damage(absl::StrCat("the size of member ", ShowText(header.name), " is no number"));
+      Damage(absl::StrCat("the size of member ", ShowText(header.name), " is not a number"));
       return absl::OkStatus();
     }
     if (header.type == 'S') {
@@ -222,7 +222,7 @@ class Indexer {
     const bool is_cut = header.size > file_.size() - begin;
     if (is_cut) {
       Damage(absl::StrCat("member ", ShowText(header.name), " of ", header.size,
-                          " bytes ends past the file, which was cut off"));
+                          " bytes extends past the end of the file, which is truncated"));
     }
     if (is_extension) {
       return is_cut ? absl::OkStatus() : TakeExtension(header, begin);

@@ -50,7 +50,7 @@ struct TarLimits {
 
 // Reads 512 bytes per header. Reads a damaged file up to a header with a wrong checksum or a
 // malformed extension, or to the end of a file without an end mark. (The end mark is two blocks of
-// zeros; one is enough here. A file that was cut off between members lacks it.)
+// zeros; one is enough here. A file that was truncated between members lacks it.)
 //
 // - Returns NotFound if the file is missing, and Unavailable if it cannot be read.
 // - Returns InvalidArgument if it is not a regular file, or not a tar (then it names the kind), or

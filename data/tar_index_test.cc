@@ -76,26 +76,28 @@ TEST_F(TarIndexTest, DamageIsNamedWithItsPlace) {
   };
   // The truncated member is the last one.
   expect(good.substr(0, 1000), 1,
-         "at byte 0 of 1000: member a.jpg of 700 bytes ends past the file, which was cut off");
+         "at byte 0 of 1000: member a.jpg of 700 bytes extends past the end of the file, which is "
+         "truncated");
   expect(good.substr(0, 1536), 1,
-         "at byte 1536 of 1536: the file ends without an end mark: it was cut off");
+         "at byte 1536 of 1536: the file ends without an end mark; it may be truncated");
   expect(good.substr(0, 1600), 1, "at byte 1536 of 1600: the file ends without an end mark");
-  expect(good.substr(0, 2048), 2, "at byte 1536 of 2048: member b.jpg of 1 bytes ends past");
-  EXPECT_EQ(ErrorOf(good.substr(0, good.size() - 512)), "no error") << "one block of zeros will do";
+  expect(good.substr(0, 2048), 2, "at byte 1536 of 2048: member b.jpg of 1 bytes extends past");
+  EXPECT_EQ(ErrorOf(good.substr(0, good.size() - 512)), "no error")
+      << "one block of zeros is enough";
   std::string flipped = good;
   flipped[1540] ^= 1;
   expect(flipped, 1, "at byte 1536 of 3584: the header's checksum is wrong");
   EXPECT_EQ(ReadTarIndex("/no/such.tar").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TarIndexTest, WhatIsNoTarIsNamed) {
+TEST_F(TarIndexTest, FilesThatAreNotTarAreNamed) {
   std::string flipped = MakeTar({{"a.jpg", "x"}});
   flipped[3] ^= 1;
   const std::pair<std::string, const char*> cases[] = {
       {"", "made.tar: not a tar archive but an empty file: its content is missing"},
-      {MakeTar({{"a", "b"}}).substr(0, 300), "made.tar: at byte 0 of 300: cut off"},
+      {MakeTar({{"a", "b"}}).substr(0, 300), "made.tar: at byte 0 of 300: truncated"},
       {flipped, "made.tar: at byte 0 of 2048: the header's checksum is wrong"},
-      {std::string(2000, 'z'), "made.tar: not a tar archive but a plain text"},
+      {std::string(2000, 'z'), "made.tar: not a tar archive but plain text"},
       {"version https://git-lfs.github.com/spec/v1\n",
        "made.tar: not a tar archive but a Git LFS pointer: the file itself was not downloaded"}};
   for (const auto& [bytes, expected] : cases) {
@@ -127,7 +129,7 @@ TEST_F(TarIndexTest, JoinedArchivesAreReadToTheLast) {
   EXPECT_THAT(ErrorOf(one + two.substr(0, 512)), HasSubstr("at byte 3072 of 3584: member a.jpg"));
 }
 
-TEST_F(TarIndexTest, WhatIsNoArchiveBehindTheEndIsTold) {
+TEST_F(TarIndexTest, DataAfterTheEndMarkIsReported) {
   const std::string tar = MakeTar({{"a.jpg", "1"}});
   EXPECT_EQ(Index(tar + std::string(5000, '\0'))->rest, "");
   for (const std::string& rest : {std::string("x"), std::string(5000, 'x')}) {
@@ -136,8 +138,8 @@ TEST_F(TarIndexTest, WhatIsNoArchiveBehindTheEndIsTold) {
     EXPECT_EQ(index->members.size(), 1u);
     EXPECT_EQ(index->damage, "");
     EXPECT_THAT(index->rest, HasSubstr(absl::StrCat("made.tar: ", rest.size(),
-                                                    " bytes from byte 2048, behind the "
-                                                    "end mark, are no archive")));
+                                                    " bytes from byte 2048, after the "
+                                                    "end mark, are not an archive")));
   }
   // Zeros are padding up to a limit.
   TarLimits limits;
@@ -202,12 +204,12 @@ TEST_F(TarIndexTest, PartsOutsideTheFileAreErrors) {
   EXPECT_FALSE(ReadFilePart(path_, int64_t{1} << 62, int64_t{1} << 62).ok());
 }
 
-TEST_F(TarIndexTest, CompressedFilesAreNamedSo) {
+TEST_F(TarIndexTest, CompressedFilesAreNamed) {
   for (const size_t size : {4, 600}) {
     std::string bytes(size, 'x');
     EXPECT_THAT(ErrorOf(bytes.replace(0, 2, "\x1f\x8b")),
-                HasSubstr("made.tar: compressed by gzip, where no member can be read without those "
-                          "before it; unpack it to a .tar first: gzip -d -k " +
+                HasSubstr("made.tar: compressed by gzip, which allows no random access; unpack it "
+                          "to a .tar first: gzip -d -k " +
                           path_));
     EXPECT_THAT(ErrorOf(bytes.replace(0, 4, "\x28\xb5\x2f\xfd")), HasSubstr("by zstd"));
   }

@@ -31,8 +31,8 @@ class ToyJob {
         parameters_(testlib::MakeToyParameters(model_, /*seed=*/5)),
         inputs_(&model_, /*seed=*/9, DType::kF32),
         cached_inputs_(&model_, &parameters_, /*seed=*/9, DType::kF32),
-        profile_(testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8},
-                                        /*seed=*/3)) {
+        profile_(testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8},
+                                           /*seed=*/3)) {
     workers_ = StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
     job_.model = &model_;
     for (auto& worker : workers_) job_.workers.push_back(worker.get());
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, AllStrategiesTest,
                          CaseName);
 
 // The check can fail: it detects other inputs, and one bit of one gradient.
-TEST(AllStrategiesCheckTest, SeesWhatIsDifferent) {
+TEST(AllStrategiesCheckTest, DetectsDifferences) {
   ToyJob toy(2, /*cached=*/false);
   const auto plan = toy.MakePlan("1f1b", 2);
   ASSERT_TRUE(plan.ok()) << plan.status();

@@ -69,7 +69,7 @@ MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype)
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = kMicroBatchSize;
     return testlib::MakeTestPlan(
-        testlib::MadeUpProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3), request);
+        testlib::SyntheticProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3), request);
   };
 }
 

@@ -52,8 +52,9 @@ absl::StatusOr<Outcome> Train(const std::string& strategy, int num_devices, DTyp
   request.global_batch = kGlobalBatch;
   request.micro_batch_size = 1;
   request.num_stages = strategy == "data_parallel" || num_devices == 1 ? 1 : num_devices;
-  const ModelProfile profile = testlib::MadeUpProfile(setup->model().model(), dtype,
-                                                      /*frozen_quantum=*/1, {1, 2, 4}, /*seed=*/3);
+  const ModelProfile profile =
+      testlib::SyntheticProfile(setup->model().model(), dtype,
+                                /*frozen_quantum=*/1, {1, 2, 4}, /*seed=*/3);
   Outcome outcome;
   DPIPE_ASSIGN_OR_RETURN(outcome.plan, testlib::MakeTestPlan(profile, request));
   DPIPE_ASSIGN_OR_RETURN(outcome.training, testlib::Train(job, outcome.plan, kSteps));

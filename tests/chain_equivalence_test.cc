@@ -15,9 +15,9 @@
 namespace dpipe {
 namespace {
 
-using testlib::Bench;
 using testlib::ExpectSame;
 using testlib::Experiment;
+using testlib::ExperimentJob;
 using testlib::PlanOf;
 using testlib::Train;
 
@@ -75,8 +75,8 @@ TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
   experiment.direct = true;
   const auto plan = PlanOf(experiment, Listed({{{0, 1, 2}, 2}, {{2, 1, 0}, 2}}));
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Bench bench(experiment, plan->num_devices());
-  const auto session = StartSession(bench.job(), *plan);
+  const ExperimentJob experiment_job(experiment, plan->num_devices());
+  const auto session = StartSession(experiment_job.job(), *plan);
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE((*session)->Run(testlib::kExperimentSteps, /*is_last=*/true, /*record=*/false).ok());
   std::map<std::string, Tensor> first;
@@ -90,7 +90,7 @@ TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
         return std::memcmp(other.raw_data(), tensor.raw_data(), tensor.size_bytes()) == 0;
       };
       if (inserted) {
-        trained += !equal(bench.job().backbone_parameters.at(name));
+        trained += !equal(experiment_job.job().backbone_parameters.at(name));
       } else {
         EXPECT_TRUE(equal(it->second)) << name << " on rank " << rank;
         ++compared;
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, ShardedTest, ::testing::Bool(),
                          });
 
 // With one micro-batch, the sums equal those of whole gradients, and a rank needs less memory.
-TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
+TEST(ShardedMemoryTest, TrainsTheSameWithLessMemory) {
   Experiment experiment;
   experiment.model.width = 64;
   experiment.plan.num_groups = 4;
@@ -171,8 +171,8 @@ TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
     experiment.plan.sharded = sharded;
     const auto plan = PlanOf(experiment, schedule);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    const Bench bench(experiment, plan->num_devices());
-    const auto session = StartSession(bench.job(), *plan);
+    const ExperimentJob experiment_job(experiment, plan->num_devices());
+    const auto session = StartSession(experiment_job.job(), *plan);
     ASSERT_TRUE(session.ok()) << session.status();
     const auto run = (*session)->Run(testlib::kExperimentSteps, /*is_last=*/true, /*record=*/false);
     ASSERT_TRUE(run.ok()) << run.status();
@@ -189,7 +189,7 @@ TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
   EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
 }
 
-TEST(ShardedMemoryTest, WhatIsNotGatheredIsMissed) {
+TEST(ShardedMemoryTest, MissingGatherIsAnError) {
   Experiment experiment;
   experiment.plan.sharded = true;
   experiment.direct = true;
@@ -201,8 +201,8 @@ TEST(ShardedMemoryTest, WhatIsNotGatheredIsMissed) {
     instructions->DeleteSubrange(i, 1);
     break;
   }
-  const Bench bench(experiment, 1);
-  EXPECT_THAT(std::string(testlib::Train(bench.job(), *plan, 1).status().message()),
+  const ExperimentJob experiment_job(experiment, 1);
+  EXPECT_THAT(std::string(testlib::Train(experiment_job.job(), *plan, 1).status().message()),
               ::testing::HasSubstr("the parameters of stage 0, layers [0, 10) are not gathered"));
 }
 
@@ -242,7 +242,7 @@ TEST(ChainsTest, BrokenPlansAreNamed) {
   experiment.plan.recompute = true;
   const auto plan = PlanOf(experiment, Listed({{{0, 1, 1, 0}, 2}}));
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const Bench bench(experiment, 2);
+  const ExperimentJob experiment_job(experiment, 2);
   // Removes the first instruction of this kind on the rank.
   const auto error_without = [&](int rank, Instruction::Kind kind) {
     Plan broken = *plan;
@@ -252,7 +252,7 @@ TEST(ChainsTest, BrokenPlansAreNamed) {
       instructions->DeleteSubrange(i, 1);
       break;
     }
-    return std::string(testlib::Train(bench.job(), broken, 1).status().message());
+    return std::string(testlib::Train(experiment_job.job(), broken, 1).status().message());
   };
   using ::testing::HasSubstr;
   EXPECT_THAT(error_without(0, Instruction::RECOMPUTE),

@@ -41,7 +41,7 @@ TEST(CheckedInInputsTest, ModelledProfilesAreExactlyTheGeneratorsOutput) {
     const auto text = ReadFile(kProfiles + entry.path);
     ASSERT_TRUE(text.ok()) << text.status();
     EXPECT_TRUE(*text == roofline::CompactTextProto(roofline::ProfileOf(entry)))
-        << entry.path << " is not what //tools:make_profiles writes";
+        << entry.path << " differs from the output of //tools:make_profiles";
     EXPECT_LT(text->size(), kLargestProfile) << entry.path;
     total += text->size();
   }

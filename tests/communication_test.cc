@@ -47,10 +47,10 @@ TEST(CommunicationTest, ProcessesOfAJobAreItsRanks) {
   ASSERT_TRUE(job.ok()) << job.status();
   (*job)->StartAll();
   for (int i = 0; i < options.num_processes; ++i) {
-    EXPECT_EQ((*job)->ExitCode(i), 0) << (*job)->Said(i);
+    EXPECT_EQ((*job)->ExitCode(i), 0) << (*job)->Output(i);
   }
-  EXPECT_THAT((*job)->Said(0), HasSubstr("| gloo | 3 | 4.0 KiB |"));
-  EXPECT_EQ((*job)->Said(1), "");
+  EXPECT_THAT((*job)->Output(0), HasSubstr("| gloo | 3 | 4.0 KiB |"));
+  EXPECT_EQ((*job)->Output(1), "");
   const auto results = nlohmann::json::parse(*ReadFile(out + "/results.json"));
   ASSERT_EQ(results["measured"].size(), 1u);
   EXPECT_EQ(results["measured"][0]["ranks"], 3);
@@ -59,7 +59,7 @@ TEST(CommunicationTest, ProcessesOfAJobAreItsRanks) {
               HasSubstr("3 processes by torchrun's environment: "));
 }
 
-TEST(CommunicationTest, AJobsProcessesAreNoThreads) {
+TEST(CommunicationTest, ProcessesOfAJobAreNotThreads) {
   const std::string out = testlib::FreshPath("threads");
   testlib::ProcessJobOptions options;
   options.program = "bench/communication";
@@ -71,8 +71,8 @@ TEST(CommunicationTest, AJobsProcessesAreNoThreads) {
   ASSERT_TRUE(job.ok()) << job.status();
   (*job)->Start(0);
   EXPECT_EQ((*job)->ExitCode(0), 2);
-  EXPECT_THAT((*job)->Said(0), HasSubstr("--transports=in_process: the processes of a job have "
-                                         "gloo or nccl"));
+  EXPECT_THAT((*job)->Output(0), HasSubstr("--transports=in_process: the processes of a job have "
+                                           "gloo or nccl"));
 }
 
 TEST(CommunicationTest, WrongFlagsAreNamed) {

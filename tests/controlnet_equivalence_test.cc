@@ -86,7 +86,7 @@ MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype)
     if (strategy != "opendiffusionpipe") request.num_stages = num_devices;
     if (strategy == "data_parallel" || strategy == "zero3") request.num_stages = 1;
     const ModelProfile profile =
-        testlib::MadeUpProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
+        testlib::SyntheticProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
     return testlib::MakeTestPlan(profile, request);
   };
 }

@@ -25,7 +25,7 @@ class Fixture {
   Fixture(DType dtype, int num_devices) : toy_(num_devices, dtype) {
     job_.optimizer.max_grad_norm = 0.5;
     profile_ =
-        testlib::MadeUpProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
+        testlib::SyntheticProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
   }
 
   absl::StatusOr<testlib::TrainingOutcome> Run(const std::string& strategy, int num_stages,

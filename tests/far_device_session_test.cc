@@ -71,7 +71,7 @@ class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
     request.strategy = GetParam();
     request.num_devices = 2;
     request.num_micro_batches = 2;
-    const auto profile = testlib::MadeUpProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
+    const auto profile = testlib::SyntheticProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
     auto plan = testlib::MakeTestPlan(profile, request);
     EXPECT_TRUE(plan.ok()) << plan.status();
     return std::move(plan).value();

@@ -93,8 +93,8 @@ class FaultTest : public ::testing::Test {
     request.strategy = strategy;
     request.num_devices = num_devices;
     request.micro_batch_size = 2;
-    const auto plan =
-        testlib::MakeTestPlan(testlib::MadeUpProfile(model_, dtype, 1, {1, 2, 4, 8}, 3), request);
+    const auto plan = testlib::MakeTestPlan(
+        testlib::SyntheticProfile(model_, dtype, 1, {1, 2, 4, 8}, 3), request);
     Outcome outcome;
     auto session = StartSession(job, *plan);
     outcome.status = (*session)
@@ -162,7 +162,7 @@ TEST_F(FaultTest, TheBadSampleIsKnown) {
 }
 
 // All ranks end at the step, which reports its numbers. The parameters are those before it.
-TEST_F(FaultTest, StoppingSaysWhichStepAndWhy) {
+TEST_F(FaultTest, StopMessageNamesStepAndReason) {
   for (const char* strategy : {"data_parallel", "gpipe", "diffusionpipe", "zero3"}) {
     const Outcome outcome = Train(strategy, 2, {3}, 0);
     EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition) << strategy;
@@ -187,7 +187,7 @@ TEST_F(FaultTest, TooManyInARowEndTheRun) {
 }
 
 // Updates within a step are made before its losses are known.
-TEST_F(FaultTest, WhatUpdatesWithinAStepCannotSkipIt) {
+TEST_F(FaultTest, UpdatesWithinAStepCannotBeSkipped) {
   for (const char* strategy : {"pipedream_stashing", "xpipe", "hetpipe"}) {
     const Outcome outcome = Train(strategy, 2, {2}, /*max_skipped=*/3);
     EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition) << strategy;
@@ -201,7 +201,7 @@ TEST_F(FaultTest, WhatUpdatesWithinAStepCannotSkipIt) {
 }
 
 // The dump contains exactly this batch, and names what is bad in it.
-TEST_F(FaultTest, ABadBatchIsWrittenDown) {
+TEST_F(FaultTest, BadBatchIsSaved) {
   const Outcome outcome = Train("gpipe", 2, {4}, 1);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
   testlib::ToyInputs inputs(&model_, 9, DType::kF32);

@@ -88,8 +88,8 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
         job.frozen_parameters = cache.rest_parameters;
       }
     }
-    const auto profile = testlib::MadeUpProfile(*job.model, job.compute_dtype, job.frozen_quantum,
-                                                {1, 2}, /*seed=*/3);
+    const auto profile = testlib::SyntheticProfile(*job.model, job.compute_dtype,
+                                                   job.frozen_quantum, {1, 2}, /*seed=*/3);
     testlib::PlanRequest request;
     request.strategy = GetParam().strategy;
     request.num_devices = kDevices;

@@ -40,7 +40,7 @@ struct Outcome {
   testlib::TrainingOutcome trained;
   std::vector<int64_t> bytes;  // in tensors, on all devices, after each step
   int64_t num_launches = 0;
-  std::vector<std::string> said;
+  std::vector<std::string> messages;
 };
 
 // Trains on virtual GPUs of a fake driver, which runs our kernels on the CPU.
@@ -56,7 +56,7 @@ Outcome Train(TrainingJob job, const Plan& plan, bool record) {
     job.graphs.enabled = record;
     job.graphs.say = [&](const std::string& line) {
       absl::MutexLock lock(&mutex);
-      outcome.said.push_back(line);
+      outcome.messages.push_back(line);
     };
     const auto session = StartSession(job, plan);
     EXPECT_TRUE(session.ok()) << session.status();
@@ -105,7 +105,7 @@ class GraphSessionTest : public ::testing::TestWithParam<DType> {
     request.strategy = strategy;
     request.num_devices = num_devices;
     request.num_micro_batches = kMicroBatches;
-    const auto profile = testlib::MadeUpProfile(model_, GetParam(), 1, {1, 2, 4, 8}, 3);
+    const auto profile = testlib::SyntheticProfile(model_, GetParam(), 1, {1, 2, 4, 8}, 3);
     auto plan = testlib::MakeTestPlan(profile, request);
     EXPECT_TRUE(plan.ok()) << plan.status();
     return std::move(plan).value();
@@ -130,7 +130,7 @@ class GraphSessionTest : public ::testing::TestWithParam<DType> {
 
 // By the second step, every pass has run often enough to be recorded.
 void ExpectSteady(const Outcome& outcome) {
-  EXPECT_THAT(outcome.said, IsEmpty());
+  EXPECT_THAT(outcome.messages, IsEmpty());
   EXPECT_GE(outcome.num_launches, (kSteps - 2) * kMicroBatches * 2);
   EXPECT_EQ(outcome.bytes[kSteps - 2], outcome.bytes[2]);
 }
@@ -154,14 +154,14 @@ TEST_P(GraphSessionTest, SplitBackwardPasses) {
   ExpectSteady(ExpectSame(job_, PlanOf("zb-h1", /*recompute=*/false)));
 }
 
-TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
+TEST_P(GraphSessionTest, RecomputedForwardPasses) {
   ExpectSteady(ExpectSame(job_, PlanOf("1f1b", /*recompute=*/true)));
 }
 
 // Their parameters are gathered to other addresses in every step; those of frozen components are
 // not.
-TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
-  EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).said, IsEmpty());
+TEST_P(GraphSessionTest, ShardedParametersAreNotRecorded) {
+  EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).messages, IsEmpty());
 }
 
 // A profile, the number of graph launches, and the device's notes. Made with one device, because
@@ -228,7 +228,7 @@ class DriverWithoutCapture : public cuda::FakeDriver {
   }
 };
 
-TEST_P(GraphSessionTest, WhatCannotBeRecordedIsProfiledByCalls) {
+TEST_P(GraphSessionTest, UnrecordableWorkIsProfiledByCalls) {
   const Profiled refused = Profile<DriverWithoutCapture>(job_, /*graphs=*/true);
   EXPECT_EQ(refused.num_launches, 0);
   EXPECT_THAT(refused.notes, Contains(AllOf(HasSubstr("nothing is captured today"),
@@ -292,7 +292,7 @@ class WatchedDriver : public cuda::FakeDriver {
 };
 
 // Except for the loss's gradient, one number per sample.
-TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
+TEST_P(GraphSessionTest, InputsDoNotQueueBehindWork) {
   const Plan plan = PlanBy("diffusionpipe", 2);
   WatchedDriver driver;
   {
@@ -327,7 +327,7 @@ class BreakingDriver : public cuda::FakeDriver {
   std::atomic<int> left_;
 };
 
-TEST_P(GraphSessionTest, TheGpusErrorIsWhatEndsTheRun) {
+TEST_P(GraphSessionTest, GpuErrorEndsTheRun) {
   const Plan plan = PlanBy("diffusionpipe", 2);
   bool broken = true;
   for (int kernels = 1; broken; kernels += 23) {
@@ -421,7 +421,7 @@ TEST(GraphSessionUNetTest, PipelinedInTwoStages) {
   request.num_devices = 2;
   request.num_micro_batches = kMicroBatches;
   request.global_batch = kMicroBatches;
-  const auto profile = testlib::MadeUpProfile(*model, DType::kBf16, 1, {1, 2, 4}, 3);
+  const auto profile = testlib::SyntheticProfile(*model, DType::kBf16, 1, {1, 2, 4}, 3);
   const auto plan = testlib::MakeTestPlan(profile, request);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ExpectSteady(ExpectSame(job, *plan));

@@ -77,7 +77,7 @@ void ExpectSameTensors(const std::string& a, const std::string& b) {
   EXPECT_GE(num_files, 4);
 }
 
-TEST_F(GrowingDataTest, GoesOnWithANewOrderIfAskedFor) {
+TEST_F(GrowingDataTest, ContinuesWithANewOrderOnRequest) {
   const ProgramOutcome before = Train("before", {"--checkpoint_every=4"});
   ASSERT_EQ(before.exit_code, 0) << before.out << before.err;
   AddImage();

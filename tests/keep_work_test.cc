@@ -77,7 +77,7 @@ TEST(KeepWorkTest, PicturesThatCannotBeDrawnAreAWarning) {
 }
 
 // An intermediate model that cannot be renamed to its place, with errors set to stop the run.
-TEST(KeepWorkTest, AnErrorOnTheWayEndsTheRunWithACheckpoint) {
+TEST(KeepWorkTest, ErrorDuringTrainingEndsTheRunWithACheckpoint) {
   const std::string out = FreshPath("model");
   ASSERT_TRUE(MakeFolder(out + ".partial").ok());
   const std::string train =
@@ -97,7 +97,7 @@ TEST(KeepWorkTest, AnErrorOnTheWayEndsTheRunWithACheckpoint) {
   EXPECT_TRUE(fs::exists(Checkpoint(out, 2))) << run.out << run.err;
 }
 
-TEST(KeepWorkTest, ALogThatCannotBeWrittenCostsNoStep) {
+TEST(KeepWorkTest, UnwritableLogCostsNoStep) {
   const std::string out = FreshPath("log");
   ASSERT_TRUE(MakeFolder(::testing::TempDir()).ok());
   fs::remove(out + ".mllog");
@@ -181,7 +181,7 @@ TEST(KeepWorkTest, WithoutItsLastCheckpointARunHasItsModelAndFails) {
   EXPECT_TRUE(fs::exists(out + kModel));
 }
 
-TEST(KeepWorkTest, WhatAnEarlierRunWasToldIsNotForThisOne) {
+TEST(KeepWorkTest, RequestFilesOfAnEarlierRunAreIgnored) {
   const std::string out = FreshPath("told");
   Touch(out + ".checkpoints/STOP");
   Touch(out + ".checkpoints/SAVE_NOW");

@@ -12,17 +12,18 @@
 #include "core/command_line/flag_range.h"
 #include "gflags/gflags.h"
 
-DEFINE_int32(kills, 200, "number of processes to kill or freeze, one in each training run");
-DEFINE_int32(freeze_every, 0,
-             "every process at a multiple of this number is frozen instead of killed; 0: none");
-DEFINE_uint64(seed, 1, "seed for the instants and ranks");
+DEFINE_int32(kills, 200, "number of training runs; in each, one process is killed or frozen");
+DEFINE_int32(
+    freeze_every, 0,
+    "every run at a multiple of this number freezes a process instead of killing it; 0: none");
+DEFINE_uint64(seed, 1, "seed for the moments and ranks");
 DEFINE_int32(while_training, 0,
-             "number of runs, the first ones, that are hit only when they train");
-DEFINE_int32(processes, 3, "number of processes of a run");
+             "number of initial runs in which the process is hit during training only");
+DEFINE_int32(processes, 3, "number of processes per run");
 DEFINE_int32(
     max_life_ms, 6000,
-    "longest time in milliseconds from the start of a run to the kill; every other run goes "
-    "on from a checkpoint, and soon trains");
+    "maximum time in milliseconds from the start of a run to the kill; every other run resumes "
+    "from a checkpoint and soon trains");
 DEFINE_int32(death_deadline_ms, 15000,
              "time in milliseconds after a death within which all others must have ended");
 DEFINE_double(silence, 3, "seconds of silence after which a process counts as frozen");
@@ -51,7 +52,7 @@ absl::Status Run() {
   options.death_deadline_ms = FLAGS_death_deadline_ms;
   options.silence_deadline_ms = static_cast<int>(1000 * FLAGS_silence) + FLAGS_death_deadline_ms;
   options.seed = FLAGS_seed;
-  options.say = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
+  options.log = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
   options.flags = {"--strategy=" + FLAGS_strategy,
                    "--data=" + FLAGS_data,
                    "--global_batch=6",
@@ -70,12 +71,12 @@ absl::Status Run() {
   }
   std::printf(
       "%d kills: the others had ended %.2f s later on average, %.2f s at most\n"
-      "%d freezes, known after %.1f s: %.2f s on average, %.2f s at most\n"
-      "%d before all processes had come, %d while they trained; every message names the rank, "
-      "except for %d times that a process came when all others had ended\n",
+      "%d freezes, detected after %.1f s: %.2f s on average, %.2f s at most\n"
+      "%d before all processes had joined, %d during training; every message names the rank, "
+      "except in %d runs in which a process joined after all others had ended\n",
       report->kills, report->mean_death_s, report->longest_death_s, report->freezes, FLAGS_silence,
-      report->mean_silence_s, report->longest_silence_s, report->before_all_had_come,
-      report->while_training, report->came_too_late);
+      report->mean_silence_s, report->longest_silence_s, report->before_all_joined,
+      report->while_training, report->joined_too_late);
   return absl::OkStatus();
 }
 
@@ -83,9 +84,9 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   const dpipe::Command command = {"kill_ranks",
-                                  "Kills, or freezes, one process at a random instant of training "
-                                  "runs of tiny_sd by several, and\n"
-                                  "shows that all others end in time and name it.\n"
+                                  "Kills or freezes one process of a multi-process training run of "
+                                  "tiny_sd at a random moment,\n"
+                                  "and shows that all others end in time and name it.\n"
                                   "  bazel run //tests:kill_ranks -- --kills=200\n"};
   return dpipe::RunCommand(argc, argv, command, Run);
 }

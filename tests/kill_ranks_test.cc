@@ -27,7 +27,7 @@ testlib::KillRanksOptions Options(const std::string& name) {
   return options;
 }
 
-TEST(KillRanksTest, ADeadRankEndsAllOthersWhichNameIt) {
+TEST(KillRanksTest, DeadRankEndsAllOthersAndIsNamed) {
   testlib::KillRanksOptions options = Options("killed");
   options.num_kills = 5;
   options.max_life_ms = 8000;
@@ -38,7 +38,7 @@ TEST(KillRanksTest, ADeadRankEndsAllOthersWhichNameIt) {
   EXPECT_GE(report->while_training, 1);
 }
 
-TEST(KillRanksTest, SoDoesAFrozenOne) {
+TEST(KillRanksTest, FrozenRankEndsAllOthersAndIsNamed) {
   testlib::KillRanksOptions options = Options("frozen");
   options.num_processes = 2;
   options.num_kills = 2;

@@ -12,14 +12,13 @@
 #include "gflags/gflags.h"
 
 DEFINE_int32(kills, 100, "number of times that the training run is killed");
-DEFINE_uint64(seed, 1, "seed for the instants of the kills");
-DEFINE_int32(steps, 300, "training steps of a run; there are as many runs as the kills take");
+DEFINE_uint64(seed, 1, "seed for the moments of the kills");
+DEFINE_int32(steps, 300, "training steps per run; runs are repeated until there are enough kills");
 DEFINE_int32(checkpoint_every, 5, "steps between checkpoints");
 DEFINE_int32(max_life_ms, 3000,
-             "longest time in milliseconds from the start of a process to its kill");
-DEFINE_int32(
-    max_saving_ms, 100,
-    "longest time in milliseconds from the beginning of a save to a kill that is aimed at it");
+             "maximum time in milliseconds from the start of a process to its kill");
+DEFINE_int32(max_saving_ms, 100,
+             "maximum time in milliseconds from the beginning of a save to a kill aimed at it");
 DEFINE_int32(devices, 2, "number of devices to train on");
 DEFINE_string(strategy, "diffusionpipe", "training strategy of the run");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
@@ -41,7 +40,7 @@ absl::Status Run() {
   options.seed = FLAGS_seed;
   options.max_life_ms = FLAGS_max_life_ms;
   options.max_saving_ms = FLAGS_max_saving_ms;
-  options.say = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
+  options.log = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
   options.flags = {"--strategy=" + FLAGS_strategy,
                    "--dtype=" + FLAGS_dtype,
                    absl::StrCat("--devices=", FLAGS_devices),
@@ -71,8 +70,8 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   const dpipe::Command command = {"kill_resume",
-                                  "Kills a training run of tiny_sd at random instants, and shows "
-                                  "that what it learns is the same.\n"
+                                  "Kills a training run of tiny_sd at random moments, and shows "
+                                  "that the trained model is the same.\n"
                                   "  bazel run //tests:kill_resume -- --kills=100\n"};
   return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -35,21 +35,21 @@ void ExpectTheSame(const std::string& name, int num_kills, double max_aspect,
   EXPECT_LT(report->before_a_step, num_kills) << "no kill interrupted training";
 }
 
-TEST(KillResumeTest, WhatIsLearnedIsTheSame) {
+TEST(KillResumeTest, TrainsTheSameModel) {
   ExpectTheSame("squares", /*num_kills=*/4, /*max_aspect=*/1, {});
 }
 
 // Self-conditioning has two plans.
-TEST(KillResumeTest, SoItIsWithSelfConditioning) {
+TEST(KillResumeTest, TrainsTheSameModelWithSelfConditioning) {
   ExpectTheSame("self_conditioned", /*num_kills=*/2, /*max_aspect=*/1,
                 {"--model=tiny_cdm", "--objective.self_conditioning=0.5"});
 }
 
-TEST(KillResumeTest, SoItIsWithStepsOfSeveralSizes) {
+TEST(KillResumeTest, TrainsTheSameModelWithStepsOfSeveralSizes) {
   ExpectTheSame("buckets", /*num_kills=*/2, /*max_aspect=*/2, {"--data.max_aspect=2"});
 }
 
-TEST(KillResumeTest, SoItIsWithACacheOfSeveralSizes) {
+TEST(KillResumeTest, TrainsTheSameModelWithACacheOfSeveralSizes) {
   ExpectTheSame("cached_buckets", /*num_kills=*/2, /*max_aspect=*/2,
                 {"--data.max_aspect=2", "--strategy=offline_cache",
                  "--data.cache=" + ::testing::TempDir() + "/cache"});

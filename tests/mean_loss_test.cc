@@ -68,8 +68,9 @@ void ExpectGradientsOfMeanLoss(TrainingJob job) {
   const auto workers = StartWorkers(std::vector<std::shared_ptr<Device>>(2, Device::Cpu()));
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
-  const ModelProfile profile = testlib::MadeUpProfile(*job.model, DType::kF32,
-                                                      /*frozen_quantum=*/1, {1, 2, 4}, /*seed=*/3);
+  const ModelProfile profile =
+      testlib::SyntheticProfile(*job.model, DType::kF32,
+                                /*frozen_quantum=*/1, {1, 2, 4}, /*seed=*/3);
   for (const std::string strategy : {"1f1b", "data_parallel"}) {
     testlib::PlanRequest request;
     request.strategy = strategy;
@@ -85,7 +86,7 @@ void ExpectGradientsOfMeanLoss(TrainingJob job) {
   }
 }
 
-TEST(MeanLossTest, OfTheToyModel) {
+TEST(MeanLossTest, ToyModel) {
   const nn::Model model = testlib::MakeToyModel();
   const testlib::ToyParameters parameters = testlib::MakeToyParameters(model, /*seed=*/5);
   testlib::ToyInputs inputs(&model, /*seed=*/9, DType::kF32);
@@ -114,9 +115,9 @@ void ExpectGradientsOfMeanLossOf(const std::string& model_folder) {
   ExpectGradientsOfMeanLoss((*setup)->job());
 }
 
-TEST(MeanLossTest, OfStableDiffusion) { ExpectGradientsOfMeanLossOf("data/tiny_sd"); }
+TEST(MeanLossTest, StableDiffusion) { ExpectGradientsOfMeanLossOf("data/tiny_sd"); }
 
-TEST(MeanLossTest, OfACascade) { ExpectGradientsOfMeanLossOf("data/tiny_cdm"); }
+TEST(MeanLossTest, Cascade) { ExpectGradientsOfMeanLossOf("data/tiny_cdm"); }
 
 }  // namespace
 }  // namespace dpipe

@@ -71,7 +71,7 @@ class MemoryTest : public ::testing::Test {
 
 // The upper bound is 40 % more, the temporary memory of passes. The lower bound is half, because a
 // message that a plan counts at its receiver may be charged to its sender.
-TEST_F(MemoryTest, RanksTakeAboutWhatThePlanSays) {
+TEST_F(MemoryTest, RanksUseAboutThePlannedMemory) {
   for (const char* name : {"1f1b", "zb-h1", "zb-v", "interleaved"}) {
     const Peaks peaks = Measure(name, /*recompute=*/false);
     for (int rank = 0; rank < 3; ++rank) {
@@ -84,14 +84,14 @@ TEST_F(MemoryTest, RanksTakeAboutWhatThePlanSays) {
 
 // The purpose of recomputation: the first rank, which holds six micro-batches, keeps only their
 // inputs.
-TEST_F(MemoryTest, RecomputationFreesWhatIsSaved) {
+TEST_F(MemoryTest, RecomputationFreesSavedValues) {
   const Peaks whole = Measure("gpipe", /*recompute=*/false);
   const Peaks again = Measure("gpipe", /*recompute=*/true);
   EXPECT_LT(again.measured[0], 0.7 * whole.measured[0]);
   EXPECT_LT(again.measured[0], 1.5 * again.predicted[0]);
 }
 
-TEST_F(MemoryTest, ASessionThatTakesTheParametersLeavesNoneAndTrainsAlike) {
+TEST_F(MemoryTest, SessionTakingTheParametersLeavesNoneAndTrainsTheSame) {
   const auto schedule = MakeSchedule("1f1b", {3, 6});
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   testlib::SchedulePlanOptions options;

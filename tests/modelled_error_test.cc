@@ -37,7 +37,7 @@ struct Error {
   double low, high;  // modelled / measured, over local batches of 4 and more
 };
 
-TEST(ModelledErrorTest, IsAsStated) {
+TEST(ModelledErrorTest, MatchesTheStatedError) {
   const std::map<std::string, roofline::ModelWork> models = {
       {"stable_diffusion_v2_1_512", roofline::StableDiffusionV21(512, false)},
       {"stable_diffusion_v1_5_512", roofline::StableDiffusionV15(512)},

@@ -19,7 +19,7 @@ testlib::TrainingOutcome Train(MomentsFormat moments, const std::string& strateg
   TrainingJob& job = toy.job();
   job.optimizer.learning_rate.peak = 3e-3f;
   job.optimizer.moments = moments;
-  const ModelProfile profile = testlib::MadeUpProfile(
+  const ModelProfile profile = testlib::SyntheticProfile(
       toy.model(), DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
   testlib::PlanRequest request;
   request.strategy = strategy;

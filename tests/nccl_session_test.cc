@@ -61,7 +61,7 @@ std::vector<absl::Status> RunOverNccl(const testlib::ProcessSessions& sessions, 
                                       const JobShape& shape, SessionOutcome* outcome) {
   FakeGpus gpus(plan.num_devices());
   const auto by_nccl = [&](int, TrainingJob* job) { job->connect_in_job = gpus.connect(); };
-  return sessions.RunApart(plan, shape, outcome, TrainAll, testlib::ProcessSessions::FollowWell,
+  return sessions.RunApart(plan, shape, outcome, TrainAll, testlib::ProcessSessions::FollowNormally,
                            by_nccl);
 }
 
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Nccl, SessionConformanceTest, testlib::SessionCases(Run
                          testlib::SessionCaseName);
 
 // Every rank reads the state saved after two steps, from process 0.
-TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {
+TEST_F(NcclSessionTest, StateReturnsToItsRanks) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Lead there_and_back = [&](LocalSession* session, SessionOutcome* outcome) -> absl::Status {
@@ -86,7 +86,7 @@ TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {
   FakeGpus gpus(4);
   SessionOutcome actual;
   for (const absl::Status& status :
-       RunApart(*plan, {2, 2}, &actual, there_and_back, FollowWell,
+       RunApart(*plan, {2, 2}, &actual, there_and_back, FollowNormally,
                 [&](int, TrainingJob* job) { job->connect_in_job = gpus.connect(); })) {
     ASSERT_TRUE(status.ok()) << status;
   }
@@ -123,7 +123,7 @@ TEST_F(NcclSessionTest, AFailedRankEndsAllWithItsInstructionAndReason) {
   };
   SessionOutcome outcome;
   for (const absl::Status& status :
-       RunApart(*plan, {2, 1}, &outcome, TrainAll, FollowWell, change)) {
+       RunApart(*plan, {2, 1}, &outcome, TrainAll, FollowNormally, change)) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("rank 1, step 2, instruction "), HasSubstr("the disk is gone")));
   }

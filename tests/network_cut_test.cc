@@ -120,22 +120,22 @@ class NetworkCutTest : public ::testing::Test {
     while (!std::filesystem::exists(log_) && !job_->program(0).Poll()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    ASSERT_FALSE(job_->program(0).Poll()) << job_->Said(0);
+    ASSERT_FALSE(job_->program(0).Poll()) << job_->Output(0);
   }
 
   // The others must name rank 2; the first one notices and tells the second.
-  void ExpectThatItIsNamed() {
+  void ExpectLostRankIsNamed() {
     for (int i = 0; i < kProcesses; ++i) {
-      EXPECT_EQ(job_->ExitCode(i), 1) << "rank " << i << ": " << job_->Said(i);
+      EXPECT_EQ(job_->ExitCode(i), 1) << "rank " << i << ": " << job_->Output(i);
     }
     for (int i : {0, 1}) {
-      EXPECT_THAT(job_->Said(i), HasSubstr("rank 2 (pid "));
-      EXPECT_THAT(job_->Said(i), HasSubstr("has not been heard of for 3s: it is frozen, or its "
-                                           "network is cut"));
-      EXPECT_THAT(job_->Said(i), HasSubstr(", instruction "));
+      EXPECT_THAT(job_->Output(i), HasSubstr("rank 2 (pid "));
+      EXPECT_THAT(job_->Output(i), HasSubstr("has not been heard of for 3s: it is frozen, or its "
+                                             "network is cut"));
+      EXPECT_THAT(job_->Output(i), HasSubstr(", instruction "));
     }
-    EXPECT_THAT(job_->Said(2), HasSubstr("has not been heard of for 3s: it is frozen, or the "
-                                         "network between 10.77.0.1:29400 and rank 2"));
+    EXPECT_THAT(job_->Output(2), HasSubstr("has not been heard of for 3s: it is frozen, or the "
+                                           "network between 10.77.0.1:29400 and rank 2"));
   }
 
   Network network_;
@@ -143,14 +143,14 @@ class NetworkCutTest : public ::testing::Test {
   std::unique_ptr<ProcessJob> job_;
 };
 
-TEST_F(NetworkCutTest, ALinkThatIsCutIsNamed) {
+TEST_F(NetworkCutTest, CutLinkIsNamed) {
   network_.Cut(2);
-  ExpectThatItIsNamed();
+  ExpectLostRankIsNamed();
 }
 
-TEST_F(NetworkCutTest, ANetworkThatSwallowsEverythingIsNamed) {
+TEST_F(NetworkCutTest, NetworkThatDropsEverythingIsNamed) {
   network_.Swallow(2);
-  ExpectThatItIsNamed();
+  ExpectLostRankIsNamed();
 }
 
 }  // namespace

@@ -94,23 +94,23 @@ TEST_F(PlanningToolsTest, FromAProfileToAPicture) {
   const Plan plan = ReadPlanFile("plan.textproto");
   const std::string step =
       absl::StrFormat("%.2f ms", static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli);
-  const std::vector<std::string> planning_says = {
+  const std::vector<std::string> expected_plan_text = {
       "diffusionpipe for ",   "4 stages, 4 micro-batches of 4",
       step + " predicted",    "before filling",
       "of 1.0 GiB",           "chosen",
       "1 choices considered", Path("plan.textproto")};
-  for (const std::string& said : planning_says) {
-    EXPECT_THAT(planned.out, HasSubstr(said));
+  for (const std::string& expected : expected_plan_text) {
+    EXPECT_THAT(planned.out, HasSubstr(expected));
   }
 
   const ProgramOutcome simulated =
       Run("simulate", {"--plan=" + Path("plan.textproto"), "--output=" + Path("trace.pb")});
   ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
-  const std::vector<std::string> simulating_says = {"Step:       " + step, "x the lower bound of",
-                                                    "warm-up", "on the critical path",
-                                                    "link 0 -> 1"};
-  for (const std::string& said : simulating_says) {
-    EXPECT_THAT(simulated.out, HasSubstr(said));
+  const std::vector<std::string> expected_simulation_text = {"Step:       " + step,
+                                                             "x the lower bound of", "warm-up",
+                                                             "on the critical path", "link 0 -> 1"};
+  for (const std::string& expected : expected_simulation_text) {
+    EXPECT_THAT(simulated.out, HasSubstr(expected));
   }
 
   for (const char* name : {"a.svg", "a.html", "a.json"}) {
@@ -153,7 +153,7 @@ TEST_F(PlanningToolsTest, TwoPlansOnOneAxis) {
   }
 }
 
-TEST_F(PlanningToolsTest, HelpIsAScreenAndListIsComplete) {
+TEST_F(PlanningToolsTest, HelpFitsOnAScreenAndListIsComplete) {
   for (const char* tool : {"plan", "simulate", "trace"}) {
     const ProgramOutcome help = RunProgram(absl::StrCat("tools/", tool), {"--help"});
     EXPECT_EQ(help.exit_code, 0);
@@ -172,7 +172,7 @@ TEST_F(PlanningToolsTest, HelpIsAScreenAndListIsComplete) {
   }
 }
 
-TEST_F(PlanningToolsTest, SchedulesAsTorchReadsThem) {
+TEST_F(PlanningToolsTest, RoundTripsSchedulesOfTorch) {
   const std::string csv = Path("schedule.csv");
   for (const char* messages : {"--csv_messages=true", "--csv_messages=false"}) {
     const ProgramOutcome wrote =
@@ -220,7 +220,7 @@ TEST_F(PlanningToolsTest, BadSchedulesSayWhere) {
   EXPECT_EQ(RunProgram("tools/plan", {"--schedule=chimera"}).exit_code, 2);
 }
 
-TEST_F(PlanningToolsTest, BadCommandLinesEndWithTwo) {
+TEST_F(PlanningToolsTest, BadCommandLinesExitWithTwo) {
   const auto expect = [](const ProgramOutcome& run, const std::string& message) {
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_EQ(run.err, message + "; see --help\n");
@@ -344,7 +344,7 @@ TEST_F(PlanningToolsTest, BadTracesSayWhatIsWrong) {
   EXPECT_THAT(draw("--compare=" + Path("no.pb")).err, HasSubstr("cannot open " + Path("no.pb")));
 }
 
-TEST_F(PlanningToolsTest, WhatFitsNowhereEndsWithThree) {
+TEST_F(PlanningToolsTest, ExitsWithThreeIfNothingFits) {
   cluster_.set_memory_bytes_per_device(1000);
   WriteInputs();
   const ProgramOutcome run = Run("plan", {"--global_batch=16", "--output=" + Path("never.pb")});

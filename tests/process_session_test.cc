@@ -72,7 +72,7 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
 
 // Process 2 has no shards of zero3's averages to give. The processes that have reported theirs
 // learn why nobody requests them.
-TEST_F(ProcessSessionTest, StateThatDoesNotFitTogetherEndsTheJob) {
+TEST_F(ProcessSessionTest, InconsistentStateEndsTheJob) {
   const auto plan = PlanFor("zero3", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto without_average = [](int process, TrainingJob* job) {
@@ -81,7 +81,7 @@ TEST_F(ProcessSessionTest, StateThatDoesNotFitTogetherEndsTheJob) {
   Outcome outcome;
   const auto statuses = RunApart(
       *plan, {4, 1}, &outcome,
-      [](LocalSession* session, Outcome*) { return session->State().status(); }, FollowWell,
+      [](LocalSession* session, Outcome*) { return session->State().status(); }, FollowNormally,
       without_average);
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
@@ -103,7 +103,8 @@ TEST_F(ProcessSessionTest, ALeaderMayTakeLongToReadItsState) {
     });
   };
   const auto hurry = [&](int process, TrainingJob* job) { job->deadline = kDeadline; };
-  for (const absl::Status& status : RunApart(*plan, {2, 1}, &outcome, restore, FollowWell, hurry)) {
+  for (const absl::Status& status :
+       RunApart(*plan, {2, 1}, &outcome, restore, FollowNormally, hurry)) {
     EXPECT_TRUE(status.ok()) << status;
   }
 }

@@ -30,10 +30,11 @@
 
 DEFINE_string(processes, "2,4,8", "numbers of processes, separated by commas");
 DEFINE_string(strategies, "",
-              "strategies to train by, separated by commas; empty: every exact one");
-DEFINE_bool(search, true,
-            "besides pipelines over all processes, also run what each strategy's search chooses");
-DEFINE_int32(steps, 2, "number of training steps of each strategy");
+              "strategies to train with, separated by commas; empty: every exact one");
+DEFINE_bool(
+    search, true,
+    "also run the plan that each strategy's search chooses, not only pipelines over all processes");
+DEFINE_int32(steps, 2, "number of training steps per strategy");
 DEFINE_string(data, "/tmp/process_strategies", "folder for the built-in pictures");
 FLAG_RANGE(steps, 1, 1'000);
 
@@ -76,7 +77,7 @@ absl::StatusOr<Plan> MakePlan(const nn::Model& model, const std::string& strateg
   request.global_batch = kGlobalBatch;
   request.micro_batch_size = kMicroBatchSize;
   request.num_stages = num_stages;
-  const ModelProfile profile = testlib::MadeUpProfile(
+  const ModelProfile profile = testlib::SyntheticProfile(
       model, DType::kF32, kFrozenQuantum, CandidateLocalBatches(kGlobalBatch), /*seed=*/3);
   return testlib::MakeTestPlan(profile, request);
 }
@@ -153,7 +154,7 @@ class Member {
     num_wrong_ += good ? 0 : 1;
     Say(absl::StrFormat(
         "%-24s %d processes, %s: %s, %s", strategy, plan.num_devices(),
-        num_stages == 0 ? absl::StrCat("as searched, ", plan.stages_size(), " stages")
+        num_stages == 0 ? absl::StrCat("as chosen by the search, ", plan.stages_size(), " stages")
                         : absl::StrCat(plan.stages_size(), " stages"),
         difference.empty()
             ? "same bits"
@@ -184,13 +185,13 @@ absl::Status RunAll(const std::vector<std::string>& arguments) {
     options.arguments = arguments;
     if (!absl::SimpleAtoi(text, &options.num_processes) || options.num_processes < 2) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--processes=", FLAGS_processes, " must be numbers of at least 2"));
+          absl::StrCat("--processes=", FLAGS_processes, " must be numbers of 2 or more"));
     }
     const Nanos start = MonotonicNow();
     DPIPE_ASSIGN_OR_RETURN(const int exit_code, LaunchLocalProcesses(options));
     if (exit_code != 0) {
       return absl::InternalError(
-          absl::StrCat(options.num_processes, " processes ended with ", exit_code));
+          absl::StrCat(options.num_processes, " processes ended with exit code ", exit_code));
     }
     Say(absl::StrCat(options.num_processes, " processes: done in ",
                      FormatDuration(MonotonicNow() - start)));
@@ -203,11 +204,11 @@ absl::Status RunAll(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const dpipe::Command command = {"process_strategies",
-                                  "Trains tiny_sd by every exact strategy on several processes, "
-                                  "and compares the gradients with "
-                                  "one\ndevice's.\n"
-                                  "  bazel run //tests:process_strategies -- --processes=2,4,8\n"};
+  const dpipe::Command command = {
+      "process_strategies",
+      "Trains tiny_sd with every exact strategy on several processes, and "
+      "compares the gradients\nwith those of one device.\n"
+      "  bazel run //tests:process_strategies -- --processes=2,4,8\n"};
   return dpipe::RunCommand(argc, argv, command, [&] {
     return dpipe::StartedByLauncher() ? dpipe::RunMember() : dpipe::RunAll(arguments);
   });

@@ -110,7 +110,7 @@ TEST(ProcessTrainingTest, ProcessesTrainAsThreadsDo) {
 }
 
 // By one plan, the checkpoint's: with a strategy whose sums depend on it.
-TEST(ProcessTrainingTest, ARunGoesOnWithMoreOrFewerProcesses) {
+TEST(ProcessTrainingTest, RunContinuesWithMoreOrFewerProcesses) {
   const std::vector<std::string> more = {"--strategy=zero3", "--micro_batches=1",
                                          "--checkpoint_every=2"};
   const auto with = [&](const std::vector<std::string>& flags) {
@@ -124,12 +124,12 @@ TEST(ProcessTrainingTest, ARunGoesOnWithMoreOrFewerProcesses) {
   const std::string whole = *ReadFile(out + kWeights);
   const std::vector<std::string> losses = LossesOf(out);
   const std::string middle = "--resume=" + out + ".checkpoints/step_00000002";
-  for (const char* where : {"--devices=2", "--nproc=2"}) {
-    run = Train(out, with({where, middle}));
-    ASSERT_EQ(run.exit_code, 0) << where << run.out << run.err;
+  for (const char* flag : {"--devices=2", "--nproc=2"}) {
+    run = Train(out, with({flag, middle}));
+    ASSERT_EQ(run.exit_code, 0) << flag << run.out << run.err;
     EXPECT_THAT(run.out, HasSubstr("Trained 2 steps, 4 images"));
-    EXPECT_EQ(LossesOf(out), losses) << where;
-    EXPECT_TRUE(*ReadFile(out + kWeights) == whole) << where;
+    EXPECT_EQ(LossesOf(out), losses) << flag;
+    EXPECT_TRUE(*ReadFile(out + kWeights) == whole) << flag;
   }
 }
 
@@ -147,7 +147,7 @@ std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
 }
 
 // The processes have created a secret in their home folder. No other file of the run contains it.
-void ExpectThatNothingShowsTheSecret(const std::string& run) {
+void ExpectSecretIsNotExposed(const std::string& run) {
   const std::string out = fs::path(run).lexically_normal().string();  // as paths are found
   const std::string home = out + ".console.home";
   const std::string secret = ReadFile(home + "/.dpipe/job_secret").value_or("").substr(0, 64);
@@ -162,7 +162,7 @@ void ExpectThatNothingShowsTheSecret(const std::string& run) {
   EXPECT_GE(num_files, 5) << "consoles, log, configuration, checkpoint";
 }
 
-TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
+TEST(ProcessTrainingTest, FileOrSignalToAnyProcessMakesAllSaveAndStop) {
   const std::string out = FreshPath("asked");
   const auto pair = MakePair(out);
   for (int i : {0, 1}) pair->Start(i, {"--steps=100000", "--checkpoint_every=0"});
@@ -181,23 +181,23 @@ TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
   ASSERT_TRUE(WriteFileAtomically(out + ".checkpoints/SAVE_NOW", "").ok());
   wait_while([&] { return checkpoints().empty(); });
   pair->program(1).Signal(SIGTERM);
-  EXPECT_EQ(pair->ExitCode(0), 128 + SIGTERM) << pair->Said(0);
-  EXPECT_EQ(pair->ExitCode(1), 0) << pair->Said(1);
-  EXPECT_THAT(pair->Said(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
-  EXPECT_EQ(pair->Said(1), "");
-  ExpectThatNothingShowsTheSecret(out);
+  EXPECT_EQ(pair->ExitCode(0), 128 + SIGTERM) << pair->Output(0);
+  EXPECT_EQ(pair->ExitCode(1), 0) << pair->Output(1);
+  EXPECT_THAT(pair->Output(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
+  EXPECT_EQ(pair->Output(1), "");
+  ExpectSecretIsNotExposed(out);
   // Of the last trained step.
   EXPECT_THAT(checkpoints(),
               Contains(absl::StrFormat("step_%08d", static_cast<int>(LossesOf(out).size()))));
 }
 
-TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreToldSo) {
+TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreRefused) {
   const auto pair = MakePair(FreshPath("different"));
   pair->Start(0, {"--lr=0.001"});
   pair->Start(1, {"--lr=0.002"});
   for (int i : {0, 1}) {
     EXPECT_EQ(pair->ExitCode(i), 1);
-    EXPECT_THAT(pair->Said(i),
+    EXPECT_THAT(pair->Output(i),
                 AllOf(HasSubstr("rank 1 (pid "),
                       HasSubstr("was started for another run: --optimizer.lr=0.002 here, but "
                                 "0.001 at rank 0 (pid ")));
@@ -205,7 +205,7 @@ TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreToldSo) {
 }
 
 // An error of the first process reaches the others, the launcher, and its caller.
-TEST(ProcessTrainingTest, AnErrorEndsAllWithItsWords) {
+TEST(ProcessTrainingTest, ErrorEndsAllProcessesWithItsMessage) {
   const ProgramOutcome run =
       Train(FreshPath("refused"), {"--nproc=2", "--model=" + FreshPath("no_such_model")});
   EXPECT_EQ(run.exit_code, 1);

@@ -76,7 +76,7 @@ TEST_F(ProfileToolTest, ControlNetAndCascadesAreTimed) {
   EXPECT_EQ(NumBackbones(Profile({"--model=tiny_cdm"})), 2);
 }
 
-TEST_F(ProfileToolTest, WhatMakesNoSenseIsRefused) {
+TEST_F(ProfileToolTest, ImpossibleFlagsAreRefused) {
   const auto refusal = [](const std::vector<std::string>& flags) {
     const ProgramOutcome run = RunProgram("tools/profile", flags);
     EXPECT_NE(run.exit_code, 0) << run.out;

@@ -137,7 +137,7 @@ nn::Model Logged(const nn::Model& original, Log* log) {
   return std::move(model).value();
 }
 
-enum class Receives { kNotOnDevice, kOnDevice, kOnDeviceUntold };
+enum class Receives { kNotOnDevice, kOnDevice, kOnDeviceUndeclared };
 
 // Claims that receives occupy the device, or that they do not, and logs the first message.
 class Talker : public testlib::ForwardingCommunicator {
@@ -163,7 +163,7 @@ class Trainer {
       : original_(testlib::MakeToyModel(options)), model_(Logged(original_, &log_)) {}
 
   ModelProfile profile() const {
-    return testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
+    return testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
   }
   static testlib::PlanRequest Request(const std::string& strategy, int num_stages) {
     testlib::PlanRequest request;
@@ -269,11 +269,11 @@ INSTANTIATE_TEST_SUITE_P(Registry, RehearsalTest,
                          CaseName);
 
 // The check can fail.
-TEST(RehearsalCheckTest, SeesWhatIsNewWhereNothingIsRehearsed) {
+TEST(RehearsalCheckTest, DetectsNewWorkWithoutARehearsal) {
   Trainer trainer({});
   const auto plan = trainer.MakePlan("1f1b", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto outcome = trainer.Train(*plan, Receives::kOnDeviceUntold);
+  const auto outcome = trainer.Train(*plan, Receives::kOnDeviceUndeclared);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_THAT(trainer.late(), Contains("block.0.down 8: weight gradient of [16, 32]"));
 }

@@ -51,7 +51,8 @@ class RelaxedTest : public ::testing::Test {
     request.micro_batch_size = kMicroBatchSize;
     request.num_stages = num_stages;
     return testlib::MakeTestPlan(
-        testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
+        testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8},
+                                  /*seed=*/3),
         request);
   }
 
@@ -270,7 +271,7 @@ struct Case {
 
 class DefinitionTest : public RelaxedTest, public ::testing::WithParamInterface<Case> {};
 
-TEST_P(DefinitionTest, IsWhatTheRuntimeComputes) {
+TEST_P(DefinitionTest, RuntimeMatchesIt) {
   const Case& c = GetParam();
   const auto plan = MakePlan(c.strategy, c.num_devices, c.num_stages);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -283,7 +284,7 @@ TEST_P(DefinitionTest, IsWhatTheRuntimeComputes) {
 }
 
 // With and without recorded passes. Versions are at several addresses and are not recorded.
-TEST_P(DefinitionTest, AndWhatGpusCompute) {
+TEST_P(DefinitionTest, GpusMatchIt) {
   const auto plan = MakePlan(GetParam().strategy, GetParam().num_devices, GetParam().num_stages);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto expected = Train(*plan);
@@ -330,7 +331,7 @@ class OneMicroBatchAStep : public InputProvider {
 };
 
 // With one stage nothing lags behind: it equals one device with steps of one micro-batch each.
-TEST_F(RelaxedTest, OfOneStageItIsSynchronousTraining) {
+TEST_F(RelaxedTest, OneStageIsSynchronousTraining) {
   optimizer_.max_grad_norm = 0;  // no stage of a relaxed plan knows the global norm
   optimizer_.learning_rate.shape = LrSchedule::Shape::kConstant;  // the rate depends on the step
   const auto synchronous = MakePlan("data_parallel", 1, 1, /*global_batch=*/kMicroBatchSize);
@@ -353,7 +354,7 @@ TEST_F(RelaxedTest, OfOneStageItIsSynchronousTraining) {
 }
 
 // With several stages it lags: each of them computes different results.
-TEST_F(RelaxedTest, LagsShow) {
+TEST_F(RelaxedTest, LagsChangeTheResults) {
   const auto one = Train(*MakePlan("pipedream_stashing", 1, 1));
   const auto stashing = Train(*MakePlan("pipedream_stashing", 4, 4));
   const auto predicting = Train(*MakePlan("xpipe,update_every=1", 4, 4));

@@ -65,34 +65,34 @@ struct Outcome {
   WholeState state;
 };
 
-struct Where {
+struct PlanChoice {
   std::string strategy;
   int num_devices;
   int num_stages;  // 0: the search's choice
 };
 
-std::string Name(const Where& where) {
-  return absl::StrCat(where.strategy, " on ", where.num_devices);
+std::string Name(const PlanChoice& choice) {
+  return absl::StrCat(choice.strategy, " on ", choice.num_devices);
 }
 
 // The objects of a process, created again for each part of a run.
 class Process {
  public:
-  Process(const Where& where, DType dtype) : toy_(where.num_devices, dtype) {
+  Process(const PlanChoice& choice, DType dtype) : toy_(choice.num_devices, dtype) {
     job_.optimizer.learning_rate.shape = LrSchedule::Shape::kCosine;
     job_.optimizer.learning_rate.total_steps = kSteps;
     job_.optimizer.max_grad_norm = 0.5;
     job_.optimizer.ema_decay = 0.9;
     testlib::PlanRequest request;
-    request.strategy = where.strategy;
-    request.num_devices = where.num_devices;
+    request.strategy = choice.strategy;
+    request.num_devices = choice.num_devices;
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = 2;
-    request.num_stages = where.num_stages;
+    request.num_stages = choice.num_stages;
     auto plan = testlib::MakeTestPlan(
-        testlib::MadeUpProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
+        testlib::SyntheticProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3),
         request);
-    EXPECT_TRUE(plan.ok()) << Name(where) << ": " << plan.status();
+    EXPECT_TRUE(plan.ok()) << Name(choice) << ": " << plan.status();
     plan_ = *std::move(plan);
   }
 
@@ -131,8 +131,8 @@ class Process {
 };
 
 // Runs parts: part i continues until step ends[i], as parts[i] specifies.
-absl::StatusOr<Outcome> RunInParts(const std::vector<Where>& parts, const std::vector<int>& ends,
-                                   DType dtype) {
+absl::StatusOr<Outcome> RunInParts(const std::vector<PlanChoice>& parts,
+                                   const std::vector<int>& ends, DType dtype) {
   const std::string folder = ::testing::TempDir() + "/resumed";
   Outcome outcome;
   int step = 0;
@@ -143,8 +143,8 @@ absl::StatusOr<Outcome> RunInParts(const std::vector<Where>& parts, const std::v
   return outcome;
 }
 
-bool ReducesGradients(const Where& where) {
-  const Plan plan = Process(where, DType::kF32).plan();
+bool ReducesGradients(const PlanChoice& choice) {
+  const Plan plan = Process(choice, DType::kF32).plan();
   for (const DeviceProgram& device : plan.devices()) {
     for (const Instruction& instruction : device.instructions()) {
       if (instruction.kind() == Instruction::REDUCE_GRADS) return true;
@@ -162,16 +162,16 @@ class SamePlanTest : public ::testing::TestWithParam<std::tuple<std::string, int
 
 TEST_P(SamePlanTest, IsBitIdenticalWhereverItIsCut) {
   const auto& [strategy, num_devices, dtype] = GetParam();
-  const Where where = {strategy, num_devices, 0};
-  const auto whole = RunInParts({where}, {kSteps}, dtype);
+  const PlanChoice choice = {strategy, num_devices, 0};
+  const auto whole = RunInParts({choice}, {kSteps}, dtype);
   ASSERT_TRUE(whole.ok()) << whole.status();
   // Weights, both moments, averages.
   EXPECT_EQ(whole->state.size() % 4, 0u);
   EXPECT_EQ(whole->state.count("average " + whole->state.begin()->first.substr(8)), 1u);
-  const auto once = RunInParts({where, where}, {4, kSteps}, dtype);
+  const auto once = RunInParts({choice, choice}, {4, kSteps}, dtype);
   ASSERT_TRUE(once.ok()) << once.status();
   ExpectSame(*whole, *once, "after 4 steps");
-  const auto often = RunInParts({where, where, where}, {1, 2, kSteps}, dtype);
+  const auto often = RunInParts({choice, choice, choice}, {1, 2, kSteps}, dtype);
   ASSERT_TRUE(often.ok()) << often.status();
   ExpectSame(*whole, *often, "after 1 and 2 steps");
 }
@@ -187,14 +187,14 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // From each of these to every other: other strategies, stages, devices, shards, directions.
-TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
-  const std::vector<Where> all = {{"data_parallel", 1, 1}, {"data_parallel", 2, 1}, {"gpipe", 2, 2},
-                                  {"1f1b", 3, 3},          {"diffusionpipe", 4, 2}, {"zero3", 4, 1},
-                                  {"chimera", 2, 0}};
+TEST(OtherPlanTest, ContinuesWithTheSameNumbers) {
+  const std::vector<PlanChoice> all = {
+      {"data_parallel", 1, 1}, {"data_parallel", 2, 1}, {"gpipe", 2, 2},  {"1f1b", 3, 3},
+      {"diffusionpipe", 4, 2}, {"zero3", 4, 1},         {"chimera", 2, 0}};
   const auto expected = RunInParts({all[0]}, {kSteps}, DType::kF32);
   ASSERT_TRUE(expected.ok()) << expected.status();
   std::vector<bool> reduces;
-  for (const Where& where : all) reduces.push_back(ReducesGradients(where));
+  for (const PlanChoice& choice : all) reduces.push_back(ReducesGradients(choice));
   int bit_identical = 0;
   for (size_t a = 0; a < all.size(); ++a) {
     const std::string folder = absl::StrCat(::testing::TempDir(), "/from_", a);
@@ -223,16 +223,16 @@ TEST(OtherPlanTest, GoesOnWithTheSameNumbers) {
 
 // The checks above can fail: they detect a run that resumes at another step, or with a wrong number
 // of optimizer updates.
-TEST(OtherPlanTest, AWrongContinuationShows) {
-  const Where where = {"1f1b", 2, 2};
-  const auto expected = RunInParts({where}, {kSteps}, DType::kF32);
+TEST(OtherPlanTest, WrongContinuationIsDetected) {
+  const PlanChoice choice = {"1f1b", 2, 2};
+  const auto expected = RunInParts({choice}, {kSteps}, DType::kF32);
   ASSERT_TRUE(expected.ok()) << expected.status();
   const std::string folder = ::testing::TempDir() + "/wrong";
   for (int forgotten : {0, 1, 2}) {
     Outcome outcome;
-    ASSERT_TRUE(Process(where, DType::kF32).Run(0, 4, folder, &outcome).ok());
+    ASSERT_TRUE(Process(choice, DType::kF32).Run(0, 4, folder, &outcome).ok());
     const int next = forgotten == 1 ? 3 : 4;
-    Process second(where, DType::kF32);
+    Process second(choice, DType::kF32);
     if (forgotten == 2) second.set_forgotten_updates(1);
     ASSERT_TRUE(second.Run(next, kSteps, folder, &outcome).ok());
     EXPECT_EQ(FirstDifference(expected->state, outcome.state) == "", forgotten == 0) << forgotten;

@@ -46,7 +46,7 @@ class RuntimeTest : public ::testing::Test {
     request.num_devices = 2;
     request.num_stages = strategy == "data_parallel" ? 1 : 2;
     request.num_micro_batches = num_micro_batches;
-    const auto profile = testlib::MadeUpProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
+    const auto profile = testlib::SyntheticProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
     auto plan = testlib::MakeTestPlan(profile, request);
     EXPECT_TRUE(plan.ok()) << plan.status();
     return std::move(plan).value();
@@ -138,14 +138,14 @@ TEST_F(RuntimeTest, FlushesChangeNothingThatIsComputed) {
   EXPECT_EQ(testlib::FirstDifference(*expected, *outcome), "");
 }
 
-TEST_F(RuntimeTest, OneRanksErrorEndsAllWithItsMessage) {
+TEST_F(RuntimeTest, ErrorOfOneRankEndsAllWithItsMessage) {
   for (const char* strategy : {"data_parallel", "gpipe", "1f1b", "diffusionpipe"}) {
     const absl::Status status = TrainWith(Fault::kError, strategy);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << strategy << ": " << status;
     const std::string message(status.message());
     EXPECT_THAT(message, HasSubstr("broken.png ends after 12 bytes"));
     EXPECT_THAT(message, HasSubstr("LOAD_BATCH for encoder"));
-    EXPECT_EQ(message.find("rank"), message.rfind("rank")) << "told twice: " << message;
+    EXPECT_EQ(message.find("rank"), message.rfind("rank")) << "reported twice: " << message;
   }
 }
 
@@ -194,7 +194,7 @@ TEST_F(RuntimeTest, PlansForOthersAreRefused) {
 // Memory does not grow from run to run. Peaks vary by the few tensors that a receiver releases
 // sooner or later. One leaked tensor per step, 64 bytes or more, would add at least 8 % over 200
 // steps.
-TEST_F(RuntimeTest, MemoryIsGivenBack) {
+TEST_F(RuntimeTest, MemoryIsReleased) {
   auto session = StartSession(job_, MakePlan("diffusionpipe"));
   ASSERT_TRUE(session.ok()) << session.status();
   int64_t first = 0;

@@ -49,10 +49,11 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
        "--micro_batches=2",
        "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache,xpipe", "--devices=2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  for (const char* said : {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
-                           "Note: offline_cache keeps ", "Note: xpipe does not clip gradients",
-                           "Not compared, because its mathematics is another: xpipe."}) {
-    EXPECT_THAT(run.out, HasSubstr(said));
+  for (const char* expected :
+       {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
+        "Note: offline_cache keeps ", "Note: xpipe does not clip gradients",
+        "Not compared, because its mathematics is another: xpipe."}) {
+    EXPECT_THAT(run.out, HasSubstr(expected));
   }
   const json results = json::parse(*ReadFile(out + "/results.json"));
   EXPECT_EQ(results, json::parse(*ReadFile(out + "/copy.json")));
@@ -97,8 +98,8 @@ TEST(SdPipelineTest, ProcessesTrainAsThreadsDo) {
         Bench({apart ? "--nproc=2" : "--devices=2", "--data=" + DataFolder(), "--out=" + out,
                "--micro_batches=2", "--strategies=1f1b,diffusionpipe,offline_cache"});
     ASSERT_EQ(run.exit_code, 0) << run.err;
-    for (const char* said : {"Model:", "img/s", "Note: offline_cache keeps ", "report.html"}) {
-      EXPECT_THAT(run.out, HasSubstr(said));
+    for (const char* expected : {"Model:", "img/s", "Note: offline_cache keeps ", "report.html"}) {
+      EXPECT_THAT(run.out, HasSubstr(expected));
     }
     const json results = json::parse(*ReadFile(out + "/results.json"));
     EXPECT_EQ(results["num_devices"], 2);

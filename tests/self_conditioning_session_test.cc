@@ -23,7 +23,7 @@ class Fixture {
 
   absl::StatusOr<testlib::TestPlans> Plans(const std::string& strategy) const {
     ModelProfile profile =
-        testlib::MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
+        testlib::SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
     profile.set_self_conditioning_probability(0.5);
     testlib::PlanRequest request;
     request.strategy = strategy;

@@ -95,18 +95,18 @@ class ShardTrainingTest : public ::testing::Test {
   const ScratchFolder folder_;
 };
 
-TEST_F(ShardTrainingTest, AsFromAFolder) {
+TEST_F(ShardTrainingTest, TrainsAsFromAFolder) {
   ExpectTheSame({"--strategy=1f1b", "--flip", "--crop"});
   // The comparison can fail.
   Train("other_seed", shards(), {"--strategy=1f1b", "--flip", "--crop", "--seed=2"});
   EXPECT_NE(Losses("other_seed"), Losses("from_shards"));
 }
 
-TEST_F(ShardTrainingTest, AsFromAFolderInBuckets) {
+TEST_F(ShardTrainingTest, TrainsAsFromAFolderInBuckets) {
   ExpectTheSame({"--strategy=1f1b", "--data.max_aspect=2"});
 }
 
-TEST_F(ShardTrainingTest, AsFromAFolderThroughACacheOnDisk) {
+TEST_F(ShardTrainingTest, TrainsAsFromAFolderThroughACacheOnDisk) {
   // One schedule, because the faster of the two depends on the noise of profiling.
   ExpectTheSame(
       {"--strategy=offline_cache,schedule=single", "--data.cache=" + folder_.File("cache")});

@@ -69,7 +69,7 @@ absl::StatusOr<testlib::TrainingOutcome> Train(const std::string& strategy, int 
     request.micro_batch_size = kMicroBatchSize;
     request.num_stages = strategy == "data_parallel" || num_devices == 1 ? 1 : num_devices;
     const ModelProfile profile =
-        testlib::MadeUpProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
+        testlib::SyntheticProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
     return testlib::MakeTestPlan(profile, request);
   };
   return TrainBy(make_plan, num_devices, dtype, strategy == "offline_cache");

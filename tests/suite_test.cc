@@ -101,7 +101,7 @@ json CaseOf(const json& results, const std::string& id) {
   return nullptr;
 }
 
-TEST_F(SuiteTest, RunsEveryCaseOnceAndGoesOnFromWhatIsThere) {
+TEST_F(SuiteTest, RunsEveryCaseOnceAndContinues) {
   WriteSuite(kSuite);
   const ProgramOutcome first = Suite({});
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
@@ -136,7 +136,7 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndGoesOnFromWhatIsThere) {
   EXPECT_EQ(CaseOf(Results(), kFirst), CaseOf(results, kFirst));
 }
 
-TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAnewOrNamed) {
+TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAgainOrNamed) {
   WriteSuite(R"(groups { backends: "simulated"
     models { name: "sd" profile:
       "data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto" }
@@ -159,7 +159,7 @@ TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAnewOrNamed) {
   EXPECT_NE(json::parse(*ReadFile(path))["results"]["versions"]["program"], "another");
 }
 
-TEST_F(SuiteTest, ABadSuiteIsRefusedInASentence) {
+TEST_F(SuiteTest, BadSuiteIsRefusedWithOneSentence) {
   WriteSuite(
       "groups { backends: 'cpu' models { name: 'm' } strategies: 'fastest' devices: 1 "
       "global_batches: 1 }");
@@ -244,20 +244,20 @@ TEST_F(RegressTest, TheSameProgramPasses) {
                              Not(HasSubstr("The two were not measured in turns"))));
 }
 
-TEST_F(RegressTest, AProgramOfAFifthOfTheSpeedDoesNot) {
+TEST_F(RegressTest, ProgramAtAFifthOfTheSpeedFails) {
   const ProgramOutcome run = InTurns(/*rounds=*/6, "--slow_down=4");
   EXPECT_EQ(run.exit_code, 2) << run.out << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("REGRESSION"), HasSubstr("SLOWER")));
 }
 
-TEST_F(RegressTest, AProgramThatFailsIsNamedWithWhatItSaid) {
+TEST_F(RegressTest, FailingProgramIsNamedWithItsOutput) {
   const ProgramOutcome run = InTurns(/*rounds=*/2, "--no_such_flag");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err,
               AllOf(HasSubstr("the new program ended with status 1"), HasSubstr("no_such_flag")));
 }
 
-TEST_F(RegressTest, WhatWasNotMeasuredHasNotPassed) {
+TEST_F(RegressTest, UnmeasuredCasesDoNotPass) {
   WriteSuite(R"(groups { backends: "cpu" models { name: "tiny_sd" } strategies: "data_parallel"
     devices: 4096 global_batches: 4096 })");
   const ProgramOutcome suite = Suite({});

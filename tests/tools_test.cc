@@ -74,9 +74,9 @@ const std::string& TrainedModel() {
     const std::string out = FreshPath("trained");
     const ProgramOutcome run = Train(out, {"--save_every=4", "--sample_every=3"});
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    for (const char* said : {"Plan:", "diffusionpipe", "Trained 6 steps, 24 images",
-                             "Model:", "Samples:", "bazel run //tools:sample -- --model="}) {
-      EXPECT_THAT(run.out, HasSubstr(said));
+    for (const char* expected : {"Plan:", "diffusionpipe", "Trained 6 steps, 24 images",
+                                 "Model:", "Samples:", "bazel run //tools:sample -- --model="}) {
+      EXPECT_THAT(run.out, HasSubstr(expected));
     }
     return new std::string(out);
   }();
@@ -170,7 +170,7 @@ TEST(ToolsTest, ContinuesFromACheckpointInHalfPrecision) {
   EXPECT_THAT(*ReadFile(out + "/scheduler/scheduler_config.json"), HasSubstr("v_prediction"));
 }
 
-TEST(ToolsTest, ASignalSavesWhatThereIs) {
+TEST(ToolsTest, SignalSavesTheModelAndStops) {
   const std::string out = FreshPath("interrupted");
   std::string command = "tools/train --steps=100000 --samples=false";
   for (const std::string& flag : TrainFlags(out)) {
@@ -203,24 +203,24 @@ std::string ContinueCommand(const std::string& out, const std::vector<std::strin
 }
 
 // A grid of samples that would take minutes.
-TEST(ToolsTest, ASignalStopsSamplesOnTheWay) {
+TEST(ToolsTest, SignalStopsSampling) {
   const std::string out = FreshPath("stopped_drawing");
   std::string command = ContinueCommand(
       out, {"--steps=100000", "--sample_every=7", "--sample_steps=900", "--output.store=fp16"});
   command += " 2> '" + out + ".err' & until grep -qs drawing '" + out + ".err'; do kill -0 $! || " +
              "exit 99; done; kill -HUP $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
-  const std::string said = ReadFile(out + ".err").value_or("");
-  ASSERT_EQ(run.exit_code, 128 + 1) << said;
-  EXPECT_THAT(said, HasSubstr("[train] drawing samples after step 7 · "));
-  EXPECT_THAT(said, HasSubstr("SIGHUP: saving and ending after this step"));
+  const std::string err = ReadFile(out + ".err").value_or("");
+  ASSERT_EQ(run.exit_code, 128 + 1) << err;
+  EXPECT_THAT(err, HasSubstr("[train] drawing samples after step 7 · "));
+  EXPECT_THAT(err, HasSubstr("SIGHUP: saving and ending after this step"));
   EXPECT_THAT(run.out, HasSubstr("Stopped by SIGHUP at step 7 of 100000"));
   EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 7);
   EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));
   EXPECT_FALSE(fs::exists(out + ".samples/step_000007.png"));
 }
 
-TEST(ToolsTest, GoesOnWhenNobodyReadsWhatItSays) {
+TEST(ToolsTest, ContinuesWhenNobodyReadsItsOutput) {
   const std::string out = FreshPath("unread");
   const std::string command = ContinueCommand(out, {"--steps=8", "--samples=false"});
   const ProgramOutcome run =
@@ -229,7 +229,7 @@ TEST(ToolsTest, GoesOnWhenNobodyReadsWhatItSays) {
   EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 8);
 }
 
-TEST(ToolsTest, ANewRunSetsAFinishedOneAsideAsAWhole) {
+TEST(ToolsTest, NewRunSetsAFinishedOneAsideAsAWhole) {
   const std::string out = FreshPath("again");
   const ProgramOutcome first =
       RunProgram("/bin/bash", {"-c", ContinueCommand(out, {"--steps=7", "--samples=false"})});
@@ -365,11 +365,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"OutputInData",
                 "tools/train",
                 {"--data=/usr", "--out=/usr/share/run"},
-                "--out=/usr/share/run lies in --data=/usr: what is written would become data"},
+                "--out=/usr/share/run is inside --data=/usr: the output would become data"},
         BadCase{"OutputOfOthersInData",
                 "tools/train",
                 {"--evaluation.data=/usr", "--log=/usr/log"},
-                "--log=/usr/log lies in --evaluation.data=/usr"},
+                "--log=/usr/log is inside --evaluation.data=/usr"},
         BadCase{
             "UnknownSchedule", "tools/train", {"--lr_schedule=steps"}, "--lr_schedule=steps", 2},
         BadCase{
@@ -467,7 +467,7 @@ TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
   EXPECT_THAT(resumed.out, HasSubstr("after 2 steps before: 3 in all"));
 }
 
-TEST(ToolsTest, APromptThatIsCutIsSaid) {
+TEST(ToolsTest, TruncatedPromptIsReported) {
   std::string prompt;
   for (int i = 0; i < 100; ++i) prompt += "red circle ";
   std::string accents;
@@ -485,7 +485,7 @@ TEST(ToolsTest, APromptThatIsCutIsSaid) {
   EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }
 
-TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
+TEST(ToolsTest, UsersFolderIsNotOverwritten) {
   const std::string out = FreshPath("mine");
   ASSERT_TRUE(MakeFolder(out).ok());
   ASSERT_TRUE(WriteFileAtomically(out + "/notes.txt", "mine").ok());
@@ -495,7 +495,7 @@ TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
   EXPECT_EQ(*ReadFile(out + "/notes.txt"), "mine");
 }
 
-TEST(ToolsTest, TheModelThatIsTrainedIsNotWrittenOver) {
+TEST(ToolsTest, InputModelIsNotOverwritten) {
   const std::string folder = FreshPath("continued_in_place");
   fs::copy(TrainedModel(), folder, fs::copy_options::recursive);
   const std::string weights = folder + "/unet/diffusion_pytorch_model.safetensors";

@@ -72,7 +72,7 @@ class TrainCheckTest : public ::testing::Test {
   const ScratchFolder scratch_;
 };
 
-TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
+TEST_F(TrainCheckTest, ReportsWhatARunWouldDoAndWritesNothing) {
   const auto before = Disk();
   const ProgramOutcome check = Train({"--check"});
   ASSERT_EQ(check.exit_code, 0) << check.out << check.err;
@@ -86,13 +86,13 @@ TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
   EXPECT_EQ(Disk(), before);
 }
 
-// Returns the line of `said` with this beginning.
-std::string LineOf(const std::string& said, const std::string& beginning) {
-  const size_t begin = said.find(beginning);
-  return begin == std::string::npos ? "" : said.substr(begin, said.find('\n', begin) - begin);
+// Returns the line of `output` with this beginning.
+std::string LineOf(const std::string& output, const std::string& beginning) {
+  const size_t begin = output.find(beginning);
+  return begin == std::string::npos ? "" : output.substr(begin, output.find('\n', begin) - begin);
 }
 
-TEST_F(TrainCheckTest, WhatARunHasPlannedFromGivesOthersItsPlan) {
+TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   const ProgramOutcome first = Train({"--steps=2"});
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
   const std::vector<std::string> basis = {"--profile=" + Out() + ".profile.textproto",
@@ -143,7 +143,7 @@ std::pair<int64_t, double> Lowest(const std::map<int64_t, double>& losses) {
                            [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
-TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
+TEST_F(TrainCheckTest, BestModelIsKeptOverAllPartsOfARun) {
   // This learning rate soon makes the model worse.
   const std::vector<std::string> flags = {"--evaluation.keep_best",
                                           "--evaluation.share=0.4",
@@ -178,7 +178,7 @@ TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
   losses = HeldOutLosses(Out());
   ASSERT_EQ(losses.size(), 5u);
   EXPECT_EQ(best(), Lowest(losses));
-  EXPECT_LT(Lowest(losses).first, 5) << "else this test shows little";
+  EXPECT_LT(Lowest(losses).first, 5) << "otherwise this test proves little";
   EXPECT_EQ(*ReadFile(Out() + ".best" + kWeights) == kept, Lowest(losses).first <= 3);
   EXPECT_THAT(more.out, HasSubstr("Best:     " + Out() + ".best, of step "));
   EXPECT_FALSE(fs::exists(Out() + ".best.partial"));
@@ -207,7 +207,7 @@ TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {
   const auto before = Disk();
   ProgramOutcome check = Train({"--check", "--log=" + scratch_.File("file/log")});
   EXPECT_EQ(check.exit_code, 1) << check.out;
-  EXPECT_THAT(check.err, HasSubstr(scratch_.File("file") + " is no folder"));
+  EXPECT_THAT(check.err, HasSubstr(scratch_.File("file") + " is not a folder"));
   check = Train({"--check", "--resume=" + scratch_.File("none")});
   EXPECT_EQ(check.exit_code, 1) << check.out;
   EXPECT_THAT(check.err, HasSubstr("there is no folder " + scratch_.File("none")));

@@ -69,7 +69,7 @@ const char* KindOf(const ConfigLeaf& leaf) {
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return "a number";
     case FieldDescriptor::CPPTYPE_UINT64:
-      return "a whole number from 0 on";
+      return "a non-negative whole number";
     default:
       return "a whole number";
   }

@@ -74,7 +74,7 @@ TEST(ConfigFlagsTest, ErrorsNameFlagValueAndWhatIsAllowed) {
   EXPECT_EQ(
       ErrorOf({"--devices=99999999999"}),
       "--devices=99999999999: '99999999999' is not a whole number, at least 0 and at most 1024");
-  EXPECT_EQ(ErrorOf({"--seed=-1"}), "--seed=-1: '-1' is not a whole number from 0 on");
+  EXPECT_EQ(ErrorOf({"--seed=-1"}), "--seed=-1: '-1' is not a non-negative whole number");
   EXPECT_EQ(ErrorOf({"--flip=perhaps"}), "--flip=perhaps: 'perhaps' is not true or false");
   EXPECT_EQ(ErrorOf({"--noflip=true"}), "--noflip=true: --noflip takes no value");
   EXPECT_EQ(ErrorOf({"--steps=-1"}),

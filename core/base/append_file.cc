@@ -51,18 +51,19 @@ absl::Status AppendFile::WritePending() {
   }
   pending_.erase(0, written);
   if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("cannot write the log ", path_, ": ", std::strerror(error), "; ",
-                   FormatBytes(pending_.size()), " are still to be written"));
+  return absl::UnavailableError(absl::StrCat("cannot write the log ", path_, ": ",
+                                             std::strerror(error), "; ",
+                                             FormatBytes(pending_.size()), " not yet written"));
 }
 
 absl::Status AppendFile::Flush() {
   DPIPE_RETURN_IF_ERROR(WritePending());
   const int64_t dropped = std::exchange(dropped_, 0);
   if (dropped == 0) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the log ", path_, " lacks ", dropped,
-                                          " records, which came while it could not be written and ",
-                                          FormatBytes(max_pending_bytes_), " were waiting"));
+  return absl::DataLossError(
+      absl::StrCat("the log ", path_, " is missing ", dropped,
+                   " records: they arrived while it could not be written and its backlog of ",
+                   FormatBytes(max_pending_bytes_), " was full"));
 }
 
 }  // namespace dpipe

@@ -53,7 +53,7 @@ TEST(AppendFileTest, IsReadableAtOnceAndGrows) {
   EXPECT_EQ(*ReadFile(path), "");
 }
 
-TEST(AppendFileTest, NothingIsLostOnADiskThatIsFullForAWhile) {
+TEST(AppendFileTest, NothingIsLostIfTheDiskIsFullForAWhile) {
   const std::string path = PathOf("full_for_a_while");
   auto file = AppendFile::Open(path, AppendFile::Start::kEmpty);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -65,7 +65,7 @@ TEST(AppendFileTest, NothingIsLostOnADiskThatIsFullForAWhile) {
     const absl::Status status = (*file)->Flush();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("cannot write the log " + path),
-                                                     HasSubstr("11 B are still to be written")));
+                                                     HasSubstr("11 B not yet written")));
     EXPECT_EQ(*ReadFile(path), "first\nse");
   }
   (*file)->Append("fourth\n");
@@ -73,7 +73,7 @@ TEST(AppendFileTest, NothingIsLostOnADiskThatIsFullForAWhile) {
   EXPECT_TRUE((*file)->Flush().ok());
 }
 
-TEST(AppendFileTest, WhatWaitsIsBoundedAndWhatIsDroppedIsCounted) {
+TEST(AppendFileTest, BacklogIsBoundedAndDroppedRecordsAreCounted) {
   const std::string path = PathOf("bounded");
   auto file = AppendFile::Open(path, AppendFile::Start::kEmpty, /*max_pending_bytes=*/10);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -87,7 +87,7 @@ TEST(AppendFileTest, WhatWaitsIsBoundedAndWhatIsDroppedIsCounted) {
   const absl::Status status = (*file)->Flush();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("lacks 2 records"));
-  EXPECT_TRUE((*file)->Flush().ok()) << "said once";
+  EXPECT_TRUE((*file)->Flush().ok()) << "reported once";
   (*file)->Append("more than ten bytes\n");
   EXPECT_EQ(*ReadFile(path), "1234\n5678\nmore than ten bytes\n");
 }

@@ -18,7 +18,7 @@ namespace dpipe {
 
 int64_t AvailableMemoryBytes() {
   const std::string text = ReadFile("/proc/meminfo").value_or("");
-  return internal::LeastAvailable(internal::ParseAvailableMemory(text), CgroupRoomBytes());
+  return internal::MinAvailable(internal::ParseAvailableMemory(text), CgroupRoomBytes());
 }
 
 absl::Status CheckMemoryFor(absl::string_view what, double size_bytes) {
@@ -28,7 +28,7 @@ absl::Status CheckMemoryFor(absl::string_view what, double size_bytes) {
   if (size_bytes <= static_cast<double>(free)) return absl::OkStatus();
   const auto bytes = static_cast<int64_t>(std::min(size_bytes, 9e18));
   return absl::ResourceExhaustedError(absl::StrCat(
-      what, " need ", FormatBytes(bytes), " of memory, and ", FormatBytes(free), " are free"));
+      what, " need ", FormatBytes(bytes), " of memory, but only ", FormatBytes(free), " are free"));
 }
 
 namespace internal {
@@ -44,7 +44,7 @@ int64_t ParseAvailableMemory(absl::string_view meminfo) {
 }
 
 // Returns at least 1 if the groups have a limit, because 0 means unknown.
-int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups) {
+int64_t MinAvailable(int64_t system, std::optional<int64_t> groups) {
   if (!groups.has_value()) return system;
   const int64_t room = std::max<int64_t>(1, *groups);
   return system == 0 ? room : std::min(system, room);

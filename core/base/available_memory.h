@@ -17,7 +17,7 @@ int64_t AvailableMemoryBytes();
 
 // Returns ResourceExhausted if `what`, which takes `size_bytes`, needs more than
 // AvailableMemoryBytes or than this process's address-space limit leaves: "16 images of ... need
-// 3.0 GiB of memory, and 1.2 GiB are free".
+// 3.0 GiB of memory, but only 1.2 GiB are free".
 absl::Status CheckMemoryFor(absl::string_view what, double size_bytes);
 
 namespace internal {
@@ -25,7 +25,7 @@ namespace internal {
 int64_t ParseAvailableMemory(absl::string_view meminfo);
 // Returns the minimum of the system's bytes (0: unknown) and the control groups' (nullopt: no
 // limit).
-int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups);
+int64_t MinAvailable(int64_t system, std::optional<int64_t> groups);
 }  // namespace internal
 
 }  // namespace dpipe

@@ -127,23 +127,23 @@ std::optional<double> CpusOfGroup(const std::string& folder, bool is_v2) {
 }
 
 template <typename T>
-std::optional<T> Least(std::optional<T> a, std::optional<T> b) {
+std::optional<T> Min(std::optional<T> a, std::optional<T> b) {
   if (!a.has_value() || !b.has_value()) return a.has_value() ? a : b;
   return std::min(*a, *b);
 }
 
 // Returns the minimum of of_group(folder, is_v2) over the group and its parents.
 template <typename T>
-std::optional<T> LeastInHierarchy(const std::string& root, const Hierarchy& hierarchy,
-                                  std::optional<T> (*of_group)(const std::string&, bool)) {
+std::optional<T> MinInHierarchy(const std::string& root, const Hierarchy& hierarchy,
+                                std::optional<T> (*of_group)(const std::string&, bool)) {
   const auto group = GroupOf(TextOf(root + "/proc/self/cgroup"), hierarchy);
   const auto mount = MountOf(TextOf(root + "/proc/self/mountinfo"), hierarchy);
   if (!group.has_value() || !mount.has_value()) return std::nullopt;
-  std::optional<T> least;
+  std::optional<T> min;
   for (std::string below = PathBelow(*mount, *group);;) {
     const std::string folder = absl::StrCat(root, mount->folder, below);
-    least = Least(least, of_group(folder, hierarchy.is_v2()));
-    if (below.empty()) return least;
+    min = Min(min, of_group(folder, hierarchy.is_v2()));
+    if (below.empty()) return min;
     below.erase(below.rfind('/'));
   }
 }
@@ -151,13 +151,13 @@ std::optional<T> LeastInHierarchy(const std::string& root, const Hierarchy& hier
 }  // namespace
 
 std::optional<int64_t> CgroupRoomBytes(const std::string& root) {
-  return Least(LeastInHierarchy(root, {kV2, "memory"}, RoomOfGroup),
-               LeastInHierarchy(root, {kV1, "memory"}, RoomOfGroup));
+  return Min(MinInHierarchy(root, {kV2, "memory"}, RoomOfGroup),
+             MinInHierarchy(root, {kV1, "memory"}, RoomOfGroup));
 }
 
 std::optional<double> CgroupCpus(const std::string& root) {
-  return Least(LeastInHierarchy(root, {kV2, "cpu"}, CpusOfGroup),
-               LeastInHierarchy(root, {kV1, "cpu"}, CpusOfGroup));
+  return Min(MinInHierarchy(root, {kV2, "cpu"}, CpusOfGroup),
+             MinInHierarchy(root, {kV1, "cpu"}, CpusOfGroup));
 }
 
 }  // namespace dpipe

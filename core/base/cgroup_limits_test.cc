@@ -52,7 +52,7 @@ TEST_F(CgroupLimitsTest, NoGroupNoLimit) {
   EXPECT_EQ(Room(), -1);
 }
 
-TEST_F(CgroupLimitsTest, FilePagesThatGoFirstAreFree) {
+TEST_F(CgroupLimitsTest, InactiveFilePagesCountAsFree) {
   Write("/proc/self/cgroup", "0::/job\n");
   Write("/proc/self/mountinfo", kV2Mount);
   WriteV2("/sys/fs/cgroup/job", "10000", "7000",
@@ -62,7 +62,7 @@ TEST_F(CgroupLimitsTest, FilePagesThatGoFirstAreFree) {
   EXPECT_EQ(Room(), 0) << "full, not unlimited";
 }
 
-TEST_F(CgroupLimitsTest, TheTightestOfTheParentsCounts) {
+TEST_F(CgroupLimitsTest, TightestLimitOfTheParentsApplies) {
   Write("/proc/self/cgroup", "0::/slice/job/step\n");
   Write("/proc/self/mountinfo", kV2Mount);
   WriteV2("/sys/fs/cgroup/slice", "10000", "9000", "inactive_file 100\n");
@@ -99,7 +99,7 @@ TEST_F(CgroupLimitsTest, ContainersSeeTheirGroupAsTheRoot) {
   EXPECT_EQ(Room(), 3000);
 }
 
-TEST_F(CgroupLimitsTest, TheSmallestQuotaOfTheParentsCounts) {
+TEST_F(CgroupLimitsTest, SmallestQuotaOfTheParentsApplies) {
   EXPECT_EQ(Cpus(), -1);
   Write("/proc/self/cgroup", "0::/slice/job\n");
   Write("/proc/self/mountinfo", kV2Mount);

@@ -15,7 +15,7 @@ namespace {
 
 std::string InTestFolder(const std::string& name) { return ::testing::TempDir() + "/" + name; }
 
-TEST(DurableFileTest, HasWhatWasAppended) {
+TEST(DurableFileTest, ContainsWhatWasAppended) {
   const std::string path = InTestFolder("appended");
   const std::string big(700'000, 'x');  // several pieces
   auto file = DurableFile::Create(path);
@@ -33,7 +33,7 @@ TEST(DurableFileTest, HasWhatWasAppended) {
   EXPECT_TRUE(SyncFolder(::testing::TempDir()).ok());
 }
 
-TEST(DurableFileTest, ALinkOfItsNameIsReplaced) {
+TEST(DurableFileTest, LinkWithItsNameIsReplaced) {
   const std::string victim = InTestFolder("victim"), path = InTestFolder("planted_link");
   ASSERT_TRUE(WriteFileAtomically(victim, "precious").ok());
   unlink(path.c_str());

@@ -39,9 +39,9 @@ absl::Status CopyRest(int from, int to, const std::string& from_path, const std:
 }
 
 absl::Status CopyAll(int from, int to, const std::string& from_path, const std::string& to_path) {
-  constexpr size_t kMostAtOnce = size_t{1} << 30;
+  constexpr size_t kMaxCopyBytes = size_t{1} << 30;
   while (true) {
-    const ssize_t count = ::copy_file_range(from, nullptr, to, nullptr, kMostAtOnce, 0);
+    const ssize_t count = ::copy_file_range(from, nullptr, to, nullptr, kMaxCopyBytes, 0);
     if (count < 0 && errno == EINTR) continue;
     // At the end there is nothing left. If the file systems do not support this call, all is left.
     if (count <= 0) return CopyRest(from, to, from_path, to_path);

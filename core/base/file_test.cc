@@ -32,7 +32,7 @@ TEST(FileTest, PartsFollowEachOther) {
   EXPECT_EQ(ReadFile(path).value(), "abc");
 }
 
-TEST(FileTest, CopiesWhatALinkLeadsTo) {
+TEST(FileTest, CopiesTheTargetOfALink) {
   std::string content;  // larger than several copy buffers
   for (int i = 0; i < 700'000; ++i)
     content += static_cast<char>(i * 7), content += '\0', content += 'x';
@@ -84,7 +84,7 @@ TEST(FileTest, FailedWriteLeavesNothing) {
 }
 
 // As if an attacker had planted it who knew, or guessed, the temporary name.
-TEST(FileTest, ALinkOfItsNameIsReplacedNotFollowed) {
+TEST(FileTest, LinkWithItsNameIsReplacedNotFollowed) {
   const ScratchFolder folder;
   const std::string victim = folder.File("victim"), path = folder.File("out");
   ASSERT_TRUE(WriteFileAtomically(victim, "precious").ok());
@@ -95,7 +95,7 @@ TEST(FileTest, ALinkOfItsNameIsReplacedNotFollowed) {
   EXPECT_FALSE(std::filesystem::is_symlink(path));
 }
 
-TEST(FileTest, FilesFlushedLaterAreThereToo) {
+TEST(FileTest, FilesFlushedLaterCanBeRead) {
   const std::string path = TestPath("file_test_flushed_later");
   ASSERT_TRUE(WriteFileAtomically(path, "content", Flush::kLater).ok());
   EXPECT_EQ(ReadFile(path).value(), "content");
@@ -130,7 +130,7 @@ TEST(FileTest, PipesAreReadToTheirEndOrLimit) {
 }
 
 // Their size is 0 until they are read.
-TEST(FileTest, FilesOfTheKernelAreReadToTheirEnd) {
+TEST(FileTest, KernelFilesAreReadToTheirEnd) {
   EXPECT_THAT(ReadFile("/proc/self/cmdline").value(), HasSubstr("file_test"));
 }
 

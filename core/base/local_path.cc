@@ -58,8 +58,8 @@ absl::Status CheckIsLocal(const std::string& flag, const std::string& given, Hub
     name = given;
   }
   const std::string what =
-      absl::StrCat("--", flag, "=", ShowText(given), is_remote ? ": " : " is not here, and ",
-                   "nothing is downloaded; fetch it first");
+      absl::StrCat("--", flag, "=", ShowText(given), is_remote ? ": " : ": no such path, and ",
+                   "nothing is downloaded automatically; download it first");
   if (name.empty()) {
     return absl::NotFoundError(absl::StrCat(what, " and give the path on this machine"));
   }

@@ -19,10 +19,11 @@ std::string Error(const std::string& given, HubKind kind = HubKind::kModel) {
   return std::string(CheckIsLocal("model", given, kind).message());
 }
 
-TEST(LocalPathTest, NamesOfTheHubComeWithTheCommandThatFetches) {
+TEST(LocalPathTest, HubNamesComeWithTheDownloadCommand) {
   EXPECT_EQ(Error("runwayml/stable-diffusion-v1-5"),
-            "--model=runwayml/stable-diffusion-v1-5 is not here, and nothing is downloaded; fetch "
-            "it first, for example: huggingface-cli download runwayml/stable-diffusion-v1-5 "
+            "--model=runwayml/stable-diffusion-v1-5: no such path, and nothing is downloaded "
+            "automatically; download it first, for example: huggingface-cli download "
+            "runwayml/stable-diffusion-v1-5 "
             "--local-dir stable-diffusion-v1-5; then --model=stable-diffusion-v1-5");
   EXPECT_THAT(Error("lambda/pokemon", HubKind::kDataset),
               HasSubstr("download lambda/pokemon --repo-type dataset --local-dir pokemon"));
@@ -39,7 +40,7 @@ TEST(LocalPathTest, UrlsAndCommandsAreNotPaths) {
   EXPECT_THAT(Error("https://" + std::string(5000, 'x')), SizeIs(::testing::Lt(300)));
 }
 
-TEST(LocalPathTest, PathsAreLeftToTheirReaders) {
+TEST(LocalPathTest, OtherPathsAreAccepted) {
   const ScratchFolder scratch;
   std::filesystem::current_path(scratch.path());
   ASSERT_TRUE(MakeFolder("mine/model").ok());

@@ -76,7 +76,7 @@ absl::StatusOr<std::string> TargetOfTrustedLink(const std::string& path) {
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " is a link that another user made; remove it"));
+        absl::StrCat(path, " is a link created by another user; remove it"));
   }
   char target[PATH_MAX + 1];
   const ssize_t size = ::readlinkat(link.get(), "", target, PATH_MAX);

@@ -40,7 +40,7 @@ TEST_F(OpenFileTest, RegularFilesAndLinksToThemOpen) {
 }
 
 // None of these calls may block.
-TEST_F(OpenFileTest, EverythingElseIsNamedForWhatItIs) {
+TEST_F(OpenFileTest, OtherKindsOfFilesAreNamed) {
   ASSERT_EQ(mkfifo(File("fifo").c_str(), 0600), 0);
   const OwnedFd socket_fd(socket(AF_UNIX, SOCK_STREAM, 0));
   sockaddr_un address = {};
@@ -62,7 +62,7 @@ TEST_F(OpenFileTest, EverythingElseIsNamedForWhatItIs) {
   }
 }
 
-TEST_F(OpenFileTest, NewFilesAreNeverOnesThatWereThere) {
+TEST_F(OpenFileTest, NewFilesDoNotReplaceExistingOnes) {
   ASSERT_TRUE(CreateNewFile(File("a")).ok());
   EXPECT_THAT(std::string(CreateNewFile(File("a")).status().message()), HasSubstr("File exists"));
   fs::create_symlink("nowhere", File("link"));
@@ -81,7 +81,7 @@ TEST_F(OpenFileTest, TemporaryNamesCannotBeGuessed) {
   }
 }
 
-TEST_F(OpenFileTest, AppendingFollowsOnesOwnLinks) {
+TEST_F(OpenFileTest, AppendingFollowsOwnLinks) {
   ASSERT_TRUE(WriteFileAtomically(File("a"), "x").ok());
   fs::create_symlink("a", File("link"));
   const auto fd = OpenToAppend(File("link"), /*truncate=*/false);
@@ -93,13 +93,13 @@ TEST_F(OpenFileTest, AppendingFollowsOnesOwnLinks) {
   EXPECT_TRUE(OpenToAppend("/dev/stderr", /*truncate=*/false).ok());
 }
 
-TEST_F(OpenFileTest, AppendingDoesNotFollowOthersLinks) {
+TEST_F(OpenFileTest, AppendingDoesNotFollowLinksOfOthers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make links of another user";
   ASSERT_TRUE(WriteFileAtomically(File("victim"), "precious").ok());
   fs::create_symlink("victim", File("link"));
   ASSERT_EQ(lchown(File("link").c_str(), 12345, 12345), 0);
   EXPECT_THAT(std::string(OpenToAppend(File("link"), /*truncate=*/true).status().message()),
-              HasSubstr("is a link that another user made; remove it"));
+              HasSubstr("is a link created by another user; remove it"));
   EXPECT_EQ(ReadFile(File("victim")).value(), "precious");
 }
 
@@ -121,7 +121,7 @@ TEST_F(OpenFileTest, OwnFoldersAreNeitherLinksNorFiles) {
               HasSubstr("there is a folder of another user"));
 }
 
-TEST_F(OpenFileTest, AFullDiskIsNotAFullMemory) {
+TEST_F(OpenFileTest, FullDiskIsNotOutOfMemory) {
   for (const int error : {ENOSPC, EDQUOT, EFBIG}) {
     EXPECT_TRUE(IsDiskFull(FileError("cannot write", File("a"), error))) << error;
   }

@@ -44,14 +44,14 @@ constexpr double kMiB = 1 << 20;
   const char* const program = program_name;
   char limit[64] = "";
   if (AddressSpaceLimit() < std::numeric_limits<int64_t>::max()) {
-    std::snprintf(limit, sizeof(limit), ", of at most %.0f (ulimit -v)",
+    std::snprintf(limit, sizeof(limit), ", the limit is %.0f (ulimit -v)",
                   AddressSpaceLimit() / kMiB);
   }
   char message[400];
   const int size = std::snprintf(
       message, sizeof(message),
-      "%s%sout of memory: the system does not give %s; this process has %.0f MiB of address "
-      "space%s; use less (a smaller batch or image, fewer devices), or a larger limit\n",
+      "%s%sout of memory: the system cannot provide %s; this process has %.0f MiB of "
+      "address space%s; use less (a smaller batch or image, fewer devices), or raise the limit\n",
       program == nullptr ? "" : program, program == nullptr ? "" : ": ", wanted,
       AddressSpaceBytes() / kMiB, limit);
   const size_t length = std::min(sizeof(message) - 1, static_cast<size_t>(size));

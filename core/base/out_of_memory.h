@@ -14,7 +14,7 @@ constexpr int kOutOfMemoryExitCode = 3;
 void EndWhenOutOfMemory(const char* program);
 bool EndsWhenOutOfMemory();  // true after EndWhenOutOfMemory was called
 
-// Writes "PROGRAM: out of memory: the system does not give 1.5 MiB for WHAT; this process has ..."
+// Writes "PROGRAM: out of memory: the system cannot provide 1.5 MiB for WHAT; this process has ..."
 // to standard error. Then ends the process with kOutOfMemoryExitCode, without running destructors,
 // which may need memory too. Allocates nothing. Thread-safe.
 [[noreturn]] void EndOutOfMemory(int64_t wanted_bytes, const char* what);

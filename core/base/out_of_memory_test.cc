@@ -43,7 +43,7 @@ class OutOfMemoryTest : public ::testing::Test {
   }
 };
 
-TEST_F(OutOfMemoryTest, ASentenceWithTheSizeAndTheLimit) {
+TEST_F(OutOfMemoryTest, MessageNamesSizeAndLimit) {
   const auto take = [] {
     EndWhenOutOfMemory("draw");
     LimitTo(32 * kMiB);
@@ -51,11 +51,11 @@ TEST_F(OutOfMemoryTest, ASentenceWithTheSizeAndTheLimit) {
     std::exit(large[5]);
   };
   EXPECT_EXIT(take(), ExitedWithCode(kOutOfMemoryExitCode),
-              "^draw: out of memory: the system does not give 100.0 MiB for one object; this "
-              "process has .* MiB of address space, of at most .* \\(ulimit -v\\); use less");
+              "^draw: out of memory: the system cannot provide 100.0 MiB for one object; this "
+              "process has .* MiB of address space, the limit is .* \\(ulimit -v\\); use less");
 }
 
-TEST_F(OutOfMemoryTest, AThreadThatCannotStart) {
+TEST_F(OutOfMemoryTest, MessageNamesAThreadThatCannotStart) {
   const auto start = [] {
     EndWhenOutOfMemory("draw");
     LimitTo(6 * kMiB);  // the stack alone takes 8
@@ -67,22 +67,22 @@ TEST_F(OutOfMemoryTest, AThreadThatCannotStart) {
     std::exit(0);
   };
   EXPECT_EXIT(start(), ExitedWithCode(kOutOfMemoryExitCode),
-              "draw: out of memory: the system does not give one more thread");
+              "draw: out of memory: the system cannot provide one more thread");
 }
 
-TEST_F(OutOfMemoryTest, WhatIsTakenIsNamed) {
+TEST_F(OutOfMemoryTest, MessageNamesThePurpose) {
   EXPECT_EXIT(EndOutOfMemory(3 * kMiB, "a tensor"), ExitedWithCode(kOutOfMemoryExitCode),
-              "^out of memory: the system does not give 3.0 MiB for a tensor; this process has");
+              "^out of memory: the system cannot provide 3.0 MiB for a tensor; this process has");
 }
 
-TEST_F(OutOfMemoryTest, WithoutALimitThereIsRoom) {
+TEST_F(OutOfMemoryTest, RoomIsUnlimitedWithoutALimit) {
   rlimit limit;
   ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
   if (limit.rlim_cur != RLIM_INFINITY) GTEST_SKIP() << "this process has a limit";
   EXPECT_EQ(AddressSpaceRoomBytes(), std::numeric_limits<int64_t>::max());
 }
 
-TEST_F(OutOfMemoryTest, WhereNobodyAskedForItNewThrows) {
+TEST_F(OutOfMemoryTest, NewThrowsUnlessEnabled) {
   EXPECT_THROW(std::vector<char>(int64_t{1} << 60), std::bad_alloc);
 }
 

@@ -28,7 +28,7 @@ class ReplaceFolderTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(ReplaceFolderTest, TakesANameThatIsFree) {
+TEST_F(ReplaceFolderTest, UsesAFreeName) {
   const std::string staged = MakeFile("new", "a");
   ASSERT_TRUE(ReplaceFolder(staged, root_ + "/target").ok());
   EXPECT_EQ(ReadFile(root_ + "/target/a").value(), "new");
@@ -45,7 +45,7 @@ TEST_F(ReplaceFolderTest, NothingOfTheOldFolderIsLeft) {
   EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 1);
 }
 
-TEST_F(ReplaceFolderTest, KeepsTheTargetWhereThereIsNothingNew) {
+TEST_F(ReplaceFolderTest, KeepsTheTargetIfNothingIsStaged) {
   const std::string target = MakeFile("target", "a");
   const absl::Status status = ReplaceFolder(root_ + "/missing", target);
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;

@@ -62,7 +62,7 @@ TEST(RunPathsTest, HomeFoldersOfOthersAreExpandedAsInShells) {
   EXPECT_EQ(UserPath("~/x"), home + "/x");
 }
 
-TEST(RunPathsTest, APathIsWithinAFolderByWhateverNames) {
+TEST(RunPathsTest, IsWithinResolvesLinksAndDots) {
   const ScratchFolder scratch;
   const std::string data = scratch.File("data");
   ASSERT_TRUE(MakeFolder(data + "/inner").ok());

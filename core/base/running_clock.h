@@ -15,17 +15,17 @@ namespace dpipe {
 // effect.
 class RunningClock {
  public:
-  // A lap longer than `longest_lap` means that the process was stopped; it counts as `longest_lap`.
-  explicit RunningClock(absl::Duration longest_lap) : longest_lap_(longest_lap) {}
+  // A lap longer than `max_lap` means that the process was stopped; it counts as `max_lap`.
+  explicit RunningClock(absl::Duration max_lap) : max_lap_(max_lap) {}
 
-  // Returns the time since the last call, at most `longest_lap`.
+  // Returns the time since the last call, at most `max_lap`.
   absl::Duration Lap() {
     const Nanos now = MonotonicNow();
-    return std::min(absl::Nanoseconds(now - std::exchange(last_ns_, now)), longest_lap_);
+    return std::min(absl::Nanoseconds(now - std::exchange(last_ns_, now)), max_lap_);
   }
 
  private:
-  const absl::Duration longest_lap_;
+  const absl::Duration max_lap_;
   Nanos last_ns_ = MonotonicNow();
 };
 

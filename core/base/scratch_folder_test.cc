@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(ScratchFolderTest, IsThereAndEmptyForAsLongAsItLives) {
+TEST(ScratchFolderTest, ExistsAsLongAsTheObject) {
   for (const auto place : {ScratchFolder::Place::kDisk, ScratchFolder::Place::kMemory}) {
     auto folder = std::make_unique<ScratchFolder>(place);
     const std::string path = folder->path();
@@ -25,17 +25,17 @@ TEST(ScratchFolderTest, IsThereAndEmptyForAsLongAsItLives) {
   }
 }
 
-TEST(ScratchFolderTest, LiesWithTheTestsFiles) {
+TEST(ScratchFolderTest, IsInTheTestsTemporaryFolder) {
   const ScratchFolder folder;
   EXPECT_TRUE(absl::StartsWith(folder.path(), ::testing::TempDir())) << folder.path();
 }
 
-TEST(ScratchFolderTest, NoTwoAreTheSame) {
+TEST(ScratchFolderTest, NamesAreUnique) {
   const ScratchFolder one, other;
   EXPECT_NE(one.path(), other.path());
 }
 
-TEST(ScratchFolderTest, IsRemovedAlsoWhereItWasClosedToWriting) {
+TEST(ScratchFolderTest, IsRemovedEvenIfWriteProtected) {
   std::string path;
   {
     const ScratchFolder folder;

@@ -18,8 +18,8 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(absl::Span<const std::string> 
   for (const std::string& name : names) {
     void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return SharedLibrary(name, handle);
-    const char* const said = dlerror();
-    reason = said != nullptr ? said : "the loader gave no reason";
+    const char* const error = dlerror();
+    reason = error != nullptr ? error : "the loader gave no reason";
   }
   return absl::NotFoundError(
       absl::StrCat("cannot open ", absl::StrJoin(names, " or "), " (", reason, "); ", needed_for));
@@ -28,7 +28,7 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(absl::Span<const std::string> 
 absl::StatusOr<void*> SharedLibrary::Find(const std::string& symbol) const {
   void* const address = dlsym(handle_, symbol.c_str());
   if (address != nullptr) return address;
-  return absl::NotFoundError(absl::StrCat(name_, " has no ", symbol, ": it is too old"));
+  return absl::NotFoundError(absl::StrCat(name_, " has no symbol ", symbol, "; it may be too old"));
 }
 
 }  // namespace dpipe

@@ -30,7 +30,7 @@ TEST(SharedLibraryTest, MissingSymbolIsNamedWithItsLibrary) {
   const auto library = SharedLibrary::Open({"libm.so.6"}, "");
   ASSERT_TRUE(library.ok());
   EXPECT_EQ(library->Find("no_such_function").status().message(),
-            "libm.so.6 has no no_such_function: it is too old");
+            "libm.so.6 has no symbol no_such_function; it may be too old");
 }
 
 }  // namespace

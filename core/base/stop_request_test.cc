@@ -64,12 +64,12 @@ TEST(StopRequestTest, SighupStaysIgnored) {
   std::signal(SIGHUP, SIG_DFL);
 }
 
-TEST(StopRequestTest, WithoutOneSignalsDoWhatTheyDid) {
+TEST(StopRequestTest, SignalsAreRestored) {
   { StopRequest request; }
   EXPECT_EXIT(std::raise(SIGINT), testing::KilledBySignal(SIGINT), "");
 }
 
-TEST(StopRequestTest, NamesMayHaveMoreBehindThem) {
+TEST(StopRequestTest, SignalNamesMayBeFollowedByText) {
   EXPECT_EQ(SignalNamed("SIGTERM to rank 2"), SIGTERM);
   EXPECT_EQ(SignalNamed("the file STOP"), 0);
 }

@@ -19,7 +19,7 @@ TEST(UsableCpusTest, WholeCpusOfTheQuotaCount) {
   EXPECT_EQ(CountOf(0, std::nullopt), 1);
 }
 
-TEST(UsableCpusTest, SaysWhatTheQuotaTakes) {
+TEST(UsableCpusTest, NoteNamesTheQuota) {
   EXPECT_EQ(internal::UsableCpusOf({3, 5}, 1.5).Note(),
             "a CPU quota of 1.5 (cgroup) leaves 1 of 2 cores");
   EXPECT_EQ(internal::UsableCpusOf({3, 5}, 2.0).Note(), "");

@@ -43,7 +43,7 @@ absl::StatusOr<WritePlace> FindWritePlace(const std::string& path) {
   }
   if (!fs::is_directory(folder, error)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot write ", path, ": ", folder.string(), " is no folder"));
+        absl::StrCat("cannot write ", path, ": ", folder.string(), " is not a folder"));
   }
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
     return absl::FailedPreconditionError(absl::StrCat("cannot write ", path,

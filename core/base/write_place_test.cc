@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(WritePlaceTest, IsTheNearestFolderThatIsThere) {
+TEST(WritePlaceTest, FindsTheNearestExistingFolder) {
   const ScratchFolder scratch;
   const auto place = FindWritePlace(scratch.File("a/b/c.txt"));
   ASSERT_TRUE(place.ok()) << place.status();
@@ -25,7 +25,7 @@ TEST(WritePlaceTest, IsTheNearestFolderThatIsThere) {
   EXPECT_EQ(FindWritePlace(scratch.File("a/b/../x"))->folder, scratch.File("a"));
 }
 
-TEST(WritePlaceTest, HasTheRoomOfItsFileSystem) {
+TEST(WritePlaceTest, ReportsTheRoomOfItsFileSystem) {
   const ScratchFolder scratch;
   const auto place = FindWritePlace(scratch.File("file"));
   ASSERT_TRUE(place.ok() && place->free_bytes.has_value());
@@ -34,17 +34,17 @@ TEST(WritePlaceTest, HasTheRoomOfItsFileSystem) {
   EXPECT_LE(*place->free_bytes, static_cast<int64_t>(space.capacity));
 }
 
-TEST(WritePlaceTest, AFileIsNoFolder) {
+TEST(WritePlaceTest, FileIsNotAFolder) {
   const ScratchFolder scratch;
   ASSERT_TRUE(WriteFileAtomically(scratch.File("file"), "x").ok());
   const absl::Status status = FindWritePlace(scratch.File("file/model")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("cannot write " + scratch.File("file/model")),
-                    HasSubstr(scratch.File("file") + " is no folder")));
+                    HasSubstr(scratch.File("file") + " is not a folder")));
 }
 
-TEST(WritePlaceTest, WhereNobodyMayWriteThatIsSaid) {
+TEST(WritePlaceTest, UnwritableFolderIsReported) {
   const absl::Status status = FindWritePlace("/proc/1/model").status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write into the folder /proc/1"));
 }

@@ -60,8 +60,8 @@ class PeerRecv : public PendingRecv {
     device_->WaitFor(*events_->Pop(key_));
     // Their owner gets them back when this device is done with them; those of a collective, all at
     // once.
-    if (std::get<2>(key_) == kCollectiveTag) return Tensor::AllOn(tensors, device_);
-    for (Tensor& t : tensors) t = t.On(device_);
+    if (std::get<2>(key_) == kCollectiveTag) return Tensor::ViewsOn(tensors, device_);
+    for (Tensor& t : tensors) t = t.ViewOn(device_);
     return tensors;
   }
 
@@ -179,7 +179,7 @@ class PeerCommunicator : public Communicator {
   }
 
   // Returns the tensors on the twin.
-  Tensors There(const Tensors& tensors) const { return Tensor::AllOn(tensors, twin_); }
+  Tensors There(const Tensors& tensors) const { return Tensor::ViewsOn(tensors, twin_); }
 
   Shard OwnShard(const Group& group) const {
     const auto own = std::find(group.begin(), group.end(), rank());

@@ -96,9 +96,9 @@ absl::Status RequireFlag(const std::string& name, const std::string& value) {
 
 absl::Status CheckAtLeast(const std::vector<LowerBound>& flags) {
   for (const LowerBound& flag : flags) {
-    if (flag.value >= flag.least) continue;
+    if (flag.value >= flag.min) continue;
     return CommandLineError(
-        absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.least));
+        absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.min));
   }
   return absl::OkStatus();
 }

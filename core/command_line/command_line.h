@@ -60,12 +60,12 @@ absl::Status CheckChoice(const std::string& name, const std::string& value,
 // Returns a CommandLineError if the flag `name` is empty.
 absl::Status RequireFlag(const std::string& name, const std::string& value);
 
-// A flag whose value must be at least `least` when others are set. See flag_range.h for bounds that
+// A flag whose value must be at least `min` when others are set. See flag_range.h for bounds that
 // always hold.
 struct LowerBound {
   std::string name;
   int64_t value;
-  int64_t least;
+  int64_t min;
 };
 
 // Returns a CommandLineError for the first flag that is below its bound.

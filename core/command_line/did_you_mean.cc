@@ -9,7 +9,7 @@ namespace dpipe {
 namespace {
 
 // A group may be large, and longer lists are not helpful suggestions.
-constexpr size_t kMostSuggestions = 4;
+constexpr size_t kMaxSuggestions = 4;
 
 bool IsPartOfPath(const std::string& part, const std::string& path) {
   return absl::EndsWith(path, "." + part) || absl::StartsWith(path, part + ".") ||
@@ -20,13 +20,13 @@ std::vector<std::string> NearestNames(const std::string& name,
                                       const std::vector<std::string>& candidates) {
   std::vector<std::string> nearest;
   // A quarter of the characters may be wrong, but always at least one.
-  size_t least = std::max<size_t>(1, name.size() / 4);
+  size_t max_distance = std::max<size_t>(1, name.size() / 4);
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(name, candidate);
     // A name that would have to be replaced as a whole is not near.
-    if (distance > least || distance >= name.size()) continue;
-    if (distance < least) nearest.clear();
-    least = distance;
+    if (distance > max_distance || distance >= name.size()) continue;
+    if (distance < max_distance) nearest.clear();
+    max_distance = distance;
     nearest.push_back(candidate);
   }
   return nearest;
@@ -61,7 +61,7 @@ std::string DidYouMean(const std::string& name, const std::vector<std::string>& 
   }
   if (found.empty()) found = NearestNames(name, candidates);
   if (found.empty()) return "";
-  const size_t shown = std::min(found.size(), kMostSuggestions);
+  const size_t shown = std::min(found.size(), kMaxSuggestions);
   const bool all = shown == found.size();
   std::string text;
   for (size_t i = 0; i < shown; ++i) {

@@ -40,7 +40,8 @@ std::string HelpText(const Command& command) {
   for (const FlagGroup& group : command.groups) {
     absl::StrAppend(&text, "\n", group.title, ":\n");
     for (const std::string& name : group.flags) {
-      DPIPE_CHECK(left.count(name) > 0) << "no flag --" << name << ", or it is in two groups";
+      DPIPE_CHECK(left.count(name) > 0)
+          << "flag --" << name << " does not exist, or is in two groups";
       text += FlagHelp(left[name]);
       left.erase(name);
     }

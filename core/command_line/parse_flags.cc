@@ -49,7 +49,7 @@ absl::StatusOr<FoundFlag> FindFlag(const std::string& name) {
 const char* KindOf(const CommandLineFlagInfo& flag) {
   if (flag.type == "bool") return "true or false";
   if (flag.type == "double") return "a number";
-  if (absl::StartsWith(flag.type, "uint")) return "a whole number from 0 on";
+  if (absl::StartsWith(flag.type, "uint")) return "a non-negative whole number";
   return "a whole number";
 }
 

@@ -38,7 +38,7 @@ TEST(StandardOutputTest, AFullDiskIsAnError) {
   EXPECT_EXIT(flush_first(), ExitedWithCode(1), "No space left on device");
 }
 
-TEST(StandardOutputTest, AReaderMayGo) {
+TEST(StandardOutputTest, ReaderMayDisappear) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -49,7 +49,7 @@ TEST(StandardOutputTest, AReaderMayGo) {
   EXPECT_EXIT(print(), ExitedWithCode(0), "^$");
 }
 
-TEST(StandardOutputTest, FilesDoNotTakeItsNumber) {
+TEST(StandardOutputTest, FilesDoNotReuseItsDescriptor) {
   const auto close_first = [] {
     close(STDOUT_FILENO);
     KeepStandardDescriptors();

@@ -78,7 +78,7 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeMessages(std::vector<Incoming> in
     next = part.samples.end;
     DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
     for (size_t i = 0; i < values.size(); ++i) {
-      pieces[i].push_back(tensors[i].On(resources_.device));
+      pieces[i].push_back(tensors[i].ViewOn(resources_.device));
     }
   }
   if (next != samples.end) {

@@ -18,7 +18,7 @@ absl::StatusOr<Tensor> RankExecutor::LoadOntoDevice(const std::string& component
           : LoadInput(*resources_.inputs, component, input, step, samples, resources_.loader));
   if (resources_.loader == resources_.device) return loaded;
   resources_.device->WaitFor(*resources_.loader->RecordEvent());
-  return loaded.On(resources_.device);
+  return loaded.ViewOn(resources_.device);
 }
 
 // For a frozen component, loads its inputs and stores them with the chain's values. For the
@@ -100,7 +100,7 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
     for (ValueId id : component(index).program.outputs()) {
       for (int begin = part.samples.begin; begin < part.samples.end; begin += frozen_.quantum()) {
         frozen_.Put(index, component(index).program.value(id).name, step, begin,
-                    tensors[next++].On(resources_.device));
+                    tensors[next++].ViewOn(resources_.device));
       }
     }
   }

@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-TEST(AnnotateTest, PredictionsAreTheSimulationsOwn) {
+TEST(AnnotateTest, PredictionsMatchTheSimulation) {
   for (int i = 0; i < 200; ++i) {
     RandomStream stream(41, i, 0, RandomPurpose::kTest);
     RandomInstance instance = MakeRandomInstance(stream);

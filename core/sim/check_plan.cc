@@ -36,12 +36,13 @@ bool Computes(Instruction::Kind kind) {
 class IndexChecker {
  public:
   IndexChecker(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), most_micro_batches_(MostMicroBatches(plan)) {}
+      : plan_(plan), cost_(cost), max_micro_batches_(MaxMicroBatches(plan)) {}
 
   absl::Status Check() {
     if (plan_.devices_size() != cost_.num_devices()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the plan has ", plan_.devices_size(), " devices and the cluster ", cost_.num_devices()));
+      return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan_.devices_size(),
+                                                     " devices, but the cluster has ",
+                                                     cost_.num_devices()));
     }
     DPIPE_RETURN_IF_ERROR(CheckMicroBatches());
     for (int s = 0; s < plan_.stages_size(); ++s) DPIPE_RETURN_IF_ERROR(CheckStage(s));
@@ -63,9 +64,9 @@ class IndexChecker {
     for (const DeviceProgram& program : plan_.devices()) {
       longest = std::max(longest, program.instructions_size());
     }
-    if (most_micro_batches_ <= longest) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("num_micro_batches ", most_micro_batches_,
-                                                   " of a plan whose longest list has ", longest,
+    if (max_micro_batches_ <= longest) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("num_micro_batches=", max_micro_batches_,
+                                                   ", but the plan's longest list has ", longest,
                                                    " instructions"));
   }
 
@@ -79,8 +80,8 @@ class IndexChecker {
     const Range& layers = stage.layers();
     const int num_layers = cost_.num_layers(stage.component());
     if (layers.begin() < 0 || layers.begin() > layers.end() || layers.end() > num_layers) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("stage ", s, ": layers.end ", layers.end(), " of ", num_layers));
+      return absl::InvalidArgumentError(absl::StrCat("stage ", s, ": layers.end=", layers.end(),
+                                                     ", but there are ", num_layers, " layers"));
     }
     return absl::OkStatus();
   }
@@ -92,7 +93,7 @@ class IndexChecker {
       for (int rank : plan_.stages(s).ranks()) {
         if (rank < 0 || rank >= count) {
           return absl::InvalidArgumentError(
-              absl::StrCat("stage ", s, ": rank ", rank, " of ", count));
+              absl::StrCat("stage ", s, ": rank ", rank, ", but there are ", count, " ranks"));
         }
         stages_of_[rank].push_back(s);
       }
@@ -109,7 +110,8 @@ class IndexChecker {
     const Instruction::Kind kind = instruction.kind();
     const auto bad = [&](const char* field, int64_t value, int64_t count) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", rank, ", instruction ", index, ": ",
-                                                     field, " ", value, " is not below ", count));
+                                                     field, "=", value, "; it must be less than ",
+                                                     count));
     };
     int component = -1;
     if (UsesStage(kind)) {
@@ -118,9 +120,10 @@ class IndexChecker {
         return bad("stage", stage, plan_.stages_size());
       }
       if (!held[stage]) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "rank ", rank, ", instruction ", index, ": stage ", stage, "; the rank holds stage ",
-            stages_of_[rank][0], stages_of_[rank].size() > 1 ? " and others" : ""));
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", rank, ", instruction ", index, ": stage ", stage,
+                         ", but the rank holds stage ", stages_of_[rank][0],
+                         stages_of_[rank].size() > 1 ? " and others" : ""));
       }
       component = plan_.stages(stage).component();
     } else if (Computes(kind)) {
@@ -138,8 +141,8 @@ class IndexChecker {
     }
     const bool is_pass = UsesStage(kind) && Computes(kind);
     if (is_pass &&
-        (instruction.micro_batch() < 0 || instruction.micro_batch() >= most_micro_batches_)) {
-      return bad("micro_batch", instruction.micro_batch(), most_micro_batches_);
+        (instruction.micro_batch() < 0 || instruction.micro_batch() >= max_micro_batches_)) {
+      return bad("micro_batch", instruction.micro_batch(), max_micro_batches_);
     }
     const Range& samples = instruction.samples();
     if (samples.begin() < 0 || samples.end() > plan_.global_batch()) {
@@ -158,8 +161,8 @@ class IndexChecker {
     }
     const auto bad = [&](const char* field, int64_t value) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, " ", value,
-                       " does not exist or is not another rank's or this one's"));
+          absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, "=", value,
+                       " is out of range or belongs to the wrong rank"));
     };
     if (message.peer() < 0 || message.peer() >= plan_.devices_size() || message.peer() == rank) {
       return bad("peer", message.peer());
@@ -168,7 +171,7 @@ class IndexChecker {
     if (message.payload() == Instruction::FROZEN_OUTPUT) return absl::OkStatus();
     const int stage = message.stage();
     if (stage < 0 || stage >= plan_.stages_size() || !held[stage]) return bad("stage", stage);
-    if (message.micro_batch() < 0 || message.micro_batch() >= most_micro_batches_) {
+    if (message.micro_batch() < 0 || message.micro_batch() >= max_micro_batches_) {
       return bad("micro_batch", message.micro_batch());
     }
     return absl::OkStatus();
@@ -176,7 +179,7 @@ class IndexChecker {
 
   const Plan& plan_;
   const CostModel& cost_;
-  const int most_micro_batches_;
+  const int max_micro_batches_;
   std::vector<std::vector<int>> stages_of_;  // by rank
 };
 
@@ -192,12 +195,12 @@ std::vector<PipelineChain> ChainsOf(const Plan& plan) {
   return {chain};
 }
 
-int MostMicroBatches(const Plan& plan) {
-  int most = plan.num_micro_batches();
+int MaxMicroBatches(const Plan& plan) {
+  int max_micro_batches = plan.num_micro_batches();
   for (const PipelineChain& chain : plan.chains()) {
-    most = std::max(most, chain.num_micro_batches());
+    max_micro_batches = std::max(max_micro_batches, chain.num_micro_batches());
   }
-  return most;
+  return max_micro_batches;
 }
 
 absl::Status CheckPlanIndices(const Plan& plan, const CostModel& cost) {

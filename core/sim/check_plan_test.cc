@@ -94,7 +94,7 @@ TEST(CheckPlanTest, NamesWhatDoesNotExist) {
   plan.mutable_devices()->RemoveLast();
   EXPECT_EQ(CheckPlanIndices(plan, *cost).message(),
             "the plan has " + std::to_string(cost->num_devices() - 1) +
-                " devices and the cluster " + std::to_string(cost->num_devices()));
+                " devices, but the cluster has " + std::to_string(cost->num_devices()));
 }
 
 TEST(PairMessagesTest, EverySendMeetsItsRecv) {

@@ -21,7 +21,7 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       ranks_(graph.num_ranks()),
       posts_(At(num_steps, static_cast<int>(graph.messages.size()), 0)),
       arrivals_(At(num_steps, graph.num_arrivals, 0)),
-      gatherings_(At(num_steps, static_cast<int>(graph.collectives.size()), 0)),
+      collectives_(At(num_steps, static_cast<int>(graph.collectives.size()), 0)),
       optimizers_(At(num_steps, 1, 0)),
       flushes_(At(num_steps, graph.num_flushes, 0)),
       interfaces_(graph.num_interfaces),
@@ -64,7 +64,7 @@ absl::Status EventEngine::Run() {
                     ranks_[r].next, " of step ", ranks_[r].step);
   }
   if (waiting.empty()) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat("the simulated plan waits for ever: ", waiting));
+  return absl::DeadlineExceededError(absl::StrCat("the simulated plan deadlocks: ", waiting));
 }
 
 void EventEngine::Wake(int rank, Nanos now) {
@@ -79,7 +79,7 @@ void EventEngine::Advance(int rank, Nanos now) {
 
 // Continues after a computation on this rank. Usually nothing else happens before its end, which
 // saves the alarm.
-bool EventEngine::GoOn(int rank, Nanos* now) {
+bool EventEngine::Continue(int rank, Nanos* now) {
   if (contention_) return false;  // Start has set the alarm
   const Nanos end = events_[ranks_[rank].last_event].event.end_ns;
   const Alarm alarm{end, OrderOf(kRank, rank), ranks_[rank].version};
@@ -110,7 +110,7 @@ bool EventEngine::FinishStep(int rank, Nanos now) {
 void EventEngine::MeetAfterPrologue(int rank, Nanos now) {
   const Moment arrival{now, ranks_[rank].last_event};
   if (prologue_.count == 0) prologue_.latest = arrival;
-  Later(arrival, &prologue_.latest);
+  UpdateLatest(arrival, &prologue_.latest);
   if (++prologue_.count < graph_.num_ranks()) return;
   step_start_ns_[0] = prologue_.latest.time + norm_latency_;
   for (int r = 0; r < graph_.num_ranks(); ++r) {
@@ -168,7 +168,7 @@ bool EventEngine::ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* rea
       state.waiting = true;
       return false;
     }
-    Later({arrival.time, arrival.event}, ready);
+    UpdateLatest({arrival.time, arrival.event}, ready);
   }
   return true;
 }
@@ -177,7 +177,7 @@ bool EventEngine::Compute(int rank, const PlanNode& node, Nanos* now) {
   Moment ready;
   if (!ReadyAt(rank, node, *now, &ready)) return false;
   Start(rank, ranks_[rank].next++, ready, node.duration);
-  return GoOn(rank, now);
+  return Continue(rank, now);
 }
 
 bool EventEngine::Optimize(int rank, const PlanNode& node, Nanos* now) {
@@ -187,22 +187,22 @@ bool EventEngine::Optimize(int rank, const PlanNode& node, Nanos* now) {
     return false;
   }
   Moment arrival{*now, state.last_event};
-  Later(state.reductions_end, &arrival);
+  UpdateLatest(state.reductions_end, &arrival);
   if (!graph_.global_norm) {
     Start(rank, state.next++, arrival, node.duration);
-    return GoOn(rank, now);
+    return Continue(rank, now);
   }
-  Gathering& gathering = optimizers_[At(state.step, 1, 0)];
-  Later(arrival, &gathering.latest);
-  if (gathering.latest.cause < 0) gathering.latest = arrival;
-  StartEverywhere(&gathering);
+  Rendezvous& rendezvous = optimizers_[At(state.step, 1, 0)];
+  UpdateLatest(arrival, &rendezvous.latest);
+  if (rendezvous.latest.cause < 0) rendezvous.latest = arrival;
+  StartEverywhere(&rendezvous);
   return false;
 }
 
 // When the last rank arrives, starts the instruction on all ranks, which continue when woken.
-void EventEngine::StartEverywhere(Gathering* gathering) {
-  if (++gathering->count < graph_.num_ranks()) return;
-  const Moment start{gathering->latest.time + norm_latency_, gathering->latest.cause};
+void EventEngine::StartEverywhere(Rendezvous* rendezvous) {
+  if (++rendezvous->count < graph_.num_ranks()) return;
+  const Moment start{rendezvous->latest.time + norm_latency_, rendezvous->latest.cause};
   for (int r = 0; r < graph_.num_ranks(); ++r) {
     const int instruction = ranks_[r].next++;
     const Nanos duration = graph_.node(r, instruction).duration;
@@ -214,10 +214,10 @@ void EventEngine::StartEverywhere(Gathering* gathering) {
 bool EventEngine::Flush(int rank, const PlanNode& node, Nanos now) {
   Moment arrival;
   if (!ReadyAt(rank, node, now, &arrival)) return false;
-  Gathering& gathering = flushes_[At(ranks_[rank].step, graph_.num_flushes, node.index)];
-  Later(arrival, &gathering.latest);
-  if (gathering.latest.cause < 0) gathering.latest = arrival;
-  StartEverywhere(&gathering);
+  Rendezvous& rendezvous = flushes_[At(ranks_[rank].step, graph_.num_flushes, node.index)];
+  UpdateLatest(arrival, &rendezvous.latest);
+  if (rendezvous.latest.cause < 0) rendezvous.latest = arrival;
+  StartEverywhere(&rendezvous);
   return false;
 }
 
@@ -241,28 +241,28 @@ bool EventEngine::Collect(int rank, const PlanNode& node, Nanos now) {
   if (node.awaits_reductions && !AwaitReductions(rank, now)) return false;
   RankState& state = ranks_[rank];
   const PlanCollective& collective = graph_.collectives[node.index];
-  Gathering& gathering =
-      gatherings_[At(state.step, static_cast<int>(graph_.collectives.size()), node.index)];
+  Rendezvous& rendezvous =
+      collectives_[At(state.step, static_cast<int>(graph_.collectives.size()), node.index)];
   const Moment arrival{now, state.last_event};
-  if (gathering.count == 0) gathering.latest = arrival;
-  Later(arrival, &gathering.latest);
-  const bool complete = ++gathering.count == collective.members_end - collective.members_begin;
+  if (rendezvous.count == 0) rendezvous.latest = arrival;
+  UpdateLatest(arrival, &rendezvous.latest);
+  const bool complete = ++rendezvous.count == collective.members_end - collective.members_begin;
   if (!node.gathers) ++state.open_reductions;
   ++state.next;
-  if (complete) StartCollective(state.step, node, gathering);
+  if (complete) StartCollective(state.step, node, rendezvous);
   return true;
 }
 
 // Collectives run on their own streams, but may take the devices' compute units.
-void EventEngine::StartCollective(int step, const PlanNode& node, const Gathering& gathering) {
+void EventEngine::StartCollective(int step, const PlanNode& node, const Rendezvous& rendezvous) {
   const PlanCollective& collective = graph_.collectives[node.index];
-  Moment start = gathering.latest;
+  Moment start = rendezvous.latest;
   for (int m = collective.members_begin; m < collective.members_end; ++m) {
     const int rank = graph_.members[m].rank;
-    Later(ranks_[rank].collective_free, &start);
+    UpdateLatest(ranks_[rank].collective_free, &start);
     if (!collective.between_nodes) continue;
-    Later(interfaces_[graph_.interface_of_rank[rank]].first, &start);
-    Later(interfaces_[graph_.interface_of_rank[rank]].second, &start);
+    UpdateLatest(interfaces_[graph_.interface_of_rank[rank]].first, &start);
+    UpdateLatest(interfaces_[graph_.interface_of_rank[rank]].second, &start);
   }
   const Nanos end = start.time + collective.duration;
   for (int m = collective.members_begin; m < collective.members_end; ++m) {
@@ -274,16 +274,16 @@ void EventEngine::StartCollective(int step, const PlanNode& node, const Gatherin
     if (collective.between_nodes) {
       interfaces_[graph_.interface_of_rank[member]] = {{end, event}, {end, event}};
     }
-    Communicates(member, start.time, end);
-    if (cluster_.collectives_use_compute()) HoldsUp(member, start.time, end);
+    AddTransfer(member, start.time, end);
+    if (cluster_.collectives_use_compute()) AddBlockingCollective(member, start.time, end);
     if (node.gathers) {
       arrivals_[At(step, graph_.num_arrivals, graph_.node(member, instruction).arrival)] = {end,
                                                                                             event};
     } else {
-      Later({end, event}, &state.reductions_end);
+      UpdateLatest({end, event}, &state.reductions_end);
       --state.open_reductions;
     }
-    if (state.waiting) Wake(member, gathering.latest.time);
+    if (state.waiting) Wake(member, rendezvous.latest.time);
   }
 }
 
@@ -307,7 +307,7 @@ void EventEngine::PostMessage(int rank, const PlanNode& node, Nanos now) {
     return;
   }
   Moment ready{post.time, post.cause};
-  Later({now, state.last_event}, &ready);
+  UpdateLatest({now, state.last_event}, &ready);
   StartTransfer(graph_.messages[node.index], node.index, state.step, ready, now);
 }
 
@@ -316,11 +316,11 @@ void EventEngine::StartTransfer(const PlanMessage& message, int index, int step,
   Moment start = ready;
   RankState& from = ranks_[message.from];
   RankState& to = ranks_[message.to];
-  Later(from.send_free, &start);
-  Later(to.recv_free, &start);
+  UpdateLatest(from.send_free, &start);
+  UpdateLatest(to.recv_free, &start);
   if (message.out >= 0) {
-    Later(interfaces_[message.out].first, &start);
-    Later(interfaces_[message.in].second, &start);
+    UpdateLatest(interfaces_[message.out].first, &start);
+    UpdateLatest(interfaces_[message.in].second, &start);
   }
   const Nanos end = start.time + message.duration;
   AddEvent({message.from, TraceEvent::SEND_STREAM, step, message.send, start.time, end},
@@ -335,8 +335,8 @@ void EventEngine::StartTransfer(const PlanMessage& message, int index, int step,
     interfaces_[message.in].second = free;
   }
   arrivals_[At(step, graph_.num_arrivals, index)] = {end, event};
-  Communicates(message.from, start.time, end);
-  Communicates(message.to, start.time, end);
+  AddTransfer(message.from, start.time, end);
+  AddTransfer(message.to, start.time, end);
   if (to.waiting) Wake(message.to, now);
 }
 
@@ -345,13 +345,13 @@ int EventEngine::AddEvent(const StreamEvent& event, int cause) {
   return static_cast<int>(events_.size()) - 1;
 }
 
-void EventEngine::Communicates(int rank, Nanos start, Nanos end) {
+void EventEngine::AddTransfer(int rank, Nanos start, Nanos end) {
   if (cluster_.contention_factor() <= 1 || start == end) return;
   alarms_.push({start, OrderOf(kTransferStart, rank), 0});
   alarms_.push({end, OrderOf(kTransferEnd, rank), 0});
 }
 
-void EventEngine::HoldsUp(int rank, Nanos start, Nanos end) {
+void EventEngine::AddBlockingCollective(int rank, Nanos start, Nanos end) {
   if (start == end) return;
   alarms_.push({start, OrderOf(kCollectiveStart, rank), 0});
   alarms_.push({end, OrderOf(kCollectiveEnd, rank), 0});

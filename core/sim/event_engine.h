@@ -105,7 +105,7 @@ class EventEngine {
     int event = -1;
   };
   // Ranks that have arrived at a collective.
-  struct Gathering {
+  struct Rendezvous {
     int count = 0;
     Moment latest;
   };
@@ -115,7 +115,7 @@ class EventEngine {
     return static_cast<size_t>(step + 1) * num_per_step + index;
   }
   bool Active(const PlanNode& node, int step) const;
-  static void Later(const Moment& candidate, Moment* latest) {
+  static void UpdateLatest(const Moment& candidate, Moment* latest) {
     if (candidate.time > latest->time) *latest = candidate;
   }
 
@@ -131,16 +131,16 @@ class EventEngine {
   bool AwaitReductions(int rank, Nanos now);
   bool Collect(int rank, const PlanNode& node, Nanos now);
   bool Flush(int rank, const PlanNode& node, Nanos now);
-  void StartEverywhere(Gathering* gathering);
+  void StartEverywhere(Rendezvous* rendezvous);
   void Start(int rank, int instruction, const Moment& at, Nanos duration);
-  bool GoOn(int rank, Nanos* now);
+  bool Continue(int rank, Nanos* now);
   void PostMessage(int rank, const PlanNode& node, Nanos now);
   void StartTransfer(const PlanMessage& message, int index, int step, const Moment& ready,
                      Nanos now);
-  void StartCollective(int step, const PlanNode& node, const Gathering& gathering);
+  void StartCollective(int step, const PlanNode& node, const Rendezvous& rendezvous);
   int AddEvent(const StreamEvent& event, int cause);
-  void Communicates(int rank, Nanos start, Nanos end);
-  void HoldsUp(int rank, Nanos start, Nanos end);
+  void AddTransfer(int rank, Nanos start, Nanos end);
+  void AddBlockingCollective(int rank, Nanos start, Nanos end);
   // Factor by which the running computation takes longer at present; 0 if it is stopped.
   double SlowDown(const RankState& state) const;
   void UpdateContention(const Alarm& alarm);
@@ -157,10 +157,10 @@ class EventEngine {
   std::vector<RankState> ranks_;
   std::vector<Post> posts_;                            // [step][message]
   std::vector<Arrival> arrivals_;                      // [step][arrival]
-  std::vector<Gathering> gatherings_;                  // [step][collective]
-  std::vector<Gathering> optimizers_;                  // [step]
-  std::vector<Gathering> flushes_;                     // [step][flush]
-  Gathering prologue_;                                 // the meeting after the prologue
+  std::vector<Rendezvous> collectives_;                // [step][collective]
+  std::vector<Rendezvous> optimizers_;                 // [step]
+  std::vector<Rendezvous> flushes_;                    // [step][flush]
+  Rendezvous prologue_;                                // the meeting after the prologue
   std::vector<std::pair<Moment, Moment>> interfaces_;  // per interface: out, in
   std::vector<CausedEvent> events_;
   std::vector<Nanos> step_start_ns_;

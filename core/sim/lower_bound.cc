@@ -45,12 +45,12 @@ class BoundMaker {
  private:
   const StageTimes& Times(int stage) const { return times_.stages[stage]; }
 
-  Nanos LeastOptimizer(int stage) const {
-    Nanos least = times_.optimizer[plan_.stages(stage).ranks(0)];
+  Nanos MinOptimizer(int stage) const {
+    Nanos minimum = times_.optimizer[plan_.stages(stage).ranks(0)];
     for (int rank : plan_.stages(stage).ranks()) {
-      least = std::min(least, times_.optimizer[rank]);
+      minimum = std::min(minimum, times_.optimizer[rank]);
     }
-    return least;
+    return minimum;
   }
 
   // Computes the ways in and out of every stage, then the paths through the devices.
@@ -67,7 +67,7 @@ class BoundMaker {
       way_out_[s] = way_out_[s - 1] + before.shortest_gradient + pass;
       queued_way_out_[s] = queued_way_out_[s - 1] + before.receive_gradients + pass;
     }
-    const Nanos start = LeastOptimizer(begin) + norm_;
+    const Nanos start = MinOptimizer(begin) + norm_;
     const Nanos last_pass =
         end - 1 == first_gradient ? Times(end - 1).backward : Times(end - 1).gradient;
     bound_.micro_batch_path_ns =
@@ -84,21 +84,21 @@ class BoundMaker {
     for (auto& [rank, part] : parts) {
       const Nanos path = PathOf(part, start, first_gradient);
       for (int s : part.stages) bound_.path_ns[s] = path;
-      parts_[rank].emplace_back(LeastOptimizer(begin), std::move(part));
+      parts_[rank].emplace_back(MinOptimizer(begin), std::move(part));
     }
   }
 
   Nanos PathOf(const ChainPart& part, Nanos start, int first_gradient) const {
     // All passes end before the optimizer step of a rank on which the chain begins.
     const bool is_first = part.first_gradient_stage == first_gradient;
-    Nanos least = -1;
+    Nanos minimum = -1;
     for (int j = 0; j < plan_.stages(part.first_stage).ranks_size(); ++j) {
       Nanos work = 0;
       for (int s : part.stages) work += Times(s).spine[j] + (is_first ? Times(s).weights[j] : 0);
-      if (least < 0 || work < least) least = work;
+      if (minimum < 0 || work < minimum) minimum = work;
     }
     const bool queued = !times_.splits_gradients && part.num_gradient_stages == 1;
-    return start + way_in_[part.first_stage] + least +
+    return start + way_in_[part.first_stage] + minimum +
            (queued ? queued_way_out_ : way_out_)[part.first_gradient_stage];
   }
 

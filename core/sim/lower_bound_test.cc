@@ -95,7 +95,7 @@ TEST(LowerBoundTest, StagesOfADeviceAreCountedTogether) {
             1100 + 18000 + 1100);
 }
 
-TEST(LowerBoundTest, FrozenWorkGoesWhereSpeedIs) {
+TEST(LowerBoundTest, FrozenWorkPrefersFastDevices) {
   ClusterSpec cluster = IdealCluster(2);
   DeviceClass* quick = cluster.add_device_classes();
   quick->set_num_devices(1);
@@ -150,7 +150,7 @@ ModelProfile Layers(int num_layers) {
 }
 
 // Rounding costs one nanosecond of the frozen work.
-TEST(LowerBoundTest, WorkIsTheBoundWhereFrozenWorkIsMost) {
+TEST(LowerBoundTest, WorkIsTheBoundIfMostWorkIsFrozen) {
   UniformProfileOptions frozen;
   frozen.num_layers = 2;
   frozen.frozen_layers = 1;
@@ -160,7 +160,7 @@ TEST(LowerBoundTest, WorkIsTheBoundWhereFrozenWorkIsMost) {
   EXPECT_EQ(bound.bound_ns, bound.work_ns);
 }
 
-TEST(LowerBoundTest, ADeviceIsTheBoundWhereItsOptimizerIsSlow) {
+TEST(LowerBoundTest, DeviceIsTheBoundIfItsOptimizerIsSlow) {
   ModelProfile profile = Layers(2);
   profile.mutable_components(0)->mutable_layers(1)->set_optimizer_step_ns(100000);
   const StepBound bound = BoundOf(profile, {{0, 1}}, 2);
@@ -168,7 +168,7 @@ TEST(LowerBoundTest, ADeviceIsTheBoundWhereItsOptimizerIsSlow) {
   EXPECT_EQ(bound.bound_ns, bound.device_ns);
 }
 
-TEST(LowerBoundTest, APathIsTheBoundOfAShortPipeline) {
+TEST(LowerBoundTest, PathIsTheBoundOfAShortPipeline) {
   const StepBound bound = BoundOf(Layers(2), {{0, 1}}, 2);
   EXPECT_THAT(Terms(bound), ElementsAre(4000, 4000, 6000, 0, 4000));
   EXPECT_EQ(bound.bound_ns, bound.path_ns[1]);
@@ -178,7 +178,7 @@ TEST(LowerBoundTest, APathIsTheBoundOfAShortPipeline) {
 // begin after one forward pass and must leave one backward pass to others, with all 6 micro-batches
 // between. A single chain has only 3 of them, but at its last stage three passes before and three
 // after.
-TEST(LowerBoundTest, WhatChainsHaveInCommonIsTheBoundWithAGlobalNorm) {
+TEST(LowerBoundTest, CommonPartOfChainsIsTheBoundWithAGlobalNorm) {
   const StepBound bound = BoundOf(Layers(4), {{0, 1, 2, 3}, {3, 2, 1, 0}}, 3, /*global_norm=*/true);
   const Nanos norm = 1;  // of an all-reduce that takes no time, at least a nanosecond
   EXPECT_THAT(Terms(bound), ElementsAre(12000, 12000 + norm, 3000 + 6000 + 3000 + norm,
@@ -187,7 +187,7 @@ TEST(LowerBoundTest, WhatChainsHaveInCommonIsTheBoundWithAGlobalNorm) {
 }
 
 // A single micro-batch passes both of device 0's stages, and device 1 between them.
-TEST(LowerBoundTest, AMicroBatchsWayIsTheBoundWhereThereIsOne) {
+TEST(LowerBoundTest, MicroBatchPathIsTheBoundOfOneMicroBatch) {
   const StepBound bound = BoundOf(Layers(4), {{0, 1, 1, 0}}, 1);
   EXPECT_THAT(Terms(bound), ElementsAre(4000, 4000, 1000 + 4000 + 1000, 0, 8000));
   EXPECT_EQ(bound.bound_ns, bound.micro_batch_path_ns);

@@ -36,7 +36,7 @@ bool SameContent(const Instruction& send, const Instruction& recv) {
 // Returns MatchMessages' description of the error.
 absl::Status Explain(const Plan& plan) {
   const absl::Status status = MatchMessages(plan).status();
-  return status.ok() ? absl::InternalError("the messages of a plan do not pair up") : status;
+  return status.ok() ? absl::InternalError("sends and receives do not match") : status;
 }
 
 }  // namespace

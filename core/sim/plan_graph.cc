@@ -19,7 +19,7 @@ namespace {
 class GraphBuilder {
  public:
   GraphBuilder(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), num_micro_batches_(MostMicroBatches(plan)), weights_(plan) {}
+      : plan_(plan), cost_(cost), num_micro_batches_(MaxMicroBatches(plan)), weights_(plan) {}
 
   absl::StatusOr<PlanGraph> Build() {
     DPIPE_RETURN_IF_ERROR(CheckPlanIndices(plan_, cost_));
@@ -133,7 +133,7 @@ class GraphBuilder {
     for (int stage : stages_of_[rank]) inbox_of_stage_[stage] = -1;
     if (rank > 0 && flushes != graph_.num_flushes) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "rank ", rank, " has ", flushes, " FLUSHes and rank 0 has ", graph_.num_flushes));
+          "rank ", rank, " has ", flushes, " FLUSHes, but rank 0 has ", graph_.num_flushes));
     }
     graph_.num_flushes = flushes;
     return absl::OkStatus();

@@ -76,11 +76,11 @@ absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
   DPIPE_ASSIGN_OR_RETURN(const PlanGraph graph, MakePlanGraph(plan, cost));
   const bool periodic = !options.prologue_and_epilogue;
   const bool skip_last = graph.works_across_steps && !periodic;
-  const int fewest = skip_last ? 3 : 2;
-  if (options.num_steps < fewest) {
+  const int min_steps = skip_last ? 3 : 2;
+  if (options.num_steps < min_steps) {
     return absl::InvalidArgumentError(
         absl::StrCat("num_steps is ", options.num_steps,
-                     ", which leaves no steady step to measure; it must be at least ", fewest));
+                     ", which leaves no steady step to measure; it must be at least ", min_steps));
   }
   // One more, for the prologue.
   DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost, plan.global_batch(), options.num_steps + 1));

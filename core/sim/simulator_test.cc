@@ -149,7 +149,7 @@ TEST(SimulatorTest, TracesHoldMemoryOverTime) {
   EXPECT_GE(peak[0], 300);
 }
 
-TEST(SimulatorTest, ContentionSlowsComputingWhileItLasts) {
+TEST(SimulatorTest, ContentionSlowsComputationWhileItLasts) {
   // One message of 400 ns overlaps stage 0's second forward pass, at factor 1.5. In these 400 ns
   // only 266.67 ns of work are done, so 133.33 are added. Stage 0 runs F0 F1; on stage 1, F0 meets
   // the message of F1.
@@ -197,7 +197,7 @@ TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
 }
 
 // With two interfaces per node, the messages of the two replicas do not wait for each other.
-TEST(SimulatorTest, ANodesInterfacesWorkAtOnce) {
+TEST(SimulatorTest, InterfacesOfANodeWorkConcurrently) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.set_num_nodes(2);
   cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
@@ -215,7 +215,7 @@ TEST(SimulatorTest, ANodesInterfacesWorkAtOnce) {
 }
 
 // One chain of four stages in a V on two devices: 0, 1, 1, 0.
-TEST(SimulatorTest, TheTurnOfAVNeedsNoMessage) {
+TEST(SimulatorTest, TurnOfAVShapeNeedsNoMessage) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
   UniformProfileOptions options;
@@ -376,7 +376,7 @@ TEST(SimulatorTest, PrologueAndLastStepByHand) {
 }
 
 // As in the runtime, all ranks meet after the prologue, however long each one's takes.
-TEST(SimulatorTest, NobodyStartsBeforeEverybodyHasFinishedItsPrologue) {
+TEST(SimulatorTest, StepsStartAfterAllPrologues) {
   RandomStream stream(4, 0, 0, RandomPurpose::kTest);
   int num_uneven = 0;
   for (int i = 0; i < 50; ++i) {
@@ -406,7 +406,7 @@ TEST(SimulatorTest, NobodyStartsBeforeEverybodyHasFinishedItsPrologue) {
   EXPECT_GE(num_uneven, 5);
 }
 
-TEST(SimulatorTest, SaysWhoWaitsForEver) {
+TEST(SimulatorTest, DeadlockErrorNamesTheWaitingRanks) {
   Case c = Uniform("1f1b", 2, 1);
   // Waits for the gradient before the forward pass that leads to it.
   c.plan.mutable_devices(0)->mutable_instructions()->SwapElements(0, 3);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr Nanos kNone = -1;
 
-void Least(Nanos candidate, Nanos* least) {
-  if (*least == kNone || candidate < *least) *least = candidate;
+void UpdateMin(Nanos candidate, Nanos* minimum) {
+  if (*minimum == kNone || candidate < *minimum) *minimum = candidate;
 }
 
 bool SplitsGradients(const Plan& plan) {
@@ -40,7 +40,7 @@ class TimesCollector {
   }
 
   BackboneTimes Collect() {
-    const int num_micro_batches = MostMicroBatches(plan_);
+    const int num_micro_batches = MaxMicroBatches(plan_);
     for (const PipelineChain& chain : ChainsOf(plan_)) {
       for (int k = 0; k < chain.num_stages(); ++k) SetStage(chain, chain.first_stage() + k);
     }
@@ -74,11 +74,11 @@ class TimesCollector {
     const LayerRange layers = LayersIn(stage);
     t.forward = t.gradient = t.backward = kNone;
     for (int rank : stage.ranks()) {
-      Least(cost_.OnRank(times.Forward(layers), rank), &t.forward);
-      Least(cost_.OnRank(times.Backward(layers), rank), &t.backward);
+      UpdateMin(cost_.OnRank(times.Forward(layers), rank), &t.forward);
+      UpdateMin(cost_.OnRank(times.Backward(layers), rank), &t.backward);
       const Nanos gradient =
           times_.splits_gradients ? times.InputGrad(layers) : times.Backward(layers);
-      Least(cost_.OnRank(gradient, rank), &t.gradient);
+      UpdateMin(cost_.OnRank(gradient, rank), &t.gradient);
     }
   }
 
@@ -127,15 +127,15 @@ class TimesCollector {
     if (recv.payload() == Instruction::FROZEN_OUTPUT) return;
     const Nanos time = cost_.Transfer(recv.peer(), rank, recv.bytes());
     const bool gradient = recv.payload() == Instruction::GRADIENT;
-    if (gradient) Least(time, &times_.stages[recv.stage()].shortest_gradient);
+    if (gradient) UpdateMin(time, &times_.stages[recv.stage()].shortest_gradient);
     Received& of_stage = received_[recv.stage()];
     Nanos& sum = (gradient ? of_stage.gradients : of_stage.activations)[recv.micro_batch()];
     sum = std::max<Nanos>(sum, 0) + time;
   }
 
-  static void Settle(std::vector<Nanos>* sums, Nanos* least) {
+  static void Settle(std::vector<Nanos>* sums, Nanos* minimum) {
     for (Nanos& sum : *sums) {
-      if (sum != kNone) Least(sum, least);
+      if (sum != kNone) UpdateMin(sum, minimum);
       sum = kNone;
     }
   }

@@ -22,11 +22,11 @@ long double BackboneWork(const CostModel& cost, int component, int global_batch,
   const int from = local_batch > 0 ? local_batch : 1;
   const int to = local_batch > 0 ? local_batch : global_batch;
   for (int layer = 0; layer < cost.num_layers(component); ++layer) {
-    long double least = std::numeric_limits<long double>::infinity();
+    long double minimum = std::numeric_limits<long double>::infinity();
     for (int batch = from; batch <= to; ++batch) {
-      least = std::min(least, PerSample(cost, component, layer, batch));
+      minimum = std::min(minimum, PerSample(cost, component, layer, batch));
     }
-    work += least * global_batch;
+    work += minimum * global_batch;
   }
   return work;
 }

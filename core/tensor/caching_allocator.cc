@@ -15,7 +15,7 @@ constexpr int64_t kAlignment = 64;  // a cache line, and a full AVX-512 register
 
 // Blocks of at least this size are separate mappings. Their memory returns to the operating system
 // at once, whatever their neighbours, and the part that rounding adds is never touched.
-constexpr int64_t kLeastMapped = int64_t{1} << 20;
+constexpr int64_t kMinMapped = int64_t{1} << 20;
 
 // Blocks of at least this size are aligned to huge pages and ask for them, if the operating system
 // has them. Such a page is handed out and translated far faster than 512 small ones.
@@ -42,15 +42,15 @@ void* MapHugePages(int64_t size) {
 constexpr int64_t kAddressSpaceForLibraries = int64_t{64} << 20;
 
 void* TakeFromSystem(int64_t size) {
-  if (size >= kLeastMapped && AddressSpaceRoomBytes() < size + kAddressSpaceForLibraries) {
+  if (size >= kMinMapped && AddressSpaceRoomBytes() < size + kAddressSpaceForLibraries) {
     return nullptr;
   }
-  if (size < kLeastMapped) return std::aligned_alloc(kAlignment, size);
+  if (size < kMinMapped) return std::aligned_alloc(kAlignment, size);
   return size < kHugePage ? Map(size) : MapHugePages(size);
 }
 
 void GiveToSystem(void* data, int64_t size) {
-  if (size < kLeastMapped) {
+  if (size < kMinMapped) {
     std::free(data);
   } else {
     munmap(data, size);
@@ -65,10 +65,10 @@ CachingAllocator::~CachingAllocator() { ReleaseCache(); }
 // quarter of a block is wasted. The largest blocks (parameters and the like) repeat their sizes
 // exactly; of them at most a sixteenth is wasted.
 int64_t CachingAllocator::RoundUp(int64_t size_bytes) {
-  constexpr int64_t kMostGranule = int64_t{1} << 20, kLarge = 16 * kMostGranule;
+  constexpr int64_t kMaxGranule = int64_t{1} << 20, kLarge = 16 * kMaxGranule;
   int64_t granule = kAlignment;
   while (granule * 8 < size_bytes) granule *= 2;
-  if (size_bytes >= kLarge) granule = kMostGranule;
+  if (size_bytes >= kLarge) granule = kMaxGranule;
   return std::max(granule, (size_bytes + granule - 1) / granule * granule);
 }
 

@@ -36,7 +36,7 @@ class CpuDevice : public Device {
   // The event is done at once, because work on a CPU is never in flight.
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override {}
-  void GiveBack(absl::Span<const Lent> blocks) override {}
+  void ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) override {}
 
  private:
   const std::vector<int> cores_;

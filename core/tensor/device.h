@@ -95,13 +95,13 @@ class Device {
   // kind.
   virtual void WaitFor(const DeviceEvent& event) = 0;
   // A block of another device's allocator.
-  struct Lent {
-    Device* lender;
+  struct BorrowedBlock {
+    Device* owner;
     void* data;
   };
-  // Declares that this device will enqueue no more work on the blocks. Their lenders reuse them
+  // Declares that this device will enqueue no more work on the blocks. Their owners reuse them
   // only after the work that this device has already enqueued.
-  virtual void GiveBack(absl::Span<const Lent> blocks) = 0;
+  virtual void ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) = 0;
 
   // Human-readable notes about fallbacks, without duplicates. Thread-safe.
   std::vector<std::string> notes() const ABSL_LOCKS_EXCLUDED(notes_mutex_);

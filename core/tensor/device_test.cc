@@ -32,7 +32,7 @@ class FarDevice : public CpuDevice {
     calls.push_back(&peer == this ? "within" : "from peer");
     CpuDevice::CopyFromPeer(to, peer, from, size_bytes);
   }
-  void GiveBack(absl::Span<const Lent> blocks) override {
+  void ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) override {
     calls.push_back("give back " + std::to_string(blocks.size()));
   }
 
@@ -48,10 +48,10 @@ TEST(DeviceTest, TensorsGoToADeviceAndBack) {
   EXPECT_EQ(HostValues(there.Slice(1, 2)), (std::vector<float>{3, 4}));
   EXPECT_THAT(far->calls, ElementsAre("from host", "to host", "to host"));
   const Tensor here = Tensor::FromHost<float>(Device::Cpu(), {3, 2}, kValues);
-  EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "no copy of what is there already";
+  EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "host tensors are not copied";
 }
 
-TEST(DeviceTest, ACopyTakesTheShortestWay) {
+TEST(DeviceTest, CopiesTakeTheShortestPath) {
   const auto a = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto b = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto other_kind = std::make_shared<FarDevice>(DeviceKind::kCpuReference);
@@ -67,40 +67,40 @@ TEST(DeviceTest, ACopyTakesTheShortestWay) {
   EXPECT_THAT(other_kind->calls, ElementsAre("from host", "to host"));
 }
 
-TEST(DeviceTest, BorrowedStorageIsGivenBackByWhoBorrowedIt) {
-  const auto lender = std::make_shared<FarDevice>(DeviceKind::kCuda);
+TEST(DeviceTest, BorrowerReleasesBorrowedStorage) {
+  const auto owner = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
   {
-    const Tensor t = Tensor::FromHost<float>(lender, {3, 2}, kValues);
-    const Tensor borrowed = t.On(borrower);
+    const Tensor t = Tensor::FromHost<float>(owner, {3, 2}, kValues);
+    const Tensor borrowed = t.ViewOn(borrower);
     const Tensor part = borrowed.Slice(0, 1);
     EXPECT_EQ(borrowed.raw_data(), t.raw_data());
     EXPECT_TRUE(borrower->calls.empty());
   }
   EXPECT_THAT(borrower->calls, ElementsAre("give back 1"));
-  EXPECT_EQ(lender->allocator().stats().allocated_bytes, 0);
+  EXPECT_EQ(owner->allocator().stats().allocated_bytes, 0);
 }
 
-TEST(DeviceTest, WhatIsBorrowedTogetherIsGivenBackTogether) {
-  const auto lender = std::make_shared<FarDevice>(DeviceKind::kCuda);
+TEST(DeviceTest, StorageBorrowedTogetherIsReleasedTogether) {
+  const auto owner = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
   std::vector<Tensor> borrowed;
   {
     std::vector<Tensor> tensors(3);
-    for (Tensor& t : tensors) t = Tensor::FromHost<float>(lender, {3, 2}, kValues);
-    borrowed = Tensor::AllOn(tensors, borrower);
+    for (Tensor& t : tensors) t = Tensor::FromHost<float>(owner, {3, 2}, kValues);
+    borrowed = Tensor::ViewsOn(tensors, borrower);
     EXPECT_EQ(borrowed[2].raw_data(), tensors[2].raw_data());
     EXPECT_EQ(borrowed[2].device(), borrower);
   }
   borrowed.resize(1);
   EXPECT_TRUE(borrower->calls.empty());
-  EXPECT_GT(lender->allocator().stats().allocated_bytes, 0);
+  EXPECT_GT(owner->allocator().stats().allocated_bytes, 0);
   borrowed.clear();
   EXPECT_THAT(borrower->calls, ElementsAre("give back 3"));
-  EXPECT_EQ(lender->allocator().stats().allocated_bytes, 0);
+  EXPECT_EQ(owner->allocator().stats().allocated_bytes, 0);
 }
 
-TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
+TEST(DeviceTest, CpuEventsAreDoneAtOnce) {
   const auto cpu = Device::Cpu();
   const Nanos before = MonotonicNow();
   const auto event = cpu->RecordEvent();
@@ -113,7 +113,7 @@ TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
 }
 
 // Huge pages are 2 MiB.
-TEST(DeviceTest, LargeBlocksOfACpuBeginAtHugePages) {
+TEST(DeviceTest, LargeCpuBlocksAreAlignedToHugePages) {
   constexpr int64_t kMiB = 1 << 20;
   for (const int64_t size : {2 * kMiB - 1, 3 * kMiB, 33 * kMiB + 5}) {
     const auto cpu = Device::Cpu();

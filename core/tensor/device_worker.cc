@@ -37,7 +37,7 @@ DeviceWorker::~DeviceWorker() {
 
 void DeviceWorker::Start(std::function<absl::Status()> job) {
   absl::MutexLock lock(&mutex_);
-  DPIPE_CHECK(!busy_) << device_->name() << " has a job already";
+  DPIPE_CHECK(!busy_) << device_->name() << " already has a job";
   job_ = std::move(job);
   busy_ = true;
 }

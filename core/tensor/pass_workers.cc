@@ -11,8 +11,8 @@ namespace dpipe {
 namespace {
 
 // Probes all devices at once, since several may be parts of one GPU.
-absl::StatusOr<std::vector<DeviceWorker*>> WithRoom(const std::vector<DeviceWorker*>& workers,
-                                                    int64_t size_bytes) {
+absl::StatusOr<std::vector<DeviceWorker*>> WorkersWithRoom(
+    const std::vector<DeviceWorker*>& workers, int64_t size_bytes) {
   std::vector<void*> blocks(workers.size(), nullptr);
   const auto on_all = [&](const std::function<void(Allocator&, void*& block)>& job) {
     return FirstError(RunOnAll(workers, [&](int i) {
@@ -49,18 +49,18 @@ PassWorkers::~PassWorkers() {
   }
 }
 
-absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& workers,
-                                             int64_t size_bytes) {
+absl::StatusOr<PassWorkers> PassWorkers::Choose(const std::vector<DeviceWorker*>& workers,
+                                                int64_t size_bytes) {
   PassWorkers chosen;
   chosen.workers_ = workers;
   if (workers.empty() || workers[0]->device()->has_host_memory()) return chosen;
   size_bytes += kGiB;
-  DPIPE_ASSIGN_OR_RETURN(chosen.workers_, WithRoom(workers, size_bytes));
+  DPIPE_ASSIGN_OR_RETURN(chosen.workers_, WorkersWithRoom(workers, size_bytes));
   if (!chosen.workers_.empty()) return chosen;
   workers[0]->device()->Note(
-      absl::StrCat("there is no ", FormatBytes(size_bytes),
-                   " left for passes beside training: samples, held-out losses or caches are "
-                   "computed on the CPU"));
+      absl::StrCat("less than ", FormatBytes(size_bytes),
+                   " of GPU memory is free: samples, held-out losses and caches are computed on "
+                   "the CPU"));
   DPIPE_ASSIGN_OR_RETURN(const auto cores, Device::PartitionCpu(FindUsableCpus().count));
   chosen.own_ = StartWorkers(cores);
   for (const auto& worker : chosen.own_) chosen.workers_.push_back(worker.get());

@@ -25,8 +25,8 @@ class PassWorkers {
 
   // Requires `size_bytes` on each device, plus 1 GiB for the kernels' own allocations. The given
   // workers must outlive the result.
-  static absl::StatusOr<PassWorkers> For(const std::vector<DeviceWorker*>& workers,
-                                         int64_t size_bytes);
+  static absl::StatusOr<PassWorkers> Choose(const std::vector<DeviceWorker*>& workers,
+                                            int64_t size_bytes);
 
   const std::vector<DeviceWorker*>& workers() const { return workers_; }
 

@@ -75,7 +75,7 @@ absl::Status NotSafetensors(const std::string& name, absl::string_view bytes,
                                                    advice.empty() ? "" : ": ", advice));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ": not a safetensors file, or cut short: a header of ", header_bytes,
+      absl::StrCat(name, ": not a safetensors file, or truncated: a header of ", header_bytes,
                    " bytes in a file of ", bytes.size(), " (the limit is ", kMaxHeaderBytes, ")"));
 }
 
@@ -126,7 +126,7 @@ absl::Status CheckSame(const SafetensorsHeader& header, const ViewsByName& by_na
     const auto found = by_name.find(tensor.name);
     if (found == by_name.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensor \"", tensor.name, "\" is in the header, but not given"));
+          absl::StrCat("tensor \"", tensor.name, "\" is in the header, but was not given"));
     }
     const SafetensorsView& view = *found->second;
     if (view.dtype != tensor.dtype || view.shape != tensor.shape) {

@@ -36,12 +36,12 @@ class HeaderHandler {
     if (place_ == Place::kStart) return Go(Place::kTop);
     if (place_ == Place::kMetadataValue) return Go(Place::kMetadata);
     if (place_ == Place::kTensorValue) return Go(Place::kTensor);
-    return Unexpected("an object");
+    return Unexpected("object");
   }
   bool end_object() {
     if (place_ == Place::kTop) return Go(Place::kEnd);
     if (place_ == Place::kTensor && seen_ != kAllFields) {
-      return Fail("dtype, shape and data_offsets are not all there");
+      return Fail("dtype, shape or data_offsets is missing");
     }
     tensor_name_.clear();
     return Go(Place::kTop);
@@ -70,14 +70,14 @@ class HeaderHandler {
       header_.metadata.back().second = text;
       return Go(Place::kMetadata);
     }
-    if (place_ != Place::kDtype) return Unexpected("a string");
+    if (place_ != Place::kDtype) return Unexpected("string");
     header_.tensors.back().dtype = text;
     return Go(Place::kTensor);
   }
   bool start_array(size_t) {
     if (place_ == Place::kShapeValue) return Go(Place::kShape);
     if (place_ == Place::kOffsetsValue) return Go(Place::kOffsets);
-    return Unexpected("an array");
+    return Unexpected("array");
   }
   bool end_array() {
     if (place_ == Place::kOffsets) {
@@ -88,7 +88,7 @@ class HeaderHandler {
     return Go(Place::kTensor);
   }
   bool number_unsigned(uint64_t value) {
-    if (place_ != Place::kShape && place_ != Place::kOffsets) return Unexpected("a number");
+    if (place_ != Place::kShape && place_ != Place::kOffsets) return Unexpected("number");
     if (value > static_cast<uint64_t>(kMaxBytes)) return Fail("number ", value, " is too large");
     if (place_ == Place::kShape) {
       header_.tensors.back().shape.push_back(static_cast<int64_t>(value));
@@ -102,7 +102,7 @@ class HeaderHandler {
     return Fail("number ", text.substr(0, 40), " is not an integer");
   }
   bool null() { return Unexpected("null"); }
-  bool boolean(bool) { return Unexpected("a boolean"); }
+  bool boolean(bool) { return Unexpected("boolean"); }
   bool binary(Json::binary_t&) { return Unexpected("binary data"); }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) {
     return Fail("header: not JSON at byte ", position);
@@ -144,12 +144,12 @@ class HeaderHandler {
   }
   template <typename... Parts>
   bool Fail(const Parts&... parts) {
-    const std::string where =
+    const std::string prefix =
         tensor_name_.empty() ? "" : absl::StrCat("tensor \"", ShowText(tensor_name_), "\": ");
-    status_ = absl::InvalidArgumentError(absl::StrCat(where, parts...));
+    status_ = absl::InvalidArgumentError(absl::StrCat(prefix, parts...));
     return false;
   }
-  bool Unexpected(const char* what) { return Fail("header: ", what, " where none belongs"); }
+  bool Unexpected(const char* what) { return Fail("header: unexpected ", what); }
 
   SafetensorsHeader& header_;
   Place place_ = Place::kStart;

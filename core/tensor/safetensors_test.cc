@@ -66,7 +66,7 @@ TEST(SafetensorsTest, ReadsTheReferenceImplementationsFile) {
   EXPECT_EQ(file->Find("nothing"), nullptr);
 }
 
-TEST(SafetensorsTest, WritesWhatTheReferenceImplementationWrites) {
+TEST(SafetensorsTest, WritesTheSameFileAsTheReferenceImplementation) {
   const auto file = SafetensorsFile::Open(kReference);
   ASSERT_TRUE(file.ok()) << file.status();
   std::vector<SafetensorsView> tensors = file->tensors();
@@ -116,7 +116,7 @@ TEST(SafetensorsTest, FilesOfOtherKindsAreNamed) {
        "a Git LFS pointer, not a safetensors file: the file itself was not downloaded; run git lfs "
        "pull"},
       {"<!DOCTYPE html><html>404</html>", "an HTML page, not a safetensors file: the download"},
-      {"1234567", "a plain text, not a safetensors file"},
+      {"1234567", "plain text, not a safetensors file"},
       {std::string(8, '\0'), "zeros only, not a safetensors file"},
       {"\x80\x02}q\x01X\x04", "not a safetensors file: convert it in Python: safetensors.torch."},
   };
@@ -180,28 +180,28 @@ TEST(SafetensorsTest, HeadersMustHaveTheFormat) {
       {"[]", "does not begin with {"},
       {"{", "not JSON"},
       {"{} {}", "not JSON"},
-      {R"({"a":5})", "a number where none belongs"},
-      {R"({"a":[]})", "an array where none belongs"},
-      {R"({"a":{}})", "tensor \"a\": dtype, shape and data_offsets are not all there"},
-      {R"({"a":{"dtype":"U8","shape":[1]}})", "are not all there"},
+      {R"({"a":5})", "unexpected number"},
+      {R"({"a":[]})", "unexpected array"},
+      {R"({"a":{}})", "tensor \"a\": dtype, shape or data_offsets is missing"},
+      {R"({"a":{"dtype":"U8","shape":[1]}})", "dtype, shape or data_offsets is missing"},
       {"{\"a\":{" + fields + ",\"x\":1}}", "tensor \"a\": unknown field \"x\""},
       {"{\"a\":{" + fields + ",\"dtype\":\"U8\"}}", "tensor \"a\": dtype occurs twice"},
       {"{\"a\":{" + fields + "},\"a\":{" + fields + "}}", "tensor \"a\" occurs twice"},
-      {R"({"a":{"dtype":null}})", "null where none belongs"},
-      {R"({"a":{"shape":[[1]]}})", "an array where none belongs"},
-      {R"({"a":{"shape":[{}]}})", "an object where none belongs"},
+      {R"({"a":{"dtype":null}})", "unexpected null"},
+      {R"({"a":{"shape":[[1]]}})", "unexpected array"},
+      {R"({"a":{"shape":[{}]}})", "unexpected object"},
       {R"({"a":{"data_offsets":[0]}})", "data_offsets has 1 numbers, not 2"},
       {R"({"a":{"data_offsets":[0,1,2]}})", "data_offsets has 3 numbers, not 2"},
-      {R"({"__metadata__":{"a":1}})", "a number where none belongs"},
+      {R"({"__metadata__":{"a":1}})", "unexpected number"},
       {R"({"__metadata__":{"a":"1","a":"2"}})", "metadata \"a\" occurs twice"},
-      {R"({"__metadata__":"x"})", "a string where none belongs"},
+      {R"({"__metadata__":"x"})", "unexpected string"},
       {"{\"\xff\":{" + fields + "}}", "not JSON"}};
   for (const auto& [header, expected] : cases) {
     EXPECT_THAT(ErrorOfHeader(header, 1), HasSubstr(expected)) << header;
   }
   // Nesting that would exhaust a recursive reader.
   EXPECT_THAT(ErrorOfHeader(R"({"a":)" + std::string(1 << 20, '['), 0),
-              HasSubstr("an array where"));
+              HasSubstr("unexpected array"));
 }
 
 TEST(SafetensorsTest, FilesThatCannotBeOpened) {
@@ -232,7 +232,7 @@ TEST(SafetensorsTest, WritingChecksItsTensors) {
   EXPECT_THAT(error({good}, header),
               HasSubstr("tensor \"a\": U8 [1, 2] in the header, U8 [2] given"));
   EXPECT_THAT(error({{"b", "U8", {1, 2}, "xy"}}, header),
-              HasSubstr("in the header, but not given"));
+              HasSubstr("in the header, but was not given"));
   EXPECT_THAT(error({{"a", "U8", {1, 2}, "xy"}, {"b", "U8", {0}, ""}}, header),
               HasSubstr("the header has 1 tensors, 2 are given"));
   EXPECT_EQ(ReadFile(path).status().code(), absl::StatusCode::kNotFound);

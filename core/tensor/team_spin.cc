@@ -47,13 +47,13 @@ struct Limit {
   std::unique_ptr<IdleTeam> team ABSL_GUARDED_BY(mutex);
 };
 
-Limit& OfProcess() {
+Limit& ProcessLimit() {
   static auto& limit = *new Limit;
   return limit;
 }
 
 void AddWanting(int change) {
-  Limit& limit = OfProcess();
+  Limit& limit = ProcessLimit();
   absl::MutexLock lock(&limit.mutex);
   limit.num_wanting += change;
   if (limit.num_wanting > 0 && limit.team == nullptr) limit.team = std::make_unique<IdleTeam>();
@@ -113,7 +113,7 @@ void TeamSpin::Observe(Nanos now_ns) {
 }
 
 bool SpinningIsLimited() {
-  Limit& limit = OfProcess();
+  Limit& limit = ProcessLimit();
   absl::MutexLock lock(&limit.mutex);
   return limit.num_wanting > 0;
 }

@@ -10,12 +10,12 @@
 namespace dpipe {
 namespace {
 
-TEST(SpinPolicyTest, LimitsForAWhileAndLongerIfItHappensAgain) {
+TEST(SpinPolicyTest, HoldTimeDoublesIfContentionRecurs) {
   SpinPolicy policy;
   Nanos now = kNanosPerSecond;
   EXPECT_FALSE(policy.Update(now, 0.1));
   EXPECT_TRUE(policy.Update(now, 0.5));
-  EXPECT_TRUE(policy.Update(now + SpinPolicy::kMinHold - 1, 0.0)) << "sleepers do not wait";
+  EXPECT_TRUE(policy.Update(now + SpinPolicy::kMinHold - 1, 0.0)) << "sleeping threads do not wait";
   now += SpinPolicy::kMinHold;
   EXPECT_FALSE(policy.Update(now, 0.0));
   now += SpinPolicy::kMinHold / 2;
@@ -28,7 +28,7 @@ TEST(SpinPolicyTest, LimitsForAWhileAndLongerIfItHappensAgain) {
   EXPECT_FALSE(policy.Update(now + SpinPolicy::kMinHold, 0.0));
 }
 
-TEST(SpinPolicyTest, TheTimeStaysBounded) {
+TEST(SpinPolicyTest, HoldTimeIsBounded) {
   SpinPolicy policy;
   Nanos now = kNanosPerSecond;
   for (int i = 0; i < 100; ++i) {

@@ -5,21 +5,21 @@ namespace dpipe {
 Tensor::Storage::Storage(std::shared_ptr<Device> d, int64_t size)
     : device(std::move(d)), size_bytes(size), data(device->allocator().Allocate(size)) {}
 
-Tensor::Storage::Storage(std::shared_ptr<Loan> l, std::shared_ptr<Storage> from)
-    : device(l->device),
-      loan(std::move(l)),
-      lender(std::move(from)),
-      size_bytes(lender->size_bytes),
-      data(lender->data) {}
+Tensor::Storage::Storage(std::shared_ptr<Borrowing> b, std::shared_ptr<Storage> from)
+    : device(b->device),
+      borrowing(std::move(b)),
+      owner(std::move(from)),
+      size_bytes(owner->size_bytes),
+      data(owner->data) {}
 
 Tensor::Storage::~Storage() {
-  if (loan == nullptr) device->allocator().Free(data, size_bytes);
+  if (borrowing == nullptr) device->allocator().Free(data, size_bytes);
 }
 
-Tensor::Loan::~Loan() {
-  std::vector<Device::Lent> blocks;
-  for (const auto& lender : lenders) blocks.push_back({lender->device.get(), lender->data});
-  device->GiveBack(blocks);
+Tensor::Borrowing::~Borrowing() {
+  std::vector<Device::BorrowedBlock> blocks;
+  for (const auto& owner : owners) blocks.push_back({owner->device.get(), owner->data});
+  device->ReleaseBorrowed(blocks);
 }
 
 Tensor Tensor::Empty(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype) {
@@ -64,26 +64,27 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   return t;
 }
 
-Tensor Tensor::LentBy(const std::shared_ptr<Loan>& loan) const {
-  DPIPE_CHECK(loan->device->kind() == device()->kind()) << loan->device->name();
+Tensor Tensor::BorrowInto(const std::shared_ptr<Borrowing>& borrowing) const {
+  DPIPE_CHECK(borrowing->device->kind() == device()->kind()) << borrowing->device->name();
   Tensor t = *this;
-  const std::shared_ptr<Storage>& lender =
-      storage_->lender != nullptr ? storage_->lender : storage_;
-  if (loan->lenders.empty() || loan->lenders.back() != lender) loan->lenders.push_back(lender);
-  t.storage_ = std::make_shared<Storage>(loan, lender);
+  const std::shared_ptr<Storage>& owner = storage_->owner != nullptr ? storage_->owner : storage_;
+  if (borrowing->owners.empty() || borrowing->owners.back() != owner)
+    borrowing->owners.push_back(owner);
+  t.storage_ = std::make_shared<Storage>(borrowing, owner);
   return t;
 }
 
-Tensor Tensor::On(const std::shared_ptr<Device>& device) const {
+Tensor Tensor::ViewOn(const std::shared_ptr<Device>& device) const {
   if (this->device() == device) return *this;
-  return LentBy(std::make_shared<Loan>(device));
+  return BorrowInto(std::make_shared<Borrowing>(device));
 }
 
-std::vector<Tensor> Tensor::AllOn(absl::Span<const Tensor> tensors,
-                                  const std::shared_ptr<Device>& device) {
-  const auto loan = std::make_shared<Loan>(device);
+std::vector<Tensor> Tensor::ViewsOn(absl::Span<const Tensor> tensors,
+                                    const std::shared_ptr<Device>& device) {
+  const auto borrowing = std::make_shared<Borrowing>(device);
   std::vector<Tensor> there;
-  for (const Tensor& t : tensors) there.push_back(t.device() == device ? t : t.LentBy(loan));
+  for (const Tensor& t : tensors)
+    there.push_back(t.device() == device ? t : t.BorrowInto(borrowing));
   return there;
 }
 

@@ -62,11 +62,11 @@ class Tensor {
   // compute from it belong to that device; the storage itself stays on the account of its first
   // device. On asynchronous devices the caller must ensure with Device::WaitFor that the storage
   // has been written before it is read.
-  Tensor On(const std::shared_ptr<Device>& device) const;
-  // On() for many tensors at once: `device` gives their storages back together, after the last of
+  Tensor ViewOn(const std::shared_ptr<Device>& device) const;
+  // ViewOn() for many tensors at once: `device` releases their storages together, after the last of
   // them is released.
-  static std::vector<Tensor> AllOn(absl::Span<const Tensor> tensors,
-                                   const std::shared_ptr<Device>& device);
+  static std::vector<Tensor> ViewsOn(absl::Span<const Tensor> tensors,
+                                     const std::shared_ptr<Device>& device);
   // Copies: To another element type (fp32 or bf16), Clone on this device, CopyTo any device.
   Tensor To(DType dtype) const;
   Tensor Clone() const;
@@ -77,27 +77,27 @@ class Tensor {
   void FillZero();
 
  private:
-  struct Loan;
+  struct Borrowing;
   struct Storage {
     Storage(std::shared_ptr<Device> device, int64_t size_bytes);
-    Storage(std::shared_ptr<Loan> loan, std::shared_ptr<Storage> lender);
+    Storage(std::shared_ptr<Borrowing> borrowing, std::shared_ptr<Storage> owner);
     ~Storage();
     std::shared_ptr<Device> device;
-    std::shared_ptr<Loan> loan;       // null if the storage owns its data
-    std::shared_ptr<Storage> lender;  // otherwise the owner of the data
+    std::shared_ptr<Borrowing> borrowing;  // null if the storage owns its data
+    std::shared_ptr<Storage> owner;        // otherwise the owner of the data
     int64_t size_bytes;
     void* data;
   };
-  // Storages that a device gives back together.
-  struct Loan {
-    explicit Loan(std::shared_ptr<Device> device) : device(std::move(device)) {}
-    ~Loan();
+  // Storages of other devices that a device releases together.
+  struct Borrowing {
+    explicit Borrowing(std::shared_ptr<Device> device) : device(std::move(device)) {}
+    ~Borrowing();
     std::shared_ptr<Device> device;
-    std::vector<std::shared_ptr<Storage>> lenders;
+    std::vector<std::shared_ptr<Storage>> owners;
   };
 
-  // Returns this tensor on the loan's device and adds its storage to the loan.
-  Tensor LentBy(const std::shared_ptr<Loan>& loan) const;
+  // Returns this tensor on the borrowing device and adds its storage to `borrowing`.
+  Tensor BorrowInto(const std::shared_ptr<Borrowing>& borrowing) const;
 
   std::shared_ptr<Storage> storage_;
   int64_t offset_bytes_ = 0;

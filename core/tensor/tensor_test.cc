@@ -84,7 +84,7 @@ TEST(AllocatorTest, CountsAndReuses) {
   std::exit(other != nullptr && allocator.stats().reserved_bytes < kSize ? 0 : 1);
 }
 
-TEST(AllocatorDeathTest, GivesBackWhatIsFreeBeforeItFails) {
+TEST(AllocatorDeathTest, ReleasesItsCacheBeforeFailing) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(TakeOneAfterTheOther(), ::testing::ExitedWithCode(0), "");
 }
@@ -108,7 +108,7 @@ TEST(DeviceTest, PartitionNamesBothNumbers) {
 }
 
 // A container with 2.5 CPUs of a machine's 4 cores: threads run wherever there is room.
-TEST(DeviceTest, AQuotaLimitsThreadsAndPinsNone) {
+TEST(DeviceTest, QuotaLimitsThreadsWithoutPinning) {
   const UsableCpus cpus = internal::UsableCpusOf({0, 1, 2, 3}, 2.5);
   const auto one = internal::PartitionCpus(1, cpus);
   ASSERT_TRUE(one.ok()) << one.status();
@@ -125,13 +125,13 @@ TEST(DeviceTest, AQuotaLimitsThreadsAndPinsNone) {
             "leaves 2 of 4 cores");
 }
 
-TEST(TensorTest, OnAnotherDeviceSharesTheStorage) {
+TEST(TensorTest, ViewOnAnotherDeviceSharesTheStorage) {
   const auto home = Device::Cpu(), away = Device::Cpu();
   const int64_t bytes = 4 * 64;
   Tensor borrowed;
   {
     const Tensor t = Tensor::Zeros(home, {4, 16}, DType::kF32);
-    borrowed = t.Slice(1, 3).On(away).On(home).On(away);
+    borrowed = t.Slice(1, 3).ViewOn(away).ViewOn(home).ViewOn(away);
     t.data<float>()[16] = 7;
   }
   EXPECT_EQ(borrowed.device(), away);

@@ -11,7 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/open_file.h"
 #include "core/base/replace_folder.h"
-#include "core/tensor/safetensors_front.h"
+#include "core/tensor/safetensors_prefix.h"
 #include "core/train/checkpoint_manifest.h"
 #include "core/train/tensor_dtypes.h"
 
@@ -40,10 +40,10 @@ class FolderWriter {
       entries.push_back({tensor.parameter, SafetensorsDtype(tensor.part.dtype()),
                          std::vector<int64_t>(dims.begin(), dims.end())});
     }
-    DPIPE_ASSIGN_OR_RETURN(const std::string front, SafetensorsFront(entries));
+    DPIPE_ASSIGN_OR_RETURN(const std::string prefix, SafetensorsPrefix(entries));
     const std::string name = TensorFileName(tensors.front().kind);
     DPIPE_ASSIGN_OR_RETURN(auto file, Create(name));
-    DPIPE_RETURN_IF_ERROR(file->Append(front));
+    DPIPE_RETURN_IF_ERROR(file->Append(prefix));
     for (const StateTensor& tensor : tensors) {
       const Tensor part = tensor.part.ToHost();
       const auto* bytes = static_cast<const char*>(part.raw_data());

@@ -55,7 +55,7 @@ absl::StatusOr<HeldOutLosses> HeldOutLoss::Evaluate(const std::map<std::string, 
     passes.push_back(std::make_unique<nn::Inference>(is_backbone ? backbones[next_backbone++].get()
                                                                  : options_.frozen_parameters[i]));
   }
-  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen, PassWorkers::For(workers, DeviceBytes()));
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen, PassWorkers::Choose(workers, DeviceBytes()));
   const int num_quantiles = static_cast<int>(options_.inputs.size());
   const int num_batches = (options_.num_samples + options_.batch - 1) / options_.batch;
   std::vector<std::vector<std::vector<double>>> losses(num_batches);  // by batch, quantile, sample
@@ -200,7 +200,7 @@ absl::StatusOr<nn::ValueMap> HeldOutLoss::InputsOf(const nn::Component& componen
     const std::string& name = program.value(id).name;
     const auto source = component.sources.find(name);
     if (source != component.sources.end()) {
-      values[id] = outputs.at({source->second.component, source->second.output}).On(device);
+      values[id] = outputs.at({source->second.component, source->second.output}).ViewOn(device);
     } else if (name == component.self_conditioning.input && !name.empty()) {
       values[id] =
           Tensor::Zeros(device, program.BatchShape(id, samples.size()),

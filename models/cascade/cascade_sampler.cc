@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
     device_bytes += nn::InferenceBytes(*network.program, network.program->all_layers(),
                                        2 * options.batch, compute_dtype_);
   }
-  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen, PassWorkers::For(workers, device_bytes));
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen, PassWorkers::Choose(workers, device_bytes));
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;

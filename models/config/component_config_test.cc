@@ -85,7 +85,7 @@ TEST(ComponentConfigTest, RefusesWhatIsNotAnObject) {
     EXPECT_TRUE(absl::StartsWith(config.status().message(), "x.json: ")) << config.status();
   }
   EXPECT_EQ(ComponentConfig::Parse("[1]", "x.json").status().message(),
-            "x.json: expected a JSON object {...}, this is [1]");
+            "x.json: expected a JSON object {...}, found [1]");
 }
 
 TEST(ComponentConfigTest, DeepNestingIsAnError) {

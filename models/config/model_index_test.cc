@@ -26,7 +26,7 @@ TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
 }
 
 TEST(ModelIndexTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(ErrorOf("[1]"), "index: expected a JSON object {...}, this is [1]");
+  EXPECT_EQ(ErrorOf("[1]"), "index: expected a JSON object {...}, found [1]");
   EXPECT_EQ(
       ErrorOf("{\"_class_name\": P}"),
       "index: line 1, column 17: syntax error while parsing value - invalid literal; last read: "

@@ -155,7 +155,7 @@ TEST(SchedulerConfigTest, MissingKeysHaveDiffusersDefaults) {
 
 TEST(SchedulerConfigTest, WrongValuesAreErrorsThatNameTheKey) {
   EXPECT_EQ(ParseSchedulerConfig("[]").status().message(),
-            "scheduler_config.json: expected a JSON object {...}, this is []");
+            "scheduler_config.json: expected a JSON object {...}, found []");
   EXPECT_FALSE(ParseSchedulerConfig("{\"beta_start\": ").ok());
   EXPECT_EQ(ParseSchedulerConfig(R"({"beta_schedule": "sigmoid"})").status().message(),
             "scheduler_config.json: beta_schedule is \"sigmoid\"; expected linear or scaled_linear "

@@ -225,7 +225,7 @@ TEST(LoraFileTest, OtherFilesAreNamedForWhatTheyAre) {
   const std::string path = TestFile("/lora.bin");
   ASSERT_TRUE(WriteFileAtomically(path, "\x80\x02}q\x01X\x04").ok());
   EXPECT_THAT(std::string(Load(path).status().message()),
-              HasSubstr(path + ": a Python pickle (an old PyTorch file, perhaps), not a "
+              HasSubstr(path + ": a Python pickle (possibly an old PyTorch file), not a "
                                "safetensors file: convert it in Python: "));
   ASSERT_TRUE(WriteFileAtomically(path, "").ok());
   EXPECT_THAT(std::string(Load(path).status().message()),

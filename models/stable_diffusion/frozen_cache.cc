@@ -199,7 +199,7 @@ absl::Status FrozenCache::Compute(const Request& request, const std::vector<Devi
   const auto& frozen = model_->frozen_parameters();
   nn::Inference vae_encoder(frozen[kVaeEncoder]), text_encoder(frozen[kTextEncoder]);
   DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
-                         PassWorkers::For(workers, DeviceBytes(request.quantum)));
+                         PassWorkers::Choose(workers, DeviceBytes(request.quantum)));
   const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     const std::shared_ptr<Device>& device = chosen.workers()[worker]->device();
     for (size_t i = next++; i < total; i = next++) {

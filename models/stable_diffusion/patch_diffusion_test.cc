@@ -134,7 +134,7 @@ TEST(PatchDiffusionTest, WhatDoesNotGoWithPatchesIsNamed) {
   EXPECT_THAT(error(options), HasSubstr("patch_share is 0.5 and max_aspect is 2"));
   options = PatchOptions();
   options.model.image_size = 24;
-  EXPECT_THAT(error(options), HasSubstr("half of 24 pixels is no multiple of 8"));
+  EXPECT_THAT(error(options), HasSubstr("half of 24 pixels is not a multiple of 8"));
   const auto setup = TrainingSetup::Create(PatchOptions());
   ASSERT_TRUE(setup.ok()) << setup.status();
   EXPECT_THAT(std::string((*setup)->BuildCache(2).status().message()),

@@ -229,8 +229,9 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
       CheckMemoryFor(absl::StrCat(prompts.size(), " images of ", side, " pixels a side"),
                      3.0 * static_cast<double>(prompts.size()) * side * side));
   const int samples_at_once = diffusion::IsGuided(options.guidance) ? 2 : 1;
-  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
-                         PassWorkers::For(workers, DeviceBytes(samples_at_once * options.batch)));
+  DPIPE_ASSIGN_OR_RETURN(
+      const PassWorkers chosen,
+      PassWorkers::Choose(workers, DeviceBytes(samples_at_once * options.batch)));
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;
@@ -288,7 +289,7 @@ absl::StatusOr<Image> ImageSampler::ReconstructOne(const Image& image,
 absl::StatusOr<std::vector<Image>> ImageSampler::Reconstruct(
     const std::vector<Image>& images, const std::vector<DeviceWorker*>& workers) const {
   DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
-                         PassWorkers::For(workers, DeviceBytes(/*batch=*/1)));
+                         PassWorkers::Choose(workers, DeviceBytes(/*batch=*/1)));
   std::vector<Image> results(images.size());
   std::atomic<size_t> next{0};
   const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {

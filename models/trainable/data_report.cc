@@ -60,7 +60,7 @@ std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
       absl::StrCat("sizes of ", LookedAt(all.num_known, all.num_samples, "image"), ": ",
                    all.num_cropped == 0 ? "none" : absl::StrCat(all.num_cropped), " cropped");
   if (all.num_cropped > 0) {
-    absl::StrAppend(&text, " (", NameOf(loader, survey.most_cut), " most, by ",
+    absl::StrAppend(&text, " (", NameOf(loader, survey.most_cropped), " most, by ",
                     Percent(survey.max_cut), " of its area)");
   }
   absl::StrAppend(&text, ", ", all.num_enlarged == 0 ? "none" : absl::StrCat(all.num_enlarged),

@@ -36,7 +36,7 @@ TEST(LoadTrainableModelTest, TellsStableDiffusionByItsIndex) {
 TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
   EXPECT_THAT(ErrorOf("/no/model"), HasSubstr("there is no model folder /no/model"));
   EXPECT_THAT(ErrorOf(FolderWithIndex("[1]")),
-              HasSubstr("model_index.json: expected a JSON object {...}, this is [1]"));
+              HasSubstr("model_index.json: expected a JSON object {...}, found [1]"));
   EXPECT_THAT(ErrorOf(FolderWithIndex("{\"_class_name\": 3}")), HasSubstr("no string _class_name"));
   LoadModelOptions options;
   options.kind = "pixart";

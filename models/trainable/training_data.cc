@@ -28,10 +28,10 @@ absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<Sample
 }
 
 // Opens a data set without images that are too small, and adds notes about it.
-absl::StatusOr<std::unique_ptr<SampleSource>> OpenLargeEnough(const std::string& where,
-                                                              const TrainingDataOptions& options,
-                                                              ImageSizes* sizes,
-                                                              std::vector<std::string>* notes) {
+absl::StatusOr<std::unique_ptr<SampleSource>> OpenFiltered(const std::string& where,
+                                                           const TrainingDataOptions& options,
+                                                           ImageSizes* sizes,
+                                                           std::vector<std::string>* notes) {
   OpenSamplesOptions opening;
   opening.file_column = options.file_column;
   opening.caption_column = options.caption_column;
@@ -41,10 +41,10 @@ absl::StatusOr<std::unique_ptr<SampleSource>> OpenLargeEnough(const std::string&
     notes->push_back(absl::StrCat(source->name(), ": ", note));
   }
   if (options.min_side == 0) return source;
-  DPIPE_ASSIGN_OR_RETURN(LargeEnough large,
-                         LeaveOutSmall(std::move(source), options.min_side, sizes));
-  if (!large.note.empty()) notes->push_back(std::move(large.note));
-  return std::move(large.source);
+  DPIPE_ASSIGN_OR_RETURN(FilteredSource filtered,
+                         FilterSmallImages(std::move(source), options.min_side, sizes));
+  if (!filtered.note.empty()) notes->push_back(std::move(filtered.note));
+  return std::move(filtered.source);
 }
 
 }  // namespace
@@ -58,11 +58,11 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
   ImageSizes sizes(options.sizes_path);
   TrainingData data;
   DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
-                         OpenLargeEnough(options.folder, options, &sizes, &data.notes));
+                         OpenFiltered(options.folder, options, &sizes, &data.notes));
   std::unique_ptr<SampleSource> held_out;
   if (!options.held_out_folder.empty()) {
     DPIPE_ASSIGN_OR_RETURN(held_out,
-                           OpenLargeEnough(options.held_out_folder, options, &sizes, &data.notes));
+                           OpenFiltered(options.held_out_folder, options, &sizes, &data.notes));
     DPIPE_RETURN_IF_ERROR(CheckNothingShared(*training, *held_out));
   } else if (options.held_out_share != 0) {
     DPIPE_ASSIGN_OR_RETURN(DividedSource divided,

@@ -53,7 +53,7 @@ struct TrainingData {
 };
 
 // `loading` is for training; its crop and flip are overwritten by those of `options`. Errors are
-// those of OpenSamples, LeaveOutSmall, HoldOut, CheckNothingShared, options.first_step_of and
+// those of OpenSamples, FilterSmallImages, HoldOut, CheckNothingShared, options.first_step_of and
 // DataLoader.
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading);

@@ -125,14 +125,14 @@ TEST_F(TrainingDataTest, WhereTheOrderBeginsIsAskedOfTheCaller) {
 TEST_F(TrainingDataTest, WhatIsTrainedOnIsNotHeldOut) {
   WriteImages(options_.folder, 4);
   options_.held_out_folder = options_.folder + "/../data";
-  EXPECT_THAT(Error(), HasSubstr("4 of its 4 samples are trained on"));
+  EXPECT_THAT(Error(), HasSubstr("4 of its 4 samples are used for training"));
   options_.held_out_folder = scratch_.path() + "/copy";
   std::filesystem::copy(options_.folder, options_.held_out_folder);
   EXPECT_THAT(Error(), HasSubstr("both have the same 4 samples"));
   // A sub-folder of the training data.
   options_.held_out_folder = options_.folder + "/sub";
   WriteImages(options_.held_out_folder, 2);
-  EXPECT_THAT(Error(), HasSubstr("2 of its 2 samples are trained on, the first " +
+  EXPECT_THAT(Error(), HasSubstr("2 of its 2 samples are used for training; the first is " +
                                  options_.held_out_folder + "/0.png"));
   options_.held_out_folder = scratch_.path() + "/others";
   WriteImages(options_.held_out_folder, 2);

@@ -129,7 +129,7 @@ TEST(ImageFuzzTest, LengthsAreCheckedBeforeAllocation) {
     std::string damaged = png;
     damaged.insert(place, chunk);
     const auto image = DecodeImage(damaged, kName);
-    EXPECT_EQ(image.status().message(), "damaged: corrupt PNG: the file is cut off");
+    EXPECT_EQ(image.status().message(), "damaged: corrupt PNG: the file is truncated");
   }
 }
 

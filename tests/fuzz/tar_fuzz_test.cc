@@ -87,7 +87,8 @@ TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
         // Only the last member may be truncated, and then the damage says so.
         if (member.size <= static_cast<int64_t>(bytes.size()) - member.offset) continue;
         ASSERT_EQ(m, index->members.size() - 1);
-        ASSERT_TRUE(absl::StrContains(index->damage, "ends past the file")) << index->damage;
+        ASSERT_TRUE(absl::StrContains(index->damage, "extends past the end of the file"))
+            << index->damage;
       }
       num_joined += !index->members.empty() && index->members.back().archive > 0;
     }

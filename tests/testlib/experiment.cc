@@ -40,7 +40,7 @@ Schedule OnOneDevice(const Schedule& schedule) {
 
 }  // namespace
 
-Bench::Bench(const Experiment& experiment, int num_devices)
+ExperimentJob::ExperimentJob(const Experiment& experiment, int num_devices)
     : ToyJob(num_devices, experiment.dtype, experiment.model) {
   job().optimizer.max_grad_norm = 0.5;
   job().deadline = absl::Seconds(20);
@@ -56,7 +56,7 @@ absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedu
 
 absl::StatusOr<TrainingOutcome> Train(const Experiment& experiment, const Schedule& schedule) {
   DPIPE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(experiment, schedule));
-  return Train(Bench(experiment, plan.num_devices()).job(), plan, kExperimentSteps);
+  return Train(ExperimentJob(experiment, plan.num_devices()).job(), plan, kExperimentSteps);
 }
 
 void ExpectSame(const Experiment& experiment, const Schedule& schedule, const std::string& what) {

@@ -23,9 +23,9 @@ struct Experiment {
 };
 
 // The experiment's job.
-class Bench : public ToyJob {
+class ExperimentJob : public ToyJob {
  public:
-  Bench(const Experiment& experiment, int num_devices);
+  ExperimentJob(const Experiment& experiment, int num_devices);
 };
 
 absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule);

@@ -31,7 +31,7 @@ absl::StatusOr<TrainingOutcome> TrainOnFakeGpus(TrainingJob job, const Plan& pla
     DPIPE_ASSIGN_OR_RETURN(outcome, Train(job, plan, steps));
   }
   if (!driver.violations().empty() || driver.num_live_handles() != 0) {
-    return absl::InternalError(absl::StrCat(driver.num_live_handles(), " handles left; ",
+    return absl::InternalError(absl::StrCat(driver.num_live_handles(), " handles left open; ",
                                             absl::StrJoin(driver.violations(), "; ")));
   }
   return outcome;

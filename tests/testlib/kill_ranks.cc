@@ -27,19 +27,20 @@ double SecondsSince(Clock::time_point start) {
 void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 // A process that joins after all others have ended cannot know the reason.
-bool CameTooLate(const std::string& said) {
-  return absl::StrContains(said, "no store of the job, which process 0 hosts");
+bool JoinedTooLate(const std::string& output) {
+  return absl::StrContains(output, "no store of the job, which process 0 hosts");
 }
 
 // A process has no name before it has joined the store.
-bool NeverCame(const std::string& said, int gone) {
-  return absl::StrContains(said, absl::StrCat("missing: process ", gone)) ||
-         (gone == 0 && absl::StrContains(said, "store of the job, which process 0 hosts"));
+bool NeverJoined(const std::string& output, int gone) {
+  return absl::StrContains(output, absl::StrCat("missing: process ", gone)) ||
+         (gone == 0 && absl::StrContains(output, "store of the job, which process 0 hosts"));
 }
 
 // True if a process that waited for rank `gone` names it, in the words of any part that may notice.
-bool Names(const std::string& said, int gone) {
-  return absl::StrContains(said, absl::StrCat("rank ", gone, " (pid ")) || NeverCame(said, gone);
+bool Names(const std::string& output, int gone) {
+  return absl::StrContains(output, absl::StrCat("rank ", gone, " (pid ")) ||
+         NeverJoined(output, gone);
 }
 
 class Experiment {
@@ -85,7 +86,7 @@ class Experiment {
       checkpoint_ = std::max(checkpoint_, entry.path().string());
     }
     if (!checkpoint_.empty()) return absl::OkStatus();
-    return absl::NotFoundError(absl::StrCat(folder, ": the run to go on from left no checkpoint"));
+    return absl::NotFoundError(absl::StrCat(folder, ": the initial run left no checkpoint"));
   }
 
   // Waits for the first line of the log, which means one step.
@@ -93,10 +94,10 @@ class Experiment {
     const Clock::time_point start = Clock::now();
     std::error_code none;
     while (!fs::exists(log, none) || fs::file_size(log, none) == 0) {
-      if (job->program(0).Poll()) return Wrong(*job, 0, "has ended before a step");
+      if (job->program(0).Poll()) return Wrong(*job, 0, "ended before its first step");
       if (SecondsSince(start) > options_.step_deadline_ms / 1e3) {
         return Wrong(*job, 0,
-                     absl::StrCat("has trained no step in ", options_.step_deadline_ms, " ms"));
+                     absl::StrCat("trained no step within ", options_.step_deadline_ms, " ms"));
       }
       Pause();
     }
@@ -116,14 +117,14 @@ class Experiment {
     job->StartAll();
     if (trains) DPIPE_RETURN_IF_ERROR(AwaitStep(job.get(), folder + "/run.log.jsonl"));
     std::this_thread::sleep_for(life);
-    if (job->program(gone).Poll()) return Wrong(*job, gone, "has ended before it was to");
+    if (job->program(gone).Poll()) return Wrong(*job, gone, "ended before it was killed");
     job->program(gone).Signal(freezes ? SIGSTOP : SIGKILL);
     const Clock::time_point start = Clock::now();
     const double deadline_s =
         (freezes ? options_.silence_deadline_ms : options_.death_deadline_ms) / 1e3;
     for (int i = 0; i < options_.num_processes; ++i) {
       while (i != gone && !job->program(i).Poll()) {
-        if (SecondsSince(start) > deadline_s) return Wrong(*job, i, "has not ended in time");
+        if (SecondsSince(start) > deadline_s) return Wrong(*job, i, "did not end in time");
         Pause();
       }
     }
@@ -132,35 +133,35 @@ class Experiment {
 
   absl::Status Count(ProcessJob* job, int gone, bool freezes, double took_s,
                      std::chrono::microseconds life, bool trains) {
-    bool named = false, never_came = false, named_instruction = false, came_too_late = false;
+    bool named = false, never_joined = false, named_instruction = false, joined_too_late = false;
     for (int i = 0; i < options_.num_processes; ++i) {
       if (i == gone) continue;
       if (job->program(i).exit_code() != 1) {
-        return Wrong(*job, i, absl::StrCat("has ended with ", job->program(i).exit_code()));
+        return Wrong(*job, i, absl::StrCat("ended with exit code ", job->program(i).exit_code()));
       }
-      const std::string said = job->Said(i);
-      came_too_late = came_too_late || CameTooLate(said);
-      if (!Names(said, gone) && !CameTooLate(said)) {
+      const std::string output = job->Output(i);
+      joined_too_late = joined_too_late || JoinedTooLate(output);
+      if (!Names(output, gone) && !JoinedTooLate(output)) {
         return Wrong(*job, i, absl::StrCat("does not name rank ", gone));
       }
-      named = named || Names(said, gone);
-      never_came = never_came || NeverCame(said, gone);
-      named_instruction = named_instruction || absl::StrContains(said, ", instruction ");
+      named = named || Names(output, gone);
+      never_joined = never_joined || NeverJoined(output, gone);
+      named_instruction = named_instruction || absl::StrContains(output, ", instruction ");
     }
     // Others may have joined too late, but at least one was there.
     if (!named) return Wrong(*job, gone == 0 ? 1 : 0, absl::StrCat("does not name rank ", gone));
     (freezes ? report_.freezes : report_.kills) += 1;
-    report_.before_all_had_come += never_came ? 1 : 0;
-    report_.came_too_late += came_too_late ? 1 : 0;
+    report_.before_all_joined += never_joined ? 1 : 0;
+    report_.joined_too_late += joined_too_late ? 1 : 0;
     report_.while_training += named_instruction ? 1 : 0;
     double& mean = freezes ? report_.mean_silence_s : report_.mean_death_s;
     double& longest = freezes ? report_.longest_silence_s : report_.longest_death_s;
     mean += took_s;
     longest = std::max(longest, took_s);
-    options_.say(absl::StrFormat("%s rank %d after %.2f s%s: all others had ended %.2f s later%s",
+    options_.log(absl::StrFormat("%s rank %d after %.2f s%s: all others had ended %.2f s later%s",
                                  freezes ? "froze" : "killed", gone, life.count() / 1e6,
                                  trains ? " of training" : "", took_s,
-                                 never_came          ? ", before all had come"
+                                 never_joined        ? ", before all had joined"
                                  : named_instruction ? ", naming the instruction"
                                                      : ", before training"));
     return absl::OkStatus();
@@ -168,7 +169,7 @@ class Experiment {
 
   absl::Status Wrong(const ProcessJob& job, int process, const std::string& what) const {
     return absl::InternalError(
-        absl::StrCat("rank ", process, " ", what, "; it said:\n", job.Said(process)));
+        absl::StrCat("rank ", process, " ", what, "; its output:\n", job.Output(process)));
   }
 
   const KillRanksOptions& options_;

@@ -28,14 +28,14 @@ struct KillRanksOptions {
   // by silence). They are those of the flags --job.silence and --job.join, plus a margin.
   int death_deadline_ms = 15000, silence_deadline_ms = 30000;
   uint64_t seed = 1;
-  std::function<void(const std::string& line)> say = [](const std::string&) {};
+  std::function<void(const std::string& line)> log = [](const std::string&) {};
 };
 
 struct KillRanksReport {
   int kills = 0, freezes = 0;
-  int before_all_had_come = 0;  // the others waited for a process that never joined
-  int came_too_late = 0;        // a process found no store, because all others had ended before
-  int while_training = 0;       // at least one of the others named its current instruction
+  int before_all_joined = 0;  // the others waited for a process that never joined
+  int joined_too_late = 0;    // a process found no store, because all others had ended before
+  int while_training = 0;     // at least one of the others named its current instruction
   double mean_death_s = 0, longest_death_s = 0;      // until the last of the others had ended
   double mean_silence_s = 0, longest_silence_s = 0;  // the same for freezes
 };

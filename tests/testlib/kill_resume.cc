@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<LoggedStep>> ReadLog(const std::string& path) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("loss")) continue;
     if (!json["step"].is_number_integer() || !json["loss"].is_number()) {
-      return absl::DataLossError(absl::StrCat(path, ": a line without numbers: ", line));
+      return absl::DataLossError(absl::StrCat(path, ": a line without a step and a loss: ", line));
     }
     steps.push_back({json["step"].get<int64_t>(), json["loss"].get<double>()});
   }
@@ -92,7 +92,7 @@ absl::Status CompareLogs(const std::vector<LoggedStep>& expected,
                          const std::vector<LoggedStep>& actual) {
   for (size_t i = 0; i < std::min(expected.size(), actual.size()); ++i) {
     if (expected[i].step != actual[i].step) {
-      return absl::DataLossError(absl::StrCat("line ", i + 1, " of the log is of step ",
+      return absl::DataLossError(absl::StrCat("line ", i + 1, " of the log is for step ",
                                               actual[i].step, ", not ", expected[i].step));
     }
     if (std::memcmp(&expected[i].loss, &actual[i].loss, sizeof(double)) != 0) {
@@ -123,13 +123,14 @@ absl::Status CompareModels(const std::string& expected, const std::string& actua
   for (const auto& [name, bytes] : expected_files) {
     const auto it = actual_files.find(name);
     if (it == actual_files.end() || it->second != bytes) {
-      return absl::DataLossError(absl::StrCat(actual, "/", name, " is not as in ", expected));
+      return absl::DataLossError(
+          absl::StrCat(actual, "/", name, " differs from the file in ", expected));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status EndedWrongly(const RunningProgram& process, const RunFiles& files) {
+absl::Status UnexpectedExit(const RunningProgram& process, const RunFiles& files) {
   return absl::InternalError(absl::StrCat("the program ended with exit code ", process.exit_code(),
                                           ": ", ReadFile(files.console()).value_or("")));
 }
@@ -156,17 +157,17 @@ class Experiment {
     RunningProgram process(TrainProgram(options_, reference_, ""));
     while (!process.Poll() && FirstCheckpoint(reference_.checkpoints()).empty()) Pause(1);
     const std::string first = FirstCheckpoint(reference_.checkpoints());
-    if (first.empty()) return EndedWrongly(process, reference_);
+    if (first.empty()) return UnexpectedExit(process, reference_);
     start_ = options_.folder + "/start/" + fs::path(first).filename().string();
     fs::create_directories(fs::path(start_).parent_path());
     fs::copy(first, start_, fs::copy_options::recursive);
     process.Wait();
-    if (process.exit_code() != 0) return EndedWrongly(process, reference_);
+    if (process.exit_code() != 0) return UnexpectedExit(process, reference_);
     DPIPE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(start_));
     start_step_ = checkpoint->info().step;
     DPIPE_ASSIGN_OR_RETURN(log_, ReadLog(reference_.log()));
     report_.steps = static_cast<int64_t>(log_.size());
-    options_.say(absl::StrCat("undisturbed: ", log_.size(), " steps, first checkpoint at step ",
+    options_.log(absl::StrCat("undisturbed: ", log_.size(), " steps, first checkpoint at step ",
                               start_step_));
     return absl::OkStatus();
   }
@@ -185,22 +186,22 @@ class Experiment {
       if (report_.kills == options_.num_kills) {
         RunningProgram process(TrainProgram(options_, killed_, "auto"));
         process.Wait();
-        if (process.exit_code() != 0) return EndedWrongly(process, killed_);
+        if (process.exit_code() != 0) return UnexpectedExit(process, killed_);
         break;
       }
-      DPIPE_ASSIGN_OR_RETURN(done, OneLife());
+      DPIPE_ASSIGN_OR_RETURN(done, RunUntilKilled());
     }
     DPIPE_ASSIGN_OR_RETURN(const auto log, ReadLog(killed_.log()));
     DPIPE_RETURN_IF_ERROR(CompareLogs(log_, log));
     DPIPE_RETURN_IF_ERROR(CompareModels(reference_.out, killed_.out));
     ++report_.runs;
-    options_.say(absl::StrCat("run ", report_.runs, " is complete and equal, after ", report_.kills,
-                              " kills in all"));
+    options_.log(absl::StrCat("run ", report_.runs, " is complete and equal, after ", report_.kills,
+                              " kills in total"));
     return absl::OkStatus();
   }
 
   // Returns true if the run is complete.
-  absl::StatusOr<bool> OneLife() {
+  absl::StatusOr<bool> RunUntilKilled() {
     const bool aims_at_saving = report_.kills % 2 == 1;
     const Clock::time_point end =
         Clock::now() + std::chrono::microseconds(random_.NextBelow(options_.max_life_ms * 1000));
@@ -215,7 +216,7 @@ class Experiment {
     }
     process.Kill();
     if (process.exit_code() == 0) return true;
-    if (process.exit_code() != 128 + SIGKILL) return EndedWrongly(process, killed_);
+    if (process.exit_code() != 128 + SIGKILL) return UnexpectedExit(process, killed_);
     ++report_.kills;
     if (IsWriting(killed_.checkpoints())) ++report_.while_saving;
     DPIPE_RETURN_IF_ERROR(CountSteps());
@@ -237,7 +238,7 @@ class Experiment {
       kept = std::max<int64_t>(kept, std::atoll(name.c_str() + 5));
     }
     report_.steps_again += std::max<int64_t>(0, until - kept);
-    options_.say(absl::StrFormat("kill %d: from step %d to step %d, newest checkpoint %d",
+    options_.log(absl::StrFormat("kill %d: from step %d to step %d, newest checkpoint %d",
                                  report_.kills, from, until, kept));
     return absl::OkStatus();
   }

@@ -22,7 +22,7 @@ struct KillResumeOptions {
   int max_life_ms = 2500;
   int max_saving_ms = 30;
   uint64_t seed = 1;
-  std::function<void(const std::string& line)> say = [](const std::string&) {};
+  std::function<void(const std::string& line)> log = [](const std::string&) {};
 };
 
 struct KillResumeReport {

@@ -13,15 +13,15 @@ absl::Status CheckComparable(const Plan& plan, const MicroBatches& micro_batches
       plan.micro_batch_size() != micro_batches.size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the plan has ", plan.num_micro_batches(), " micro-batches of ", plan.micro_batch_size(),
-        ", the one device ", micro_batches.count, " of ", micro_batches.size));
+        ", and the one device has ", micro_batches.count, " of ", micro_batches.size));
   }
   for (const DeviceProgram& device : plan.devices()) {
     bool computes = false;
     for (const Instruction& instruction : device.instructions()) {
       computes |= instruction.kind() == Instruction::FORWARD;
       if (instruction.kind() != Instruction::REDUCE_GRADS) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", device.rank(), " sums gradients with others, in another order"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rank ", device.rank(), " sums gradients with other ranks, in another order"));
     }
     if (!computes) {
       return absl::InvalidArgumentError(
@@ -42,8 +42,8 @@ absl::StatusOr<Plan> OneDeviceEquivalence::PlanBy(const std::string& strategy,
   request.global_batch = micro_batches_.global_batch();
   request.micro_batch_size = micro_batches_.size;
   request.num_micro_batches = micro_batches_.count;
-  const ModelProfile profile = MadeUpProfile(*job_->model, job_->compute_dtype,
-                                             job_->frozen_quantum, {micro_batches_.size}, 3);
+  const ModelProfile profile = SyntheticProfile(*job_->model, job_->compute_dtype,
+                                                job_->frozen_quantum, {micro_batches_.size}, 3);
   DPIPE_ASSIGN_OR_RETURN(Plan plan, MakeTestPlan(profile, request));
   DPIPE_RETURN_IF_ERROR(CheckComparable(plan, micro_batches_));
   return plan;

@@ -43,7 +43,7 @@ class OneDeviceEquivalenceTest : public ::testing::Test {
   TrainingJob job_;
 };
 
-TEST_F(OneDeviceEquivalenceTest, PipelinesAgreeAndTheyLearn) {
+TEST_F(OneDeviceEquivalenceTest, PipelinesAgreeAndLearn) {
   RunOn({kDevices, Device::Cpu()});
   const auto equivalence = OneDeviceEquivalence::Create(job_, {4, 2}, kSteps);
   ASSERT_TRUE(equivalence.ok()) << equivalence.status();
@@ -72,7 +72,7 @@ TEST_F(OneDeviceEquivalenceTest, OnVirtualGpusOfAFakeDriver) {
 }
 
 // The sums of two halves differ from those of four quarters, so the order of sums matters.
-TEST_F(OneDeviceEquivalenceTest, OtherMicroBatchesGiveOtherBits) {
+TEST_F(OneDeviceEquivalenceTest, DifferentMicroBatchesGiveDifferentBits) {
   RunOn({kDevices, Device::Cpu()});
   const auto quarters = OneDeviceEquivalence::Create(job_, {4, 2}, kSteps);
   const auto halves = OneDeviceEquivalence::Create(job_, {2, 4}, kSteps);
@@ -82,7 +82,7 @@ TEST_F(OneDeviceEquivalenceTest, OtherMicroBatchesGiveOtherBits) {
 }
 
 // The job changes after Create, and the difference is reported.
-TEST_F(OneDeviceEquivalenceTest, SeesOtherWeights) {
+TEST_F(OneDeviceEquivalenceTest, DetectsDifferentWeights) {
   RunOn({kDevices, Device::Cpu()});
   const auto equivalence = OneDeviceEquivalence::Create(job_, {4, 1}, kSteps);
   ASSERT_TRUE(equivalence.ok()) << equivalence.status();
@@ -94,7 +94,7 @@ TEST_F(OneDeviceEquivalenceTest, SeesOtherWeights) {
   EXPECT_THAT(*difference, HasSubstr("step 0"));
 }
 
-TEST_F(OneDeviceEquivalenceTest, RefusesWhatSumsInAnotherOrder) {
+TEST_F(OneDeviceEquivalenceTest, RefusesPlansThatSumInAnotherOrder) {
   RunOn({kDevices, Device::Cpu()});
   const auto equivalence = OneDeviceEquivalence::Create(job_, {4, 1}, kSteps);
   ASSERT_TRUE(equivalence.ok()) << equivalence.status();

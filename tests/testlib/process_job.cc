@@ -55,7 +55,9 @@ int ProcessJob::ExitCode(int process) {
   return programs_[process]->exit_code();
 }
 
-std::string ProcessJob::Said(int process) const { return ReadFile(Console(process)).value_or(""); }
+std::string ProcessJob::Output(int process) const {
+  return ReadFile(Console(process)).value_or("");
+}
 
 std::string ProcessJob::Home() const { return options_.consoles + ".home"; }
 

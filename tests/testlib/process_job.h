@@ -36,7 +36,7 @@ class ProcessJob {
   RunningProgram& program(int process) { return *programs_[process]; }
   int ExitCode(int process);  // blocks until the process ends
   // Returns the output so far.
-  std::string Said(int process) const;
+  std::string Output(int process) const;
 
  private:
   explicit ProcessJob(const ProcessJobOptions& options)

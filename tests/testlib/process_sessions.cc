@@ -119,7 +119,7 @@ absl::StatusOr<Plan> ProcessSessions::PlanFor(const std::string& strategy, int n
   request.strategy = strategy;
   request.num_devices = num_devices;
   request.micro_batch_size = 2;
-  return MakeTestPlan(MadeUpProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3),
+  return MakeTestPlan(SyntheticProfile(model_, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3),
                       request);
 }
 

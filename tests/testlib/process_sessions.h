@@ -67,9 +67,11 @@ class ProcessSessions {
   // session starts.
   std::vector<absl::Status> RunApart(
       const Plan& plan, const JobShape& shape, SessionOutcome* outcome, const Lead& lead = TrainAll,
-      const Follow& follow = FollowWell, const Change& change = [](int, TrainingJob*) {}) const;
+      const Follow& follow = FollowNormally, const Change& change = [](int, TrainingJob*) {}) const;
 
-  static absl::Status FollowWell(LocalSession* session, int process) { return session->Follow(); }
+  static absl::Status FollowNormally(LocalSession* session, int process) {
+    return session->Follow();
+  }
 
  private:
   class Process;

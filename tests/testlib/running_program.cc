@@ -37,9 +37,10 @@ constexpr int kCouldNotStart = 127;  // as in shells
   }
   ::execv(options.program.c_str(), argv.data());
   const int error = errno;
-  ::dprintf(STDERR_FILENO, "%s, in the folder %s: %s%s\n", options.program.c_str(),
-            std::filesystem::current_path().c_str(), std::strerror(error),
-            options.program[0] == '/' ? "" : "; `bazel run` starts programs where theirs lie");
+  ::dprintf(
+      STDERR_FILENO, "%s, in the folder %s: %s%s\n", options.program.c_str(),
+      std::filesystem::current_path().c_str(), std::strerror(error),
+      options.program[0] == '/' ? "" : "; `bazel run` starts programs in their runfiles folder");
   ::_exit(kCouldNotStart);
 }
 

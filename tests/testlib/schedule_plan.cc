@@ -275,7 +275,8 @@ absl::StatusOr<Plan> Filled(const PipelineLayout& layout, const Schedule& schedu
 absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const Schedule& schedule,
                                      const SchedulePlanOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, LayoutOf(model, schedule, options));
-  const ModelProfile profile = MadeUpProfile(model, dtype, options.frozen_quantum, {1, 2, 4, 8}, 3);
+  const ModelProfile profile =
+      SyntheticProfile(model, dtype, options.frozen_quantum, {1, 2, 4, 8}, 3);
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                          CostModel::Create(profile, IdealCluster(layout.num_devices)));
   LowerOptions lower;

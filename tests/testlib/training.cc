@@ -12,11 +12,11 @@
 
 namespace dpipe::testlib {
 
-ModelProfile MadeUpProfile(const nn::Model& model, DType compute_dtype, int frozen_quantum,
-                           const std::vector<int>& local_batches, uint64_t seed) {
+ModelProfile SyntheticProfile(const nn::Model& model, DType compute_dtype, int frozen_quantum,
+                              const std::vector<int>& local_batches, uint64_t seed) {
   ModelProfile profile;
   profile.set_model(model.name());
-  profile.set_device("made up");
+  profile.set_device("synthetic");
   profile.set_dtype(std::string(DTypeName(compute_dtype)));
   profile.set_frozen_quantum(frozen_quantum);
   profile.set_launch_overhead_ns(kNanosPerMicro);

@@ -16,8 +16,8 @@ namespace dpipe::testlib {
 
 // Returns a profile with times drawn by (seed, layer). Every layer takes 10 to 100 us per sample
 // forward, and about as much for each gradient.
-ModelProfile MadeUpProfile(const nn::Model& model, DType compute_dtype, int frozen_quantum,
-                           const std::vector<int>& local_batches, uint64_t seed);
+ModelProfile SyntheticProfile(const nn::Model& model, DType compute_dtype, int frozen_quantum,
+                              const std::vector<int>& local_batches, uint64_t seed);
 
 struct PlanRequest {
   std::string strategy;

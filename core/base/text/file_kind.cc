@@ -140,13 +140,12 @@ KindText TextOf(FileKind kind) {
     case FileKind::kEmpty:
       return {"an empty file", kDownloadAgain};
     case FileKind::kZeros:
-      return {"a file that begins with zeros only", kDownloadAgain};
+      return {"a file that begins with zeros", kDownloadAgain};
     case FileKind::kGitLfsPointer:
       return {"a Git LFS pointer",
               "the file itself was not downloaded; run git lfs pull in its repository"};
     case FileKind::kHtml:
-      return {"an HTML page",
-              "the download brought a web page; download again from the link to the file itself"};
+      return {"an HTML page", "a web page was downloaded instead; use the direct link to the file"};
     case FileKind::kJpeg:
       return {"a JPEG image", ""};
     case FileKind::kPng:
@@ -196,7 +195,7 @@ KindText TextOf(FileKind kind) {
     case FileKind::kPyTorchZip:
       return {"a PyTorch file (.bin, .pt, .ckpt)", ""};
     case FileKind::kPickle:
-      return {"a Python pickle (an old PyTorch file, perhaps)", ""};
+      return {"a Python pickle (possibly an old PyTorch file)", ""};
     case FileKind::kGguf:
       return {"a GGUF file", ""};
     case FileKind::kHdf5:
@@ -214,9 +213,9 @@ KindText TextOf(FileKind kind) {
     case FileKind::kXml:
       return {"an XML document", ""};
     case FileKind::kJson:
-      return {"a JSON text", ""};
+      return {"JSON text", ""};
     case FileKind::kText:
-      return {"a plain text", ""};
+      return {"plain text", ""};
   }
   return {"a file of an unknown format", ""};
 }

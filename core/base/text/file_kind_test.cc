@@ -73,7 +73,7 @@ TEST(FileKindTest, SignaturesAreRecognised) {
   }
 }
 
-TEST(FileKindTest, CutSignaturesAreNotReadBeyondTheirEnd) {
+TEST(FileKindTest, TruncatedSignaturesAreNotReadPastTheirEnd) {
   for (const std::string& whole :
        {"\0\0\0\x20"
         "ftypavif"s,
@@ -92,7 +92,7 @@ TEST(FileKindTest, CutSignaturesAreNotReadBeyondTheirEnd) {
   EXPECT_EQ(KindOfFile("\0\0\0\0ftypavif"s), FileKind::kVideo);
 }
 
-TEST(FileKindTest, MissingContentHasAWayOut) {
+TEST(FileKindTest, MissingContentHasAdvice) {
   for (const FileKind kind :
        {FileKind::kEmpty, FileKind::kZeros, FileKind::kGitLfsPointer, FileKind::kHtml}) {
     EXPECT_STRNE(FileKindAdvice(kind), "") << FileKindName(kind);

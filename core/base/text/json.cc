@@ -136,7 +136,7 @@ absl::StatusOr<Json> ParseJsonObject(absl::string_view text, const std::string& 
   DPIPE_ASSIGN_OR_RETURN(Json json, ParseJson<Json>(text, source));
   if (json.is_object()) return json;
   return absl::InvalidArgumentError(
-      absl::StrCat(source, ": expected a JSON object {...}, this is ", ShowJson(json)));
+      absl::StrCat(source, ": expected a JSON object {...}, found ", ShowJson(json)));
 }
 
 template absl::StatusOr<nlohmann::json> ParseJson(absl::string_view, const std::string&);

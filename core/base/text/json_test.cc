@@ -51,7 +51,7 @@ TEST(ParseJsonTest, NamesLineColumnAndReason) {
   EXPECT_LT(Error("{\"a\": \"" + std::string(100000, 'x')).size(), 300u);
 }
 
-TEST(ParseJsonTest, BoundsTheDepth) {
+TEST(ParseJsonTest, LimitsTheDepth) {
   const auto nested = [](int depth) {
     return std::string(depth, '[') + "1" + std::string(depth, ']');
   };
@@ -67,9 +67,9 @@ TEST(ParseJsonTest, RefusesNumbersBeyondDouble) {
   EXPECT_THAT(Error("[1e999]"), HasSubstr("1e999"));
 }
 
-TEST(ParseJsonObjectTest, ShowsWhatIsThereInstead) {
+TEST(ParseJsonObjectTest, ErrorShowsTheActualValue) {
   EXPECT_EQ(ParseJsonObject("[1, 2]", "f.json").status().message(),
-            "f.json: expected a JSON object {...}, this is [1,2]");
+            "f.json: expected a JSON object {...}, found [1,2]");
 }
 
 TEST(JsonTextTest, RoundTripsNonFiniteNumbersAndTheOrderOfKeys) {

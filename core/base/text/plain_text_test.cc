@@ -26,7 +26,7 @@ TEST(PlainTextTest, ReadsUtf16ByItsMark) {
   EXPECT_EQ(*PlainText(std::string("\xfe\xff\0s\0t", 6), "a"), "st");
 }
 
-TEST(PlainTextTest, NamesWhatIsNotText) {
+TEST(PlainTextTest, NonTextIsNamed) {
   for (const std::string& text :
        {std::string("s\0t\0e\0p\0", 8), std::string("\0s\0t\0e\0p", 8),
         std::string("\0\0\xfe\xff\0\0\0s", 8), std::string("\xff\xfe\0\0s\0\0\0", 8)}) {

@@ -143,7 +143,7 @@ absl::Status CommStream::Post(Operation operation) {
   DPIPE_RETURN_IF_ERROR(driver_.Record(made.get(), device.stream()));
   auto owned = std::make_unique<Posted>();
   Posted* const posted = owned.get();
-  posted->here = Tensor::AllOn(operation.tensors, stream_device_);
+  posted->here = Tensor::ViewsOn(operation.tensors, stream_device_);
   posted->under_way.what = operation.what;
   posted->operation = std::move(operation);
   {

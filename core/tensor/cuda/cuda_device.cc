@@ -229,17 +229,17 @@ void CudaDevice::WaitFor(const DeviceEvent& event) {
   Keep(driver_->Wait(stream_, recorded));
 }
 
-void CudaDevice::GiveBack(absl::Span<const Lent> blocks) {
+void CudaDevice::ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) {
   if (blocks.empty() || recording()) return;  // Record has waited for what was enqueued before
   const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
   if (!event.ok()) return Keep(event.status());  // this device uses nothing any more
   const auto end = std::make_shared<const OwnedEvent>(driver_, *event);
   Keep(driver_->Record(end->get(), stream_));
-  std::map<Device*, std::vector<void*>> by_lender;
-  for (const Lent& block : blocks) by_lender[block.lender].push_back(block.data);
-  for (const auto& [lender, lent] : by_lender) {
-    CudaDeviceOf(*lender).allocator_->AddUse(lent, stream_, end);
+  std::map<Device*, std::vector<void*>> by_owner;
+  for (const BorrowedBlock& block : blocks) by_owner[block.owner].push_back(block.data);
+  for (const auto& [owner, borrowed] : by_owner) {
+    CudaDeviceOf(*owner).allocator_->AddUse(borrowed, stream_, end);
   }
 }
 

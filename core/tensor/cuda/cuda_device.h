@@ -47,7 +47,7 @@ class CudaDevice : public Device, public DeviceGraphs {
   void AddUp(absl::Span<const OrderedSum> sums) override;
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override;
-  void GiveBack(absl::Span<const Lent> blocks) override;
+  void ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) override;
   DeviceGraphs* graphs() override { return this; }
   int64_t MeasureMemory(const std::function<void()>& work) override;
   absl::StatusOr<std::unique_ptr<DeviceGraph>> Record(

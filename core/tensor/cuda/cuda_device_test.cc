@@ -87,7 +87,7 @@ TEST(CudaDeviceTest, BorrowedTensorsLiveUntilTheBorrowersWorkIsDone) {
         const Tensor made =
             Tensor::FromHost<float>(devices[0], {64}, std::vector<float>(64, i + 1.0f));
         ready = devices[0]->RecordEvent();
-        message = made.On(devices[1]);
+        message = made.ViewOn(devices[1]);
       }
       devices[1]->WaitFor(*ready);
       devices[1]->Accumulate(total.raw_data(), message.raw_data(), 64);
@@ -117,7 +117,7 @@ TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
   driver.HideMemory();
   const auto devices = Virtual(&driver, 2);
   Tensor kept = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{1, 2});
-  Tensor borrowed = kept.On(devices[1]);
+  Tensor borrowed = kept.ViewOn(devices[1]);
   const auto before = devices[0]->RecordEvent();
   driver.Break("an illegal memory access");
   const Tensor none;
@@ -132,7 +132,7 @@ TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
   EXPECT_EQ(event->time_ns(), before->time_ns());
   const Tensor there = made.CopyTo(devices[1]);
   devices[1]->Accumulate(there.raw_data(), there.raw_data(), 2);
-  { const Tensor gone = there.On(devices[0]); }
+  { const Tensor gone = there.ViewOn(devices[0]); }
   EXPECT_FALSE(devices[0]->graphs()->Record(512, [] { return absl::OkStatus(); }).ok());
   for (const auto& device : devices) {
     EXPECT_THAT(std::string(device->Synchronize().message()),

@@ -187,7 +187,7 @@ TEST_F(DeviceGraphsTest, OtherDevicesGetWhatTheDeviceKeepsMeanwhile) {
 // Tensors of the device may be let go, and copied, by other threads at any time.
 TEST_F(DeviceGraphsTest, OtherThreadsMayUseTheDevice) {
   const Tensor shared = Floats({1, 2});
-  auto borrowed = std::make_unique<Tensor>(Floats({3, 4}).On(peer_));
+  auto borrowed = std::make_unique<Tensor>(Floats({3, 4}).ViewOn(peer_));
   std::thread copier;
   Tensor copy;
   const auto recorded = device_->graphs()->Record(1 << 20, [&] {

@@ -28,7 +28,7 @@ std::vector<DeviceWorker*> Pointers(const std::vector<std::unique_ptr<DeviceWork
 TEST(PassWorkersTest, OnTheCpuAllOfThem) {
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>{Device::Cpu(), Device::Cpu()});
-  const auto chosen = PassWorkers::For(Pointers(workers), /*size_bytes=*/int64_t{1} << 60);
+  const auto chosen = PassWorkers::Choose(Pointers(workers), /*size_bytes=*/int64_t{1} << 60);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->workers(), Pointers(workers));
 }
@@ -57,11 +57,11 @@ class PassWorkersOnAGpuTest : public ::testing::Test {
 TEST_F(PassWorkersOnAGpuTest, ThoseWithRoomBesidesEachOther) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/5 * kGiB);
   const int64_t peak = devices_[0]->allocator().stats().peak_bytes;
-  const auto both = PassWorkers::For(Pointers(workers_), kGiB);
+  const auto both = PassWorkers::Choose(Pointers(workers_), kGiB);
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(both->workers(), Pointers(workers_));
   // Each alone would have room, but they are parts of one GPU.
-  const auto one = PassWorkers::For(Pointers(workers_), 2 * kGiB);
+  const auto one = PassWorkers::Choose(Pointers(workers_), 2 * kGiB);
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->workers().size(), 1);
   EXPECT_EQ(one->workers()[0]->device()->kind(), DeviceKind::kCuda);
@@ -76,7 +76,7 @@ TEST_F(PassWorkersOnAGpuTest, ThoseWithRoomBesidesEachOther) {
 TEST_F(PassWorkersOnAGpuTest, WhatItsPassesHaveKeptIsGivenBack) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/5 * kGiB);
   {
-    const auto chosen = PassWorkers::For(Pointers(workers_), kGiB);
+    const auto chosen = PassWorkers::Choose(Pointers(workers_), kGiB);
     ASSERT_TRUE(chosen.ok()) << chosen.status();
     const auto made = RunOnAll(chosen->workers(), [&](int i) {
       const Tensor pass = Tensor::Zeros(devices_[i], {1 << 20}, DType::kF32);
@@ -91,7 +91,7 @@ TEST_F(PassWorkersOnAGpuTest, WhatItsPassesHaveKeptIsGivenBack) {
 
 TEST_F(PassWorkersOnAGpuTest, TheCpusCoresWhereThereIsNone) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/kGiB);
-  const auto chosen = PassWorkers::For(Pointers(workers_), 3 * kGiB);
+  const auto chosen = PassWorkers::Choose(Pointers(workers_), 3 * kGiB);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->workers().size(), FindUsableCpus().count);
   for (DeviceWorker* worker : chosen->workers()) {

@@ -289,7 +289,7 @@ TEST(StreamOrderedAllocatorPropertyTest, ThreadsShareAGpuThatOneCouldFill) {
           Tensor t = Tensor::Zeros(devices[i], {blocks * kBlock / 4}, DType::kF32);
           if (random.NextBelow(2) == 0) kept = t.Slice(0, 1).Clone();
           if (random.NextBelow(3) == 0) {
-            const Tensor borrowed = t.On(devices[(i + 1) % kThreads]);
+            const Tensor borrowed = t.ViewOn(devices[(i + 1) % kThreads]);
             t = Tensor();
           }
         }

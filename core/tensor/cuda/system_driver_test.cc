@@ -311,7 +311,7 @@ TEST_P(GpuTest, VirtualGpusShareTheirMessages) {
     for (size_t k = 0; k < expected.size(); ++k) expected[k] += numbers[k];
     const Tensor made = Tensor::FromHost<float>(first, {100003}, numbers);
     second->WaitFor(*first->RecordEvent());
-    const Tensor borrowed = made.On(second);
+    const Tensor borrowed = made.ViewOn(second);
     second->Accumulate(total.raw_data(), borrowed.raw_data(), total.num_elements());
   }
   EXPECT_EQ(HostValues(total), expected);

@@ -92,7 +92,7 @@ def main():
     parser.add_argument("--channels", type=int, nargs="+", default=[32, 64, 64])
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--crop_share", type=float, default=0.75, help="share of the steps on 32x32 crops")
-    parser.add_argument("--batch", type=int, default=16, help="whole images a step; twice as many crops")
+    parser.add_argument("--batch", type=int, default=16, help="whole images per step; twice as many crops")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--kl_weight", type=float, default=1e-6)
     parser.add_argument("--ema", type=float, default=0.99)

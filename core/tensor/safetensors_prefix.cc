@@ -1,12 +1,12 @@
-#include "core/tensor/safetensors_front.h"
+#include "core/tensor/safetensors_prefix.h"
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/safetensors_header.h"
 
 namespace dpipe {
 
-absl::StatusOr<std::string> SafetensorsFront(const std::vector<SafetensorsEntry>& tensors,
-                                             const SafetensorsMetadata& metadata) {
+absl::StatusOr<std::string> SafetensorsPrefix(const std::vector<SafetensorsEntry>& tensors,
+                                              const SafetensorsMetadata& metadata) {
   internal::SafetensorsHeader header;
   header.metadata = metadata;
   int64_t at = 0;
@@ -25,9 +25,9 @@ absl::StatusOr<std::string> SafetensorsFront(const std::vector<SafetensorsEntry>
   DPIPE_ASSIGN_OR_RETURN(const std::string text, internal::FormatSafetensorsHeader(header));
   // Reuses the reader's checks, which find duplicate names.
   DPIPE_RETURN_IF_ERROR(internal::ParseSafetensorsHeader(text, at).status());
-  std::string front;
-  for (int i = 0; i < 8; ++i) front += static_cast<char>(text.size() >> (8 * i));
-  return front + text;
+  std::string prefix;
+  for (int i = 0; i < 8; ++i) prefix += static_cast<char>(text.size() >> (8 * i));
+  return prefix + text;
 }
 
 }  // namespace dpipe
