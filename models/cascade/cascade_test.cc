@@ -64,7 +64,7 @@ TEST(CascadeTest, SavedFoldersComeBack) {
   const std::string folder = ::testing::TempDir() + "/saved_cascade";
   ASSERT_TRUE(model->Save(folder, *parameters, StoredFormat::kFp32).ok());
   EXPECT_THAT(std::string(model->Save(kTinyCdm, *parameters, StoredFormat::kFp32).message()),
-              HasSubstr("will not write over"));
+              HasSubstr("refusing to overwrite"));
   const auto again = LoadTrainableModel(folder, {});
   ASSERT_TRUE(again.ok()) << again.status();
   const auto loaded = (*again)->InitialParameters(TrainableModel::Start::kFolder, 0);

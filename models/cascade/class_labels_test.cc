@@ -17,7 +17,7 @@ TEST(ClassLabelsTest, TheFirstAndLongestNameCounts) {
   EXPECT_EQ(*labels->LabelOf(""), 4);
   EXPECT_EQ(labels->LabelOf("a green one").ok(), true);
   EXPECT_EQ(labels->LabelOf("green").status().message(),
-            "caption 'green' names none of the 4 classes, nor is it the number of one");
+            "caption 'green' contains none of the 4 class names and is not a class number");
 }
 
 TEST(ClassLabelsTest, ANameComesBeforeANumber) {

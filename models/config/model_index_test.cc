@@ -37,7 +37,7 @@ TEST(ModelIndexTest, WhatIsWrongIsNamed) {
   for (const char* name : {"../vae", "/vae", "", ".", ".."}) {
     EXPECT_EQ(
         ErrorOf(std::string(R"({"_class_name": "P", ")") + name + R"(": ["diffusers", "U"]})"),
-        std::string("index: the component '") + name + "' has no name of a subfolder");
+        std::string("index: the component name '") + name + "' is not a valid subfolder name");
   }
 }
 

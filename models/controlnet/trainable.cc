@@ -84,9 +84,9 @@ absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
   }
   DPIPE_ASSIGN_OR_RETURN(config_, ParseControlNetConfig(config_json_, path));
   if (config_.hint_downscale() == downscale) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": the hint network makes its picture ", config_.hint_downscale(),
-                   " times smaller, but the VAE ", downscale, " times"));
+  return absl::InvalidArgumentError(absl::StrCat(path, ": the hint network downscales by ",
+                                                 config_.hint_downscale(), ", but the VAE by ",
+                                                 downscale));
 }
 
 absl::StatusOr<std::vector<nn::Component>> TrainableControlNet::MakeComponents(
@@ -208,8 +208,8 @@ std::string TrainableControlNet::DescribeStart(Start start, uint64_t seed) const
   if (start == Start::kFolder) {
     return absl::StrCat("controlnet from ", base_->folder(), "/", kSubfolder);
   }
-  return absl::StrCat("controlnet new, a copy of the unet's encoder and own layers (seed ", seed,
-                      ")");
+  return absl::StrCat(
+      "new controlnet, the unet's encoder copied and other layers initialised (seed ", seed, ")");
 }
 
 std::string TrainableControlNet::DescribeFrozen() const {

@@ -95,7 +95,7 @@ TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {
   EXPECT_FALSE(model->InitialParameters(TrainableModel::Start::kFolder, 3).ok());
   EXPECT_FALSE(model->has_weights());
   EXPECT_EQ(model->DescribeStart(TrainableModel::Start::kRandom, 3),
-            "controlnet new, a copy of the unet's encoder and own layers (seed 3)");
+            "new controlnet, the unet's encoder copied and other layers initialised (seed 3)");
   EXPECT_EQ(model->DescribeFrozen(), "unet, vae and text_encoder from data/tiny_sd");
 }
 
@@ -251,7 +251,7 @@ TEST(TrainableControlNetTest, AHintNetworkOfAnotherSizeIsNamed) {
   LoadModelOptions options;
   options.kind = "controlnet";
   const std::string message(LoadTrainableModel(folder, options).status().message());
-  EXPECT_NE(message.find("8 times smaller, but the VAE 4 times"), std::string::npos) << message;
+  EXPECT_NE(message.find("downscales by 8, but the VAE by 4"), std::string::npos) << message;
 }
 
 }  // namespace

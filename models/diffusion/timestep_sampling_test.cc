@@ -63,7 +63,7 @@ TEST(TimestepSamplingTest, SpeedDrawsAsOftenAsItSays) {
 TEST(TimestepSamplingTest, NamesAreListedWhereOneIsUnknown) {
   EXPECT_EQ(*ParseTimestepSampling("speed"), TimestepSampling::kSpeed);
   EXPECT_EQ(ParseTimestepSampling("fast").status().message(),
-            "timestep sampling 'fast' is none of uniform, speed");
+            "unknown timestep sampling 'fast'; use uniform or speed");
 }
 
 }  // namespace

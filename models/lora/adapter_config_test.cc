@@ -50,10 +50,10 @@ TEST(LayerPatternTest, WhatCouldTakeForEverIsRefused) {
       {std::string(201, '*'), "it is longer than 200 characters"},
       {"(a{1000}){1000}", "counted repetitions"},
       {"(?=x)", "groups that begin with (?"},
-      {"(a)\\1", "no regular expression"},
-      {"(a", "no regular expression"},
-      {"[a", "no regular expression"},
-      {"*", "no regular expression"},
+      {"(a)\\1", "not a supported regular expression"},
+      {"(a", "not a supported regular expression"},
+      {"[a", "not a supported regular expression"},
+      {"*", "not a supported regular expression"},
   };
   for (const auto& [pattern, message] : cases) {
     EXPECT_THAT(std::string(LayerPattern::Create(pattern).status().message()), HasSubstr(message))
@@ -90,7 +90,7 @@ TEST(AdapterConfigTest, TheFirstPatternCounts) {
   EXPECT_EQ(*config.ScaleOf("mid.to_k", 4), 3.0 / 2);
   EXPECT_EQ(*config.ScaleOf("up.to_k", 1), 8.0);
   EXPECT_EQ(config.ScaleOf("mid.to_q", 9).status().message(),
-            "adapter_config.json says that the rank of mid.to_q is 16, but its tensors are of rank "
+            "adapter_config.json sets the rank of mid.to_q to 16, but its tensors have rank "
             "9");
 }
 
@@ -111,11 +111,11 @@ TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
       {R"({"init_lora_weights": "pissa_niter_4"})", "'init_lora_weights' is \"pissa_niter_4\""},
       {R"({"r": 4, "lora_alpha": 8, "rank_pattern": [1]})", "'rank_pattern' is [1], expected an"},
       {R"({"r": 4, "lora_alpha": 8, "rank_pattern": {"a": 0.5}})",
-       "'rank_pattern' says 0.5 for 'a', expected a positive integer"},
+       "'rank_pattern' is 0.5 for 'a', expected a positive integer"},
       {R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"a": "b"}})",
-       "'alpha_pattern' says \"b\" for 'a', expected a number"},
+       "'alpha_pattern' is \"b\" for 'a', expected a number"},
       {R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"(a": 1}})",
-       "'alpha_pattern': the pattern '(a': it is no regular expression"},
+       "'alpha_pattern': the pattern '(a': it is not a supported regular expression"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(

@@ -157,7 +157,7 @@ TEST(AdaptersTest, AFolderWithAFileWillDoAndAMissingFileIsNamed) {
   StableDiffusionOptions options;
   options.adapters_file = "/no/lora.safetensors";
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
-            "there is no file of low-rank adapters /no/lora.safetensors");
+            "no low-rank adapter file /no/lora.safetensors");
 }
 
 std::string FolderWithAdapters(const std::string& name, const std::string& file) {
@@ -174,7 +174,7 @@ TEST(AdaptersTest, TrainingSaysWhatItMerges) {
   const std::string folder = FolderWithAdapters("own_adapters", GoldenFile("peft"));
   const auto model = TrainableStableDiffusion::Load(folder, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  const std::string merged = absl::StrCat(" with the adapters merged of ", folder, "/", kLoraFile);
+  const std::string merged = absl::StrCat(" with merged adapters from ", folder, "/", kLoraFile);
   EXPECT_THAT((*model)->DescribeStart(Start::kFolder, 1), HasSubstr(merged));
   EXPECT_THAT((*model)->DescribeFrozen(), HasSubstr("text_encoder from " + folder + merged));
   EXPECT_THAT((*model)->notes(Start::kFolder), IsEmpty());
@@ -198,12 +198,11 @@ TEST(AdaptersTest, UnusedTensorsAndWrappersAreNotes) {
   }
   const auto model = Load(folder);
   ASSERT_NE(model, nullptr);
-  EXPECT_THAT(
-      model->notes(),
-      ElementsAre(AllOf(HasSubstr("1 of its 35 tensors are no adapters"),
-                        HasSubstr("not used: bundle_emb.cat.name")),
-                  unet_path + ": every name begins with '_orig_mod.', which torch.compile or "
-                              "DataParallel put there; names are read without it"));
+  EXPECT_THAT(model->notes(),
+              ElementsAre(AllOf(HasSubstr("1 of its 35 tensors are no adapters"),
+                                HasSubstr("not used: bundle_emb.cat.name")),
+                          unet_path + ": every name begins with '_orig_mod.', as added by "
+                                      "torch.compile or DataParallel; this prefix is ignored"));
   EXPECT_TRUE(model->LoadUNet().ok());
 }
 

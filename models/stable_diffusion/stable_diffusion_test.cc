@@ -298,7 +298,7 @@ TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
   options.weights_from.clear();
   EXPECT_EQ(described(kTinySd, Weights::kFolderIfAny),
-            "Weights:  unet from data/tiny_sd/unet, its adapters new; vae and text_encoder from "
+            "Weights:  unet from data/tiny_sd/unet, with new adapters; vae and text_encoder from "
             "data/tiny_sd");
 }
 
@@ -391,7 +391,7 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   EXPECT_EQ((*again)->LoadUNet()->at("conv_in.weight").dim(1), 8);
   options.lora.rank = 2;
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
-            "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+            "self-conditioning needs training of the whole U-Net, not of adapters or a ControlNet");
 }
 
 // Saves tiny_sd with self-conditioning but without kFurtherInputKey, and with this class.
@@ -456,7 +456,7 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
   EXPECT_EQ(StableDiffusion::Load(two_encoders, {}).status().message(),
             two_encoders +
                 "/model_index.json: a model with a component 'text_encoder_2' is not "
-                "supported; supported is a unet with one text_encoder");
+                "supported; only one unet with one text_encoder is supported");
   const std::string tiny =
       Broken("vae/config.json",
              R"({"_class_name": "AutoencoderTiny", "encoder_block_out_channels": [64, 64]})");
@@ -468,7 +468,7 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
   vae["latent_channels"] = 16;
   const std::string wide = Broken("vae/config.json", vae.dump());
   EXPECT_EQ(StableDiffusion::Load(wide, {}).status().message(),
-            wide + "/vae/config.json: the VAE has 16 latent channels, but the U-Net 4");
+            wide + "/vae/config.json: the VAE has 16 latent channels, but the U-Net has 4");
   vae["latent_channels"] = 4;
   vae["in_channels"] = 4;
   const std::string with_alpha = Broken("vae/config.json", vae.dump());
@@ -487,10 +487,11 @@ TEST(StableDiffusionTest, TheIndexDecidesOfWhichClassTheSchedulerIs) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->schedule().options().scheduler_class, "DDIMScheduler");
   ASSERT_EQ((*model)->notes().size(), 1);
-  EXPECT_EQ((*model)->notes()[0],
-            folder +
-                ": the scheduler is a DDIMScheduler by model_index.json, which counts, as in "
-                "diffusers, but a PNDMScheduler by scheduler/scheduler_config.json");
+  EXPECT_EQ(
+      (*model)->notes()[0],
+      folder +
+          ": the scheduler is a DDIMScheduler according to model_index.json (which is used, as in "
+          "diffusers), but a PNDMScheduler according to scheduler/scheduler_config.json");
   SetSchedulerClass(folder, "PNDMScheduler");
   const auto alike = StableDiffusion::Load(folder, {});
   ASSERT_TRUE(alike.ok()) << alike.status();
@@ -583,10 +584,11 @@ TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
   adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
   adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
   ASSERT_TRUE(SaveLora(file, adapters, 1, LoraFormat::kDiffusers, StoredFormat::kFp32).ok());
-  EXPECT_EQ(error(), absl::StrCat(file,
-                                  ": 2 parameters are of adapters that are not trained here and "
-                                  "would be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
-                                  "mid_block.attentions.0.proj_in.lora_B.weight"));
+  EXPECT_EQ(error(),
+            absl::StrCat(file,
+                         ": 2 parameters belong to adapters that are not being trained and would "
+                         "be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
+                         "mid_block.attentions.0.proj_in.lora_B.weight"));
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ TEST(ClipTokenizerTest, BadMergesAreNamedWithTheirLine) {
   const std::string vocabulary = SmallVocabulary().dump();
   EXPECT_THAT(ErrorOf(vocabulary, "#version: 0.2\na b\nab"), HasSubstr("merges.txt line 3"));
   EXPECT_THAT(ErrorOf(vocabulary, "a b c"), HasSubstr("merges.txt line 1"));
-  EXPECT_THAT(ErrorOf(vocabulary, "a b\na b"), HasSubstr("line 2: \"a b\" stands there twice"));
+  EXPECT_THAT(ErrorOf(vocabulary, "a b\na b"), HasSubstr("line 2: \"a b\" is listed twice"));
   EXPECT_THAT(ErrorOf(vocabulary, "zz b"), HasSubstr("\"zz\" is not in vocab.json"));
   EXPECT_THAT(ErrorOf(vocabulary, "a z"), HasSubstr("\"az\" is not in vocab.json"));
 }

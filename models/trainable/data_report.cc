@@ -53,23 +53,23 @@ SizeSurvey Survey(const DataLoader& loader) {
   return SurveySizes(loader.order(), indices, images);
 }
 
-// "sizes of 20 images: 12 cropped (a.png most, by 50 % of its area), 1 enlarged (...)".
+// "sizes of 20 images: 12 cropped (at most by 50 % of the area, a.png), 1 enlarged (...)".
 std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
   const SizeUse& all = survey.all;
   std::string text =
       absl::StrCat("sizes of ", LookedAt(all.num_known, all.num_samples, "image"), ": ",
                    all.num_cropped == 0 ? "none" : absl::StrCat(all.num_cropped), " cropped");
   if (all.num_cropped > 0) {
-    absl::StrAppend(&text, " (", NameOf(loader, survey.most_cut), " most, by ",
-                    Percent(survey.max_cut), " of its area)");
+    absl::StrAppend(&text, " (at most by ", Percent(survey.max_cut), " of the area, ",
+                    NameOf(loader, survey.most_cut), ")");
   }
   absl::StrAppend(&text, ", ", all.num_enlarged == 0 ? "none" : absl::StrCat(all.num_enlarged),
                   " enlarged");
   if (all.num_enlarged > 0) {
-    absl::StrAppend(&text, " (", NameOf(loader, survey.most_enlarged), " of ",
-                    SizeText(survey.most_enlarged_size), " most, ",
-                    absl::StrFormat("%.3g", survey.max_scale),
-                    " times; --data.min_side leaves out small ones)");
+    absl::StrAppend(&text, " (at most ", absl::StrFormat("%.3g", survey.max_scale), " times, ",
+                    NameOf(loader, survey.most_enlarged), " of ",
+                    SizeText(survey.most_enlarged_size),
+                    "; --data.min_side leaves out small ones)");
   }
   return text;
 }
@@ -117,7 +117,7 @@ std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTok
   std::vector<std::string> lines = {FitsText(loader, survey)};
   if (survey.uses.size() > 1) {
     for (std::string& line : UsesTable(survey)) lines.push_back(std::move(line));
-    lines.push_back("no image is lost: a batch that an epoch does not fill is filled by the next");
+    lines.push_back("no image is dropped: the next epoch fills an incomplete batch");
   }
   if (tokenizer != nullptr) lines.push_back(CaptionsText(loader, *tokenizer));
   const std::vector<QuarantinedSample> skipped = loader.Quarantine();

@@ -100,7 +100,7 @@ TEST_F(TrainingDataTest, SizesAreRememberedUnlessNothingIsToBeWritten) {
   options_.sizes_path = options_.folder + "/0.png/sizes";
   const auto data = OpenTrainingData(options_, loading_);
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_THAT(data->notes, ElementsAre(HasSubstr("sizes of images are not remembered: ")));
+  EXPECT_THAT(data->notes, ElementsAre(HasSubstr("image sizes are not saved: ")));
 }
 
 TEST_F(TrainingDataTest, WhereTheOrderBeginsIsAskedOfTheCaller) {

@@ -200,7 +200,7 @@ TEST(UNetTest, BadShapesAreNamed) {
   UNetConfig config = SmallConfig();
   config.out_channels = 8;
   EXPECT_EQ(BuildUNetForTraining(config, {4, 4, 3}, Training()).status().message(),
-            "unet: 4 input channels and 8 output channels; training needs as many");
+            "unet: 4 input channels and 8 output channels; training needs the same number");
 }
 
 // As in diffusers' UNet2DConditionModel, which cannot be built with the newer key.

@@ -96,7 +96,7 @@ TEST(WeightFilesTest, WhatIsNotReadIsNamed) {
       {{"flax_model.msgpack", "unet.ckpt"}, "/unet.ckpt: weights in PyTorch's own format"},
       {{"flax_model.msgpack"}, "/flax_model.msgpack: weights in Flax's own format"},
       {{"tf_model.h5", "config.json"}, "/tf_model.h5: weights in TensorFlow's own format"},
-      {{"unet.safetensors"}, "/unet.safetensors has a name that is not looked for; rename it to "},
+      {{"unet.safetensors"}, "/unet.safetensors has an unrecognised name; rename it to "},
   };
   for (const auto& [names, expected] : cases) {
     const std::string folder = EmptyFolder();

@@ -151,8 +151,9 @@ TEST(WeightsTest, TheOriginalLayoutIsNamed) {
     const std::string path = TestPath("original.safetensors");
     ASSERT_TRUE(WriteSafetensors(path, {View(name, "F32", {2}, two)}).ok());
     const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
-    EXPECT_EQ(message.find(path + ": the names are of the original layout (" + name + "), not of"),
-              0u)
+    EXPECT_EQ(
+        message.find(path + ": the names have the original layout (" + name + "), not diffusers'"),
+        0u)
         << message;
     EXPECT_EQ(message.find('\n'), std::string::npos);
   }
@@ -176,7 +177,7 @@ TEST(WeightsTest, MissingFiles) {
   ASSERT_TRUE(MakeFolder(folder).ok());
   EXPECT_EQ(
       LoadWeights(folder, {&program}, Device::Cpu()).status().message(),
-      folder + ": neither diffusion_pytorch_model.safetensors nor model.safetensors is there");
+      folder + ": neither diffusion_pytorch_model.safetensors nor model.safetensors was found");
   EXPECT_EQ(LoadWeights(TestPath("nothing"), {&program}, Device::Cpu()).status().code(),
             absl::StatusCode::kNotFound);
 }
