@@ -11,8 +11,8 @@ namespace {
 
 absl::Status Differ(const std::string& what, const std::string& a, const std::string& b) {
   if (a == b) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the models are not alike: ", what, " is ", a,
-                                                 " in one and ", b, " in the other"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the models differ: ", what, " is ", a, " in one and ", b, " in the other"));
 }
 
 template <typename Ids>

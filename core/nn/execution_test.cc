@@ -174,15 +174,15 @@ TEST_F(ChainTest, PassesOutOfOrderAreRefused) {
   ValueMap values = {{x_, Batch({1})}}, grads = {{y_, Batch({1})}};
   ASSERT_TRUE(Forward(program_, {0, 3}, parameters_, {}, &values, &state_).ok());
   EXPECT_EQ(InputGrad(program_, {0, 2}, parameters_, &state_, &grads).message(),
-            "input gradients of layers [0, 2): layer 2 has not had them yet");
+            "input gradients of layers [0, 2): layer 2 has no input gradients yet");
   EXPECT_EQ(WeightGrad(program_, {2, 3}, &parameters_, &state_).message(),
             "weight gradients of layer 2 before its input gradients");
   ASSERT_TRUE(InputGrad(program_, {1, 3}, parameters_, &state_, &grads).ok());
   EXPECT_EQ(InputGrad(program_, {1, 3}, parameters_, &state_, &grads).message(),
-            "input gradients of layers [1, 3): layer 1 has had them");
+            "input gradients of layers [1, 3): layer 1 already has its input gradients");
   ASSERT_TRUE(WeightGrad(program_, {1, 3}, &parameters_, &state_).ok());
   EXPECT_EQ(WeightGrad(program_, {1, 2}, &parameters_, &state_).message(),
-            "weight gradients of layer 1 a second time");
+            "weight gradients of layer 1 twice");
   grads.clear();
   EXPECT_EQ(InputGrad(program_, {0, 1}, parameters_, &state_, &grads).message(),
             "chain, layers [0, 1): the gradient of 'a/linear_0' is missing");
@@ -281,8 +281,8 @@ TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
       Forward(program, program.all_layers(), parameters, RunOptions(), &values, /*state=*/nullptr);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "wide, layer 'widen', linear: of 65536 samples it has 2147483648 elements, but a GPU's "
-            "libraries are given up to 2147483647: it must run on 65535 samples at a time at most");
+            "wide, layer 'widen', linear: 65536 samples give 2147483648 elements, but GPUs support "
+            "at most 2147483647; run at most 65535 samples at a time");
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ TEST(ProgramBuilderDeathTest, CatchesMistakesOfModelCode) {
     builder.AddNode(Abstract(), {x});
     builder.Build();
   };
-  EXPECT_DEATH(unread(), "nobody reads 'a/abstract_0'");
+  EXPECT_DEATH(unread(), "value 'a/abstract_0' is never read");
   const auto read_output = [] {
     ProgramBuilder builder("p");
     const ValueId x = builder.AddInput("x", {Shape({4}), Element::kF32});

@@ -87,8 +87,8 @@ bool CheckpointSaver::MakeRoom(int64_t step, const absl::Status& full) {
   const auto removed = folder_->RemoveAllButNewest(step, options_.retention);
   if (!removed.ok() || *removed == 0) return false;
   notes_.push_back(absl::StrCat(full.message(), "; ", *removed,
-                                " older checkpoints are removed to make room, fewer than "
-                                "--checkpoints.keep_last stay"));
+                                " older checkpoints were removed to make room, so fewer than "
+                                "--checkpoints.keep_last remain"));
   return true;
 }
 

@@ -434,7 +434,7 @@ TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
         EXPECT_THAT(notes, ElementsAre());
         continue;
       }
-      EXPECT_THAT(notes, ElementsAre(HasSubstr("1 older checkpoints are removed to make room")));
+      EXPECT_THAT(notes, ElementsAre(HasSubstr("1 older checkpoints were removed to make room")));
       EXPECT_THAT(*folder->Steps(), ElementsAre(step - 1, step));
       EXPECT_EQ(Newest(*folder), step);
     }
@@ -493,12 +493,12 @@ TEST(CheckpointInfoTest, WrongOnesAreNamed) {
     text.replace(at, from.size(), to);
     return std::string(ParseCheckpointInfo(text).status().message());
   };
-  EXPECT_THAT(message("{", "["), HasSubstr("this is no dpipe.training_state"));
+  EXPECT_THAT(message("{", "["), HasSubstr("this is not a dpipe.training_state"));
   EXPECT_THAT(message("\"version\": 1", "\"version\": 3"),
               HasSubstr("its version is 3, this program reads 1 and 2"));
-  EXPECT_THAT(message("\"seed\"", "\"sead\""), HasSubstr("'seed' is missing or no number"));
+  EXPECT_THAT(message("\"seed\"", "\"sead\""), HasSubstr("'seed' is missing or not a number"));
   EXPECT_THAT(message("\"num_updates\": 4", "\"num_updates\": -5"), HasSubstr("-5 updates in 4"));
-  EXPECT_THAT(message("\"0.001\"", "0.001"), HasSubstr("'config.lr' is no string"));
+  EXPECT_THAT(message("\"0.001\"", "0.001"), HasSubstr("'config.lr' is not a string"));
 }
 
 TEST(CheckpointInfoTest, EarlierVersionsHadNoFingerprint) {

@@ -13,9 +13,9 @@ absl::Status CheckOptions(const TrainingLoopOptions& options) {
         absl::StrCat("the number of steps is ", options.num_steps, ", must be at least 1"));
   }
   if (options.first_step < 0 || options.first_step >= options.num_steps) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", options.first_step,
-                                                   " is to come next, but there are ",
-                                                   options.num_steps, " steps in all"));
+    return absl::InvalidArgumentError(absl::StrCat("the next step is ", options.first_step,
+                                                   ", but there are only ", options.num_steps,
+                                                   " steps"));
   }
   for (const TrainingLoopOptions::Pause& pause : options.pauses) {
     if (pause.every_steps < 1) {
