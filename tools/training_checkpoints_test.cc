@@ -147,14 +147,14 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["optimizer.lr"] = "0.002";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("--allow_config_change is needed to continue with changes to "
+  EXPECT_THAT(error_, HasSubstr("pass --allow_config_change to resume with changes to "
                                 "optimizer.lr: 0.001 -> 0.002"));
   options_.allow_config_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);
   EXPECT_THAT(said_, HasSubstr("Changed:  optimizer.lr: 0.001 -> 0.002"));
   config_["seed"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot continue with changes to seed: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot resume with changes to seed: 1 -> 2"));
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
@@ -168,7 +168,7 @@ TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["data.max_aspect"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot continue with changes to data.max_aspect: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot resume with changes to data.max_aspect: 1 -> 2"));
 }
 
 TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
@@ -249,7 +249,7 @@ TEST_F(TrainingCheckpointsTest, TheDataMayBeFoundElsewhereIfAskedFor) {
   WriteCheckpoint(10);
   config_["data.path"] = "/b";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("--allow_data_change is needed to continue with changes to "
+  EXPECT_THAT(error_, HasSubstr("pass --allow_data_change to resume with changes to "
                                 "data.path: /a -> /b"));
   options_.allow_data_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);

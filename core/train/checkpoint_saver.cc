@@ -86,8 +86,8 @@ absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
 bool CheckpointSaver::MakeRoom(int64_t step, const absl::Status& full) {
   const auto removed = folder_->RemoveAllButNewest(step, options_.retention);
   if (!removed.ok() || *removed == 0) return false;
-  notes_.push_back(absl::StrCat(full.message(), "; ", *removed,
-                                " older checkpoints were removed to make room, so fewer than "
+  notes_.push_back(absl::StrCat(full.message(), "; removed ", *removed,
+                                " older checkpoints to make room, so fewer than "
                                 "--checkpoints.keep_last remain"));
   return true;
 }

@@ -434,7 +434,7 @@ TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
         EXPECT_THAT(notes, ElementsAre());
         continue;
       }
-      EXPECT_THAT(notes, ElementsAre(HasSubstr("1 older checkpoints were removed to make room")));
+      EXPECT_THAT(notes, ElementsAre(HasSubstr("removed 1 older checkpoints to make room")));
       EXPECT_THAT(*folder->Steps(), ElementsAre(step - 1, step));
       EXPECT_EQ(Newest(*folder), step);
     }

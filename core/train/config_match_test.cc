@@ -30,7 +30,7 @@ TEST(ConfigMatchTest, FreeFieldsMayChange) {
 
 TEST(ConfigMatchTest, RiskyOnesIfAskedFor) {
   const ConfigFields saved = {{"lr", "1"}, {"out", "a"}}, now = {{"lr", "2"}, {"out", "b"}};
-  EXPECT_EQ(Message(saved, now, false), "--allow is needed to continue with changes to lr: 1 -> 2");
+  EXPECT_EQ(Message(saved, now, false), "pass --allow to resume with changes to lr: 1 -> 2");
   EXPECT_EQ(Message(saved, now, true), "");
 }
 
@@ -39,21 +39,20 @@ TEST(ConfigMatchTest, FixedOnesNeverAndAllAreNamed) {
   const ConfigFields now = {{"lr", "2"}, {"model", ""}, {"new", "y"}};
   EXPECT_EQ(
       Message(saved, now, true),
-      "the run cannot continue with changes to model: a -> (empty), new: (none) -> y, old: x -> "
+      "the run cannot resume with changes to model: a -> (empty), new: (none) -> y, old: x -> "
       "(none)");
   EXPECT_EQ(
       Message(saved, now, false),
-      "the run cannot continue with changes to model: a -> (empty), new: (none) -> y, old: x -> "
-      "(none); --allow is needed to continue with changes to lr: 1 -> 2");
+      "the run cannot resume with changes to model: a -> (empty), new: (none) -> y, old: x -> "
+      "(none); pass --allow to resume with changes to lr: 1 -> 2");
 }
 
 TEST(ConfigMatchTest, EachPolicyHasItsFlag) {
   const ConfigFields saved = {{"lr", "1"}, {"data", "a"}}, now = {{"lr", "2"}, {"data", "b"}};
-  EXPECT_EQ(Message(saved, now, true),
-            "--new_order is needed to continue with changes to data: a -> b");
+  EXPECT_EQ(Message(saved, now, true), "pass --new_order to resume with changes to data: a -> b");
   EXPECT_EQ(Message(saved, now, false),
-            "--allow is needed to continue with changes to lr: 1 -> 2; --new_order is needed to "
-            "continue with changes to data: a -> b");
+            "pass --allow to resume with changes to lr: 1 -> 2; pass --new_order to resume with "
+            "changes to data: a -> b");
 }
 
 TEST(ConfigMatchTest, AListHasFiveNamesAndShortValues) {

@@ -10,11 +10,11 @@ namespace {
 absl::Status CheckOptions(const TrainingLoopOptions& options) {
   if (options.num_steps < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the number of steps is ", options.num_steps, ", must be at least 1"));
+        absl::StrCat("the number of steps is ", options.num_steps, "; it must be at least 1"));
   }
   if (options.first_step < 0 || options.first_step >= options.num_steps) {
     return absl::InvalidArgumentError(absl::StrCat("the next step is ", options.first_step,
-                                                   ", but there are only ", options.num_steps,
+                                                   ", but the run has only ", options.num_steps,
                                                    " steps"));
   }
   for (const TrainingLoopOptions::Pause& pause : options.pauses) {
