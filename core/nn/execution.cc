@@ -32,7 +32,7 @@ absl::Status CheckTensor(const Program& program, ValueId id, const Tensor& tenso
 }
 
 // Our kernels count elements in 64 bits. It is unverified that all engines of cuDNN do.
-constexpr int64_t kMostElementsOnGpu = (int64_t{1} << 31) - 1;
+constexpr int64_t kMaxElementsOnGpu = (int64_t{1} << 31) - 1;
 
 // Returns InvalidArgument if the node's result would have more elements than we pass to a GPU's
 // libraries.
@@ -42,10 +42,10 @@ absl::Status CheckCountable(const Program& program, const NodeInfo& node, const 
   }
   const int64_t batch = input.dim(0);
   const int64_t elements = program.BatchShape(node.output, batch).num_elements();
-  if (elements <= kMostElementsOnGpu) return absl::OkStatus();
+  if (elements <= kMaxElementsOnGpu) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      batch, " samples give ", elements, " elements, but GPUs support at most ", kMostElementsOnGpu,
-      "; run at most ", kMostElementsOnGpu / (elements / batch), " samples at a time"));
+      batch, " samples give ", elements, " elements, but GPUs support at most ", kMaxElementsOnGpu,
+      "; run at most ", kMaxElementsOnGpu / (elements / batch), " samples at a time"));
 }
 
 // A node's context, with the storage of the pointers in its spans.
@@ -348,7 +348,7 @@ absl::Status Forward(const Program& program, LayerRange range, const ParameterSe
 namespace {
 
 // Drops gradients of values that the range itself computed.
-void DropOwn(const Program& program, LayerRange range, ValueMap* grads) {
+void DropRangeGradients(const Program& program, LayerRange range, ValueMap* grads) {
   for (auto it = grads->begin(); it != grads->end();) {
     it = program.value(it->first).layer < range.begin ? std::next(it) : grads->erase(it);
   }
@@ -363,7 +363,7 @@ absl::Status InputGrad(const Program& program, LayerRange range, const Parameter
   for (int layer = range.end - 1; layer >= range.begin; --layer) {
     DPIPE_RETURN_IF_ERROR(runner.InputGrad(layer, parameters, state, grads));
   }
-  DropOwn(program, range, grads);
+  DropRangeGradients(program, range, grads);
   return absl::OkStatus();
 }
 
@@ -389,7 +389,7 @@ absl::Status Backward(const Program& program, LayerRange range, ParameterSet* pa
     DPIPE_RETURN_IF_ERROR(runner.InputGrad(layer, *parameters, state, grads));
     DPIPE_RETURN_IF_ERROR(runner.WeightGrad(layer, parameters, state));
   }
-  DropOwn(program, range, grads);
+  DropRangeGradients(program, range, grads);
   return absl::OkStatus();
 }
 

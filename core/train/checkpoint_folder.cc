@@ -58,26 +58,26 @@ absl::Status RemoveAll(const std::string& path) {
 
 // Under another name first: what is half removed must not look like a checkpoint.
 absl::Status RemoveCheckpoint(const std::string& folder) {
-  const std::string doomed = folder + kUnfinishedSuffix;
-  DPIPE_RETURN_IF_ERROR(RemoveAll(doomed));
-  DPIPE_RETURN_IF_ERROR(Rename(folder, doomed));
-  return RemoveAll(doomed);
+  const std::string to_remove = folder + kUnfinishedSuffix;
+  DPIPE_RETURN_IF_ERROR(RemoveAll(to_remove));
+  DPIPE_RETURN_IF_ERROR(Rename(folder, to_remove));
+  return RemoveAll(to_remove);
 }
 
 // Of increasing steps, the last of which has just been written.
 std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
                                    const CheckpointRetention& retention) {
   const size_t keep_last = std::max(1, retention.keep_last);
-  std::vector<int64_t> doomed;
+  std::vector<int64_t> to_remove;
   for (size_t i = 0; i + keep_last < steps.size(); ++i) {
     const bool for_ever = retention.keep_every > 0 && steps[i] % retention.keep_every == 0;
-    if (!for_ever) doomed.push_back(steps[i]);
+    if (!for_ever) to_remove.push_back(steps[i]);
   }
-  return doomed;
+  return to_remove;
 }
 
 // Takes the lock; closes the file where that fails.
-absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& lock) {
+absl::StatusOr<int> Acquire(int fd, const std::string& folder, const std::string& lock) {
   // The system gives the lock back when the process ends, however it ends.
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   const bool taken = errno == EWOULDBLOCK;
@@ -93,7 +93,7 @@ absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& l
 // The descriptor of the lock file, which this process holds.
 absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
   const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
-  return fd < 0 ? FileError("cannot open", lock, errno) : Take(fd, folder, lock);
+  return fd < 0 ? FileError("cannot open", lock, errno) : Acquire(fd, folder, lock);
 }
 
 // Whether the path still leads to the open file.
@@ -124,14 +124,14 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
   // Where there is none, or it is not for this user, nobody is known to have the folder.
   const int fd = ::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd >= 0) {
-    DPIPE_RETURN_IF_ERROR(Take(fd, path, lock).status());
+    DPIPE_RETURN_IF_ERROR(Acquire(fd, path, lock).status());
     ::close(fd);
   }
   return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(path, /*lock_fd=*/-1));
 }
 
 CheckpointFolder::~CheckpointFolder() {
-  if (is_to_read()) return;
+  if (is_read_only()) return;
   const auto names = Names(path_);
   // Nobody else can take the folder meanwhile.
   if (names.ok() && *names == std::vector<std::string>{kLockFile}) {
@@ -156,7 +156,7 @@ std::string CheckpointFolder::PathOf(int64_t step) const {
 
 absl::StatusOr<std::vector<int64_t>> CheckpointFolder::Steps() const {
   std::error_code error;
-  if (is_to_read() && !fs::exists(path_, error)) return std::vector<int64_t>();
+  if (is_read_only() && !fs::exists(path_, error)) return std::vector<int64_t>();
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
   std::vector<int64_t> steps;
   for (const std::string& name : names) {
@@ -223,8 +223,8 @@ absl::Status CheckpointFolder::RemoveOld(int64_t newest, const CheckpointRetenti
   DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   // What is later was not written by this run, and does not count.
   steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
-  for (const int64_t doomed : StepsToRemove(steps, retention)) {
-    DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(doomed)));
+  for (const int64_t old : StepsToRemove(steps, retention)) {
+    DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
   }
   return absl::OkStatus();
 }
@@ -234,11 +234,11 @@ absl::StatusOr<int> CheckpointFolder::RemoveAllButNewest(int64_t step,
   DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   steps.erase(std::lower_bound(steps.begin(), steps.end(), step), steps.end());
   while (!steps.empty() && !Checkpoint::Open(PathOf(steps.back())).ok()) steps.pop_back();
-  CheckpointRetention least = retention;
-  least.keep_last = 1;
-  const std::vector<int64_t> doomed = StepsToRemove(steps, least);
-  for (const int64_t old : doomed) DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
-  return static_cast<int>(doomed.size());
+  CheckpointRetention minimal = retention;
+  minimal.keep_last = 1;
+  const std::vector<int64_t> to_remove = StepsToRemove(steps, minimal);
+  for (const int64_t old : to_remove) DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
+  return static_cast<int>(to_remove.size());
 }
 
 absl::Status CheckpointFolder::Remove(int64_t step) { return RemoveCheckpoint(PathOf(step)); }

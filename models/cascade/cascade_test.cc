@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -162,8 +162,8 @@ TEST(CascadeTest, ModelsOfOtherSizesAreAlike) {
     EXPECT_EQ(model->size_multiple(), 4) << "2 between the parts, 2 of the base's U-Net";
     const auto wide = model->MakeModel({40, 24});
     ASSERT_TRUE(wide.ok()) << wide.status();
-    const absl::Status alike = nn::CheckAlike(model->model(), *wide);
-    EXPECT_TRUE(alike.ok()) << alike;
+    const absl::Status same = nn::CheckSameStructure(model->model(), *wide);
+    EXPECT_TRUE(same.ok()) << same;
     const auto shape_of = [&](int component, const char* input) {
       const nn::Program& program = wide->component(component).program;
       return program.value(program.InputNamed(input)).type.shape;

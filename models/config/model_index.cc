@@ -25,7 +25,7 @@ std::string ClassOf(const nlohmann::json& object) {
 }
 
 // Describes what is at `folder`, which holds no model.
-std::string WhatIsThere(const std::string& folder) {
+std::string DescribeFolder(const std::string& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return absl::StrCat("there is no model folder ", folder);
   if (!fs::is_directory(folder, error)) {
@@ -78,7 +78,7 @@ absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::s
 absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder) {
   const std::string path = folder + "/model_index.json";
   std::error_code error;
-  if (!fs::exists(path, error)) return absl::NotFoundError(WhatIsThere(folder));
+  if (!fs::exists(path, error)) return absl::NotFoundError(DescribeFolder(folder));
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ParseModelIndex(text, path);
 }

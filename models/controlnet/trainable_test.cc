@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "core/base/file.h"
-#include "core/nn/alike.h"
 #include "core/nn/execution.h"
+#include "core/nn/same_structure.h"
 #include "core/tensor/device_worker.h"
 #include "data/folder_dataset.h"
 #include "data/generator.h"
@@ -53,8 +53,8 @@ TEST(TrainableControlNetTest, ModelsOfOtherSizesAreAlike) {
   const auto model = LoadControlNet(kTinySd);
   const auto wide = model->MakeModel({80, 48});
   ASSERT_TRUE(wide.ok()) << wide.status();
-  const absl::Status alike = nn::CheckAlike(model->model(), *wide);
-  EXPECT_TRUE(alike.ok()) << alike;
+  const absl::Status same = nn::CheckSameStructure(model->model(), *wide);
+  EXPECT_TRUE(same.ok()) << same;
   const nn::Program& backbone = wide->backbone().program;
   EXPECT_EQ(backbone.value(backbone.InputNamed("noise")).type.shape, Shape({12, 20, 4}));
   EXPECT_EQ(backbone.value(backbone.InputNamed("condition")).type.shape, Shape({48, 80, 3}));

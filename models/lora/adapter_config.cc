@@ -199,7 +199,7 @@ absl::StatusOr<AdapterConfig> AdapterConfig::Parse(const std::string& text,
 }
 
 absl::StatusOr<double> AdapterConfig::ScaleOf(absl::string_view layer, int64_t rank) const {
-  if (!says_scale()) return 1.0;
+  if (!has_scale()) return 1.0;
   const auto first_match = [layer](const auto& patterns, auto otherwise) {
     for (const auto& [pattern, number] : patterns) {
       if (pattern.Matches(layer)) return number;

@@ -73,12 +73,12 @@ AdapterConfig Parsed(const std::string& text, const std::string& prefix = "") {
 
 TEST(AdapterConfigTest, ScaleIsAlphaOverRank) {
   const AdapterConfig plain = Parsed(R"({"peft_type": "LORA", "r": 4, "lora_alpha": 8})");
-  EXPECT_TRUE(plain.says_scale());
+  EXPECT_TRUE(plain.has_scale());
   EXPECT_EQ(*plain.ScaleOf("a", 4), 2);
   EXPECT_EQ(*Parsed(R"({"r": 4, "lora_alpha": 8, "use_rslora": true})").ScaleOf("a", 4), 4);
   EXPECT_EQ(*Parsed(R"({"unet.r": 4, "unet.lora_alpha": 1.0})", "unet.").ScaleOf("a", 4), 0.25);
-  EXPECT_FALSE(Parsed("{}").says_scale());
-  EXPECT_FALSE(Parsed(R"({"unet.r": 4, "unet.lora_alpha": 1})", "text_encoder.").says_scale());
+  EXPECT_FALSE(Parsed("{}").has_scale());
+  EXPECT_FALSE(Parsed(R"({"unet.r": 4, "unet.lora_alpha": 1})", "text_encoder.").has_scale());
   EXPECT_EQ(*AdapterConfig().ScaleOf("a", 7), 1);
 }
 
@@ -139,7 +139,7 @@ TEST(AdapterConfigTest, WhatIsOffIsFine) {
       "lora_bias": false, "modules_to_save": null, "peft_type": "LORA", "r": 2,
       "target_modules": ["to_q"], "use_dora": false, "use_qalora": false, "use_rslora": false,
       "megatron_core": "megatron.core", "rank_pattern": {}, "loftq_config": {}})")
-                  .says_scale());
+                  .has_scale());
 }
 
 }  // namespace

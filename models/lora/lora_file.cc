@@ -77,7 +77,7 @@ class ComponentAdapters {
 
   // Returns the adapters, to be applied with `scale`.
   absl::StatusOr<NamedTensors> Take(const AdapterConfig& config, float scale) {
-    if (config.says_scale() && !alphas_.empty()) {
+    if (config.has_scale() && !alphas_.empty()) {
       return Error(absl::StrCat(alphas_.begin()->first, ".alpha and PEFT's configuration both set ",
                                 "the scale of adapters; expected one of them"));
     }
@@ -173,7 +173,7 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
 }
 
 // Returns an error with names of both sides.
-absl::Status NothingFits(const SafetensorsFile& file, const std::vector<std::string>& names) {
+absl::Status NoAdapterError(const SafetensorsFile& file, const std::vector<std::string>& names) {
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file.name(), " holds no tensors"));
   }
@@ -220,7 +220,7 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
   for (const SafetensorsView& view : file.tensors()) {
     DPIPE_RETURN_IF_ERROR(AddTensor(view, targets, &contents));
   }
-  if (contents.unused.size() == file.tensors().size()) return NothingFits(file, contents.unused);
+  if (contents.unused.size() == file.tensors().size()) return NoAdapterError(file, contents.unused);
   LoraAdapters adapters;
   if (!contents.unused.empty()) {
     adapters.notes.push_back(absl::StrCat(path, ": ", contents.unused.size(), " of its ",
@@ -229,7 +229,7 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                           "not used: ",
                                           ShowNames(contents.unused)));
   }
-  if (IsPeftFile(file) && !unet_config.says_scale() && !text_config.says_scale() &&
+  if (IsPeftFile(file) && !unet_config.has_scale() && !text_config.has_scale() &&
       !contents.unet.has_alphas() && !contents.text_encoder.has_alphas()) {
     adapters.notes.push_back(absl::StrCat(path, ": its adapters have scale 1, because there is no ",
                                           kPeftConfig, " beside it"));

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/file.h"
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -77,8 +77,8 @@ TEST(StableDiffusionTest, ModelsOfOtherSizesAreAlike) {
     EXPECT_EQ((*model)->size_multiple(), 8) << "4 of the VAE, 2 of the U-Net";
     const auto wide = (*model)->MakeModel({80, 48});
     ASSERT_TRUE(wide.ok()) << wide.status();
-    const absl::Status alike = nn::CheckAlike((*model)->model(), *wide);
-    EXPECT_TRUE(alike.ok()) << alike;
+    const absl::Status same = nn::CheckSameStructure((*model)->model(), *wide);
+    EXPECT_TRUE(same.ok()) << same;
     const nn::Program& unet = wide->component(kUNet).program;
     EXPECT_EQ(unet.value(unet.InputNamed("noise")).type.shape, Shape({12, 20, 4}));
     EXPECT_THAT(std::string((*model)->MakeModel({80, 44}).status().message()),

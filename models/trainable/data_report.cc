@@ -28,7 +28,7 @@ std::string SizeText(ImageSize size) { return absl::StrCat(size.width, " x ", si
 std::string Percent(double share) { return absl::StrFormat("%.3g %%", 100 * share); }
 
 // "512 images", "1000 of 250000 images".
-std::string LookedAt(int64_t count, int64_t all, const char* thing) {
+std::string Inspected(int64_t count, int64_t all, const char* thing) {
   return count == all ? Count(all, thing) : absl::StrCat(count, " of ", Count(all, thing));
 }
 
@@ -57,7 +57,7 @@ SizeSurvey Survey(const DataLoader& loader) {
 std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
   const SizeUse& all = survey.all;
   std::string text =
-      absl::StrCat("sizes of ", LookedAt(all.num_known, all.num_samples, "image"), ": ",
+      absl::StrCat("sizes of ", Inspected(all.num_known, all.num_samples, "image"), ": ",
                    all.num_cropped == 0 ? "none" : absl::StrCat(all.num_cropped), " cropped");
   if (all.num_cropped > 0) {
     absl::StrAppend(&text, " (at most by ", Percent(survey.max_cut), " of the area, ",
@@ -103,7 +103,7 @@ std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenize
   const auto num_cut = std::count_if(lengths.begin(), lengths.end(),
                                      [max_length](int length) { return length > max_length; });
   std::string text = absl::StrCat(
-      "captions of ", LookedAt(static_cast<int64_t>(indices.size()), data.size(), "image"), ": ");
+      "captions of ", Inspected(static_cast<int64_t>(indices.size()), data.size(), "image"), ": ");
   if (num_cut == 0) return absl::StrCat(text, "none cut");
   const auto longest = std::max_element(lengths.begin(), lengths.end());
   return absl::StrCat(text, num_cut, " cut to ", max_length, " tokens (the longest, of ",

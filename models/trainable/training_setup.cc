@@ -249,7 +249,7 @@ std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
   for (const auto& worker : workers_) {
     for (const std::string& note : worker->device()->notes()) {
       // Notes are the same on every device.
-      if (!told_notes_.insert(note).second) continue;
+      if (!reported_notes_.insert(note).second) continue;
       lines.push_back(absl::StrCat("Note:     on ", worker->device()->name(), " ", note));
     }
   }
