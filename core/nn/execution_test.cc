@@ -80,7 +80,7 @@ TEST_F(ChainTest, ByHand) {
   EXPECT_TRUE(state_.finished());
 }
 
-TEST_F(ChainTest, RangesExchangeWhatIsLive) {
+TEST_F(ChainTest, RangesExchangeLiveValues) {
   ValueMap values = {{x_, Batch({1})}};
   ASSERT_TRUE(Forward(program_, {0, 1}, parameters_, {}, &values, &state_).ok());
   EXPECT_EQ(Keys(values), Keys({{a_, {}}})) << "x has no reader behind";
@@ -96,7 +96,7 @@ TEST_F(ChainTest, RangesExchangeWhatIsLive) {
 }
 
 // Neither a value that only later layers read nor its gradient need pass through a range.
-TEST_F(ChainTest, RangesNeedOnlyWhatTheyRead) {
+TEST_F(ChainTest, RangesNeedOnlyTheirInputs) {
   ValueMap values = {{x_, Batch({1})}};
   RangeState front, middle, back;
   ASSERT_TRUE(Forward(program_, {0, 1}, parameters_, {}, &values, &front).ok());
@@ -129,7 +129,7 @@ TEST_F(ChainTest, WeightGradsAdd) {
   EXPECT_EQ(Grad(0), 0);
 }
 
-TEST_F(ChainTest, MemoryIsFreedAsSoonAsCanBe) {
+TEST_F(ChainTest, MemoryIsFreedEarly) {
   const int64_t before = device_->allocator().stats().allocated_bytes;
   {
     ValueMap values = {{x_, Batch({1, 2})}};
@@ -225,7 +225,7 @@ Program WithFaultyNode(float gradient_factor, bool remembers) {
   return builder.Build();
 }
 
-TEST(ProgramChecksTest, PassWhatIsRightAndFindWhatIsWrong) {
+TEST(ProgramChecksTest, AcceptCorrectAndRejectFaultyPrograms) {
   const auto device = Device::CpuReference();
   const struct {
     float gradient_factor;
@@ -266,7 +266,7 @@ TEST(RandomProgramTest, GradientsAndSplits) {
 }
 
 // 2^16 samples of 2^15 numbers are 2^31 elements, which would take 8 GB: nothing is computed.
-TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
+TEST(ExecutionOnGpusTest, ResultsWithTooManyElementsAreRefused) {
   cuda::FakeDriver driver;
   const auto gpus = cuda::CreateCudaDevices(&driver, 1);
   ASSERT_TRUE(gpus.ok()) << gpus.status();

@@ -38,7 +38,7 @@ ValueMap Inputs(const Program& program, uint64_t seed, int64_t batch, DType dtyp
 class InferenceTest : public ::testing::TestWithParam<uint64_t> {};
 
 // The fake GPU's memory is separate from the host's; code that confuses the two crashes.
-TEST_P(InferenceTest, GivesTheHostOnAGpuWhatTheCpuGives) {
+TEST_P(InferenceTest, GpuResultsMatchCpu) {
   const Program program = RandomProgram({GetParam()});
   const auto parameters = Drawn(program, GetParam());
   ValueMap expected = Inputs(program, GetParam(), /*batch=*/5), on_the_cpu = expected;
@@ -71,7 +71,7 @@ TEST_P(InferenceTest, GivesTheHostOnAGpuWhatTheCpuGives) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-TEST_P(InferenceTest, TakesNoMoreMemoryThanItIsSaidTo) {
+TEST_P(InferenceTest, StaysWithinPredictedMemory) {
   constexpr int64_t kBatch = 1000;
   const Program program = RandomProgram({GetParam()});
   for (const DType dtype : {DType::kF32, DType::kBf16}) {

@@ -93,7 +93,7 @@ TEST(ProgramTest, SizesAndNames) {
   EXPECT_NE(program.Summary().find("a"), std::string::npos);
 }
 
-TEST(ProgramTest, OnlyWhatLiesBehindATrainableParameterHasAGradient) {
+TEST(ProgramTest, OnlyValuesAfterATrainableParameterHaveGradients) {
   ProgramBuilder builder("kinds");
   const ValueId x = builder.AddInput("x", {Shape({4}), Element::kF32});
   builder.BeginLayer("frozen", LayerKind::kFrozen);

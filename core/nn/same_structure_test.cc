@@ -53,7 +53,7 @@ std::string DifferenceTo(const Options& options) {
   return std::string(CheckSameStructure(Make({}), Make(options)).message());
 }
 
-TEST(SameStructureTest, ModelsOfOtherSizesAreAlike) {
+TEST(SameStructureTest, SizesMayDiffer) {
   Options taller;
   taller.rows = 7;
   EXPECT_EQ(DifferenceTo(taller), "");

@@ -45,7 +45,7 @@ struct SelfConditionedSteps {
 // Steps may differ in size: by one plan and with one set of parameters, each runs the model whose
 // values have its shapes.
 struct SizedSteps {
-  std::vector<const nn::Model*> others;  // of the same structure as the model; outlive it
+  std::vector<const nn::Model*> others;  // alike the session's model (nn/alike.h); outlive it
   // Which model a step runs, 0 the session's and i others[i - 1]: a function of the step alone,
   // called by every rank. Empty: all run the session's.
   std::function<int(int64_t step)> model_of;

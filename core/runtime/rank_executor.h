@@ -64,7 +64,7 @@ struct RankResources {
   // parameter sets.
   std::vector<RankPlan> plans;
   // Their components are in the plans' order. One, or several for steps of different sizes, that
-  // are alike (nn/same_structure.h) and share the parameter sets.
+  // are alike (nn/alike.h) and share the parameter sets.
   std::vector<const nn::Model*> models;
   std::function<int(int64_t step)> model_of;  // which of them a step runs; empty: the first
   std::shared_ptr<Device> device;

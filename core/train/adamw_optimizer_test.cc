@@ -224,7 +224,7 @@ class LeastSquares {
   double scale_[kSize];
 };
 
-TEST(AdamWMomentsTest, TakeWhatPlansAreTold) {
+TEST(AdamWMomentsTest, SizeMatchesThePlannedBytes) {
   AdamWOptions options;
   EXPECT_EQ(OptimizerBytesPerParameter(options), 8);
   const Tensor parameter = Tensor::Zeros(Device::Cpu(), {4096}, DType::kF32);

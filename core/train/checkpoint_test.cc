@@ -102,7 +102,7 @@ class CheckpointTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(CheckpointTest, ComesBackAsItWas) {
+TEST_F(CheckpointTest, RoundTrips) {
   const CheckpointContent content = MakeContent(12);
   auto folder = Open();
   const auto bytes = folder->Write(content);
@@ -139,7 +139,7 @@ TEST_F(CheckpointTest, PartsNeedNotBeTheSame) {
   }
 }
 
-TEST_F(CheckpointTest, WhatDoesNotFitIsNamed) {
+TEST_F(CheckpointTest, MismatchesAreNamed) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   const auto checkpoint = Checkpoint::Open(folder->PathOf(1));
@@ -220,7 +220,7 @@ TEST_F(CheckpointTest, OneRunAtATime) {
   EXPECT_TRUE(CheckpointFolder::Open(folder_).ok());
 }
 
-TEST_F(CheckpointTest, WhoOnlyReadsChangesNothing) {
+TEST_F(CheckpointTest, ReadOnlyOpenChangesNothing) {
   {
     const auto none = CheckpointFolder::OpenToRead(folder_);
     ASSERT_TRUE(none.ok()) << none.status();
@@ -321,7 +321,7 @@ TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
 }
 
 // The system's limit on files' sizes ends a write in its middle, as a full disk does.
-TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
+TEST_F(CheckpointTest, FullDiskKeepsOldCheckpoints) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   signal(SIGXFSZ, SIG_IGN);
@@ -474,7 +474,7 @@ TEST(CopyStateTest, CopiesAllWithAnyNumberOfThreads) {
   EXPECT_TRUE(CopyState({}, 2).tensors.empty());
 }
 
-TEST(CopyStateTest, WhatIsPrivateIsNotCopiedAgain) {
+TEST(CopyStateTest, PrivateTensorsAreNotCopied) {
   SessionState state;
   state.tensors.push_back({"weight", "a", {3}, 0, RandomTensor({3}, 1)});
   state.tensors.push_back({"weight", "b", {3}, 0, RandomTensor({3}, 2), /*is_private=*/true});
@@ -532,7 +532,7 @@ TEST(CheckpointInfoTest, AnOrderThatBeganLaterIsKept) {
   EXPECT_FALSE(ParseCheckpointInfo(CheckpointInfoText(info)).ok());
 }
 
-TEST(CheckpointInfoTest, ALossThatIsNoNumberStartsAnew) {
+TEST(CheckpointInfoTest, NaNLossIsReset) {
   CheckpointInfo info;
   info.loss_sum = std::nan("");
   info.loss_weight = 3;

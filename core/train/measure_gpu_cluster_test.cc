@@ -47,7 +47,7 @@ class MeasureGpuClusterTest : public ::testing::Test {
   FakeNccl nccl_;
 };
 
-TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
+TEST_F(MeasureGpuClusterTest, AllProcessesGetTheSameCluster) {
   std::vector<ClusterSpec> clusters(kProcesses);
   RunAsThreads(LocalJob(kProcesses, kGpusEach), [&](const JobMember& member) {
     const auto processes = ProcessGroup::Join(member.address, member.options);

@@ -102,7 +102,7 @@ TEST(TrainingLoopTest, TheTimeLimitIsPassedByLessThanAStep) {
   EXPECT_EQ(result->steps_done, 32);
 }
 
-TEST(TrainingLoopTest, AContinuedRunPausesWhereTheWholeOneDoes) {
+TEST(TrainingLoopTest, ResumedRunPausesAtTheSameSteps) {
   FakeSession session(kNanosPerMilli);
   session.steps_ = 5;
   TrainingLoopOptions options = session.Options(12);

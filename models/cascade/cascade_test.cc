@@ -27,7 +27,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
-TEST(CascadeTest, IsToldByItsIndex) {
+TEST(CascadeTest, IsRecognizedByItsIndex) {
   const auto model = LoadTiny();
   EXPECT_EQ(model->image_size(), 32);
   EXPECT_EQ(model->model().backbones(), (std::vector<int>{kBase, kSuperResolution}));
@@ -45,7 +45,7 @@ TEST(CascadeTest, FullSizeStandInsCanBeLoaded) {
   }
 }
 
-TEST(CascadeTest, TheFullSizeClassesAreNumbersAndWhatTheBuiltInDataSetShows) {
+TEST(CascadeTest, FullSizeClassesAreNumbersAndBuiltInNames) {
   const auto labels = ClassLabels::Read("data/models/cdm_imagenet/classes.txt", 1000);
   ASSERT_TRUE(labels.ok()) << labels.status();
   EXPECT_EQ(labels->names()[*labels->LabelOf("a large blue star on a gray background")],
@@ -154,7 +154,7 @@ TEST(CascadeTest, Inputs) {
   EXPECT_FALSE((*inputs)->Load("base", "context", 0, {0, 1}, cpu).ok());
 }
 
-TEST(CascadeTest, ModelsOfOtherSizesAreAlike) {
+TEST(CascadeTest, ModelsOfOtherSizesHaveTheSameStructure) {
   for (bool self_conditioning : {false, true}) {
     LoadModelOptions options;
     options.self_conditioning = self_conditioning;

@@ -14,7 +14,7 @@ std::string ErrorOf(const std::string& text) {
   return std::string(ParseModelIndex(text, "index").status().message());
 }
 
-TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
+TEST(ModelIndexTest, AbsentComponentsAreOmitted) {
   const auto index = ParseModelIndex(
       R"({"_class_name": "P", "unet": ["diffusers", "U"], "image_encoder": [null, null], "x": 1,
           "scheduler": ["diffusers", "S"]})",
@@ -25,7 +25,7 @@ TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
   EXPECT_EQ(index->scheduler_class, "S");
 }
 
-TEST(ModelIndexTest, WhatIsWrongIsNamed) {
+TEST(ModelIndexTest, NamesProblems) {
   EXPECT_EQ(ErrorOf("[1]"), "index: expected a JSON object {...}, this is [1]");
   EXPECT_EQ(
       ErrorOf("{\"_class_name\": P}"),
@@ -41,7 +41,7 @@ TEST(ModelIndexTest, WhatIsWrongIsNamed) {
   }
 }
 
-TEST(ModelIndexTest, WhatIsNotAModelFolderIsNamed) {
+TEST(ModelIndexTest, OtherPathsAreDescribed) {
   const auto error = [](const std::string& folder) {
     const absl::Status status = ReadModelIndex(folder).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

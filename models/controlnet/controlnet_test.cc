@@ -222,7 +222,7 @@ TEST(ControlNetTest, ConfigurationsThatDoNotFitAreNamed) {
       "number");
 }
 
-TEST(ControlNetConfigTest, NamesWhatIsWrong) {
+TEST(ControlNetConfigTest, NamesProblems) {
   for (const auto& [key, value] :
        std::map<std::string, std::string>{{"global_pool_conditions", "true"},
                                           {"class_embed_type", "\"timestep\""},

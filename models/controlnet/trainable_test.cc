@@ -49,7 +49,7 @@ std::unique_ptr<DataLoader> Scenes(int global_batch) {
   return *std::move(loader);
 }
 
-TEST(TrainableControlNetTest, ModelsOfOtherSizesAreAlike) {
+TEST(TrainableControlNetTest, ModelsOfOtherSizesHaveTheSameStructure) {
   const auto model = LoadControlNet(kTinySd);
   const auto wide = model->MakeModel({80, 48});
   ASSERT_TRUE(wide.ok()) << wide.status();

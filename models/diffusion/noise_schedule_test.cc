@@ -97,7 +97,7 @@ TEST(NoiseScheduleTest, ImpossibleOptionsAreErrors) {
   EXPECT_FALSE(NoiseSchedule::Create(options).ok());
 }
 
-TEST(CheckPredictionTest, PureNoiseDoesNotGoWithPredictingIt) {
+TEST(CheckPredictionTest, PureNoiseCannotBePredicted) {
   NoiseScheduleOptions options;
   EXPECT_TRUE(CheckPrediction(options).ok());
   options.rescale_zero_terminal_snr = true;

@@ -86,7 +86,7 @@ TEST_F(NoisingTest, MinSnrWeights) {
   EXPECT_FALSE(MinSnrWeights(ThreeSteps(PredictionType::kV), 0, t_).ok());
 }
 
-TEST_F(NoisingTest, PureNoiseTellsNothingAboutX0FromTheNoise) {
+TEST_F(NoisingTest, PureNoiseDoesNotDetermineX0) {
   NoiseScheduleOptions options;
   options.rescale_zero_terminal_snr = true;
   const NoiseSchedule schedule = *NoiseSchedule::Create(options);

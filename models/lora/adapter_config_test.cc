@@ -45,7 +45,7 @@ TEST(LayerPatternTest, MatchesAsPythonDoes) {
   }
 }
 
-TEST(LayerPatternTest, WhatCouldTakeForEverIsRefused) {
+TEST(LayerPatternTest, ExpensivePatternsAreRefused) {
   const std::pair<std::string, const char*> cases[] = {
       {std::string(201, '*'), "it is longer than 200 characters"},
       {"(a{1000}){1000}", "counted repetitions"},
@@ -82,7 +82,7 @@ TEST(AdapterConfigTest, ScaleIsAlphaOverRank) {
   EXPECT_EQ(*AdapterConfig().ScaleOf("a", 7), 1);
 }
 
-TEST(AdapterConfigTest, TheFirstPatternCounts) {
+TEST(AdapterConfigTest, TheFirstMatchingPatternApplies) {
   const AdapterConfig config = Parsed(R"({"r": 4, "lora_alpha": 8, "use_rslora": true,
       "rank_pattern": {"to_q": 16, "mid.to_q": 9, "^up.*": 1},
       "alpha_pattern": {"zzz.*": 5, "mid.to_q": 12, "mid.*": 3}})");
@@ -94,7 +94,7 @@ TEST(AdapterConfigTest, TheFirstPatternCounts) {
             "9");
 }
 
-TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
+TEST(AdapterConfigTest, UnsupportedKeysAreNamed) {
   const struct {
     const char *text, *message;
   } cases[] = {
@@ -133,7 +133,7 @@ TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
 }
 
 // PEFT writes these values for features that are not used.
-TEST(AdapterConfigTest, WhatIsOffIsFine) {
+TEST(AdapterConfigTest, DisabledFeaturesAreAccepted) {
   EXPECT_TRUE(Parsed(R"({"alora_invocation_tokens": null, "bias": "none", "fan_in_fan_out": false,
       "init_lora_weights": "gaussian", "layer_replication": null, "lora_alpha": 4,
       "lora_bias": false, "modules_to_save": null, "peft_type": "LORA", "r": 2,

@@ -44,7 +44,7 @@ std::string FileWithMetadata(const std::string& metadata) {
 }
 
 // Shortened from diffusers' output (save_lora_weights with unet_lora_adapter_metadata).
-TEST(LoraFileTest, TheMetadatasScaleCounts) {
+TEST(LoraFileTest, AppliesTheMetadatasScale) {
   const Tensor base = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
   const struct {
     const char* metadata;
@@ -108,7 +108,7 @@ std::string FileOf(const std::vector<Stored>& tensors) {
 }
 
 // Each layer uses its own alpha over its own rank; without an alpha the scale is 1.
-TEST(LoraFileTest, AlphasOfLayersCount) {
+TEST(LoraFileTest, AppliesAlphasOfLayers) {
   const auto adapters = Load(FileOf({{"lora_unet_a.lora_down.weight", {2, 1}, {1, 1}},
                                      {"lora_unet_a.lora_up.weight", {1, 2}, {3, 5}},
                                      {"lora_unet_a.alpha", {}, {1}},
@@ -140,7 +140,7 @@ TEST(LoraFileTest, AlphaMayBeAnInteger) {
 }
 
 // Other tools add these names: see models/lora/lora_names.h.
-TEST(LoraFileTest, WhatIsNotUsedIsSaidInOneLine) {
+TEST(LoraFileTest, UnusedTensorsAreNotedInOneLine) {
   std::vector<Stored> tensors = {{"a.lora_A.default.weight", {1, 1}, {2}},
                                  {"a.lora_B.default.weight", {1, 1}, {3}},
                                  {"unet.of_another_model.lora_A.weight", {1, 1}, {1}}};
@@ -169,7 +169,7 @@ std::string EmptyFolder(const char* name) {
 }
 
 // PEFT's save_pretrained writes a file and a configuration beside it.
-TEST(LoraFileTest, PeftsConfigurationCounts) {
+TEST(LoraFileTest, AppliesPeftsConfiguration) {
   const std::string folder = EmptyFolder("/peft");
   const std::string file = folder + "/adapter_model.safetensors";
   std::filesystem::copy(FileOf({{"base_model.model.a.lora_A.weight", {1, 1}, {2}},
@@ -205,7 +205,7 @@ TEST(LoraFileTest, PeftsConfigurationCounts) {
                 "model with PEFT's merge_and_unload");
 }
 
-TEST(LoraFileTest, FoldersWithoutAFileSayWhatThereIs) {
+TEST(LoraFileTest, FoldersWithoutAFileListOtherFiles) {
   const std::string folder = EmptyFolder("/none");
   const std::string missing = absl::StrCat("no low-rank adapter file ", folder, "/", kLoraFile,
                                            " or ", folder, "/", kPeftLoraFile);
@@ -222,7 +222,7 @@ TEST(LoraFileTest, FoldersWithoutAFileSayWhatThereIs) {
             "no low-rank adapter file " + folder + "/no");
 }
 
-TEST(LoraFileTest, OtherFilesAreNamedForWhatTheyAre) {
+TEST(LoraFileTest, OtherKindsOfFilesAreNamed) {
   const std::string path = TestFile("/lora.bin");
   ASSERT_TRUE(WriteFileAtomically(path, "\x80\x02}q\x01X\x04").ok());
   EXPECT_THAT(std::string(Load(path).status().message()),
@@ -237,7 +237,7 @@ TEST(LoraFileTest, OtherFilesAreNamedForWhatTheyAre) {
   EXPECT_THAT(std::string(Load(pipe).status().message()), HasSubstr("not a regular file"));
 }
 
-TEST(LoraFileTest, WhatIsWrongIsNamed) {
+TEST(LoraFileTest, NamesProblems) {
   const Stored down = {"unet.a.lora_A.weight", {1, 1}, {1}},
                up = {"unet.a.lora_B.weight", {1, 1}, {1}};
   const struct {

@@ -110,7 +110,7 @@ TEST(LoraNamesTest, OtherNamesAreNone) {
   }
 }
 
-TEST(LoraNamesTest, WholeWeightsAreTold) {
+TEST(LoraNamesTest, RecognizesWholeWeights) {
   const AdaptableLayers text_encoder(std::set<std::string>{"text_model.e.0.fc1"});
   for (const char* name : {"text_encoder.text_model.e.0.fc1.weight", "text_model.e.0.fc1.bias",
                            "base_model.model.e.0.fc1.weight"}) {

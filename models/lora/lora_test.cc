@@ -293,7 +293,7 @@ TEST(MergeLoraTest, ConvolutionsOfOtherKernelsDoNotFit) {
   }
 }
 
-TEST(MergeLoraTest, WhatDoesNotFitIsNamed) {
+TEST(MergeLoraTest, MismatchesAreNamed) {
   const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
   const auto merge = [&](const NamedTensors& base, const NamedTensors& adapters) {
     return std::string(MergeLora(base, adapters, 1).status().message());

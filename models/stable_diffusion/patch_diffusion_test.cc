@@ -125,7 +125,7 @@ TEST(PatchDiffusionTest, InputsAreThoseOfThePatches) {
   }
 }
 
-TEST(PatchDiffusionTest, WhatDoesNotGoWithPatchesIsNamed) {
+TEST(PatchDiffusionTest, OptionsIncompatibleWithPatchesAreNamed) {
   const auto error = [](const TrainingSetupOptions& options) {
     return std::string(TrainingSetup::Create(options).status().message());
   };

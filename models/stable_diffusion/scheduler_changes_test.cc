@@ -26,7 +26,7 @@ TEST(SchedulerChangesTest, NumbersThatAreNotFiniteStay) {
       "{\n  \"lambda_min_clipped\": -Infinity,\n  \"prediction_type\": \"v_prediction\"\n}\n");
 }
 
-TEST(SchedulerChangesTest, TheIndexSaysOfWhichClassItIs) {
+TEST(SchedulerChangesTest, TheIndexDeterminesTheClass) {
   EXPECT_EQ(SchedulerConfigOfClass(kPndm, "PNDMScheduler"), kPndm);
   EXPECT_EQ(SchedulerConfigOfClass(kPndm, ""), kPndm);
   EXPECT_EQ(SchedulerConfigOfClass("[1]", "DDIMScheduler"), "[1]");

@@ -64,7 +64,7 @@ TEST(StableDiffusionTest, LoadsTheBuiltInModel) {
   EXPECT_EQ(static_cast<int>(weights->size()), unet.num_parameters());
 }
 
-TEST(StableDiffusionTest, ModelsOfOtherSizesAreAlike) {
+TEST(StableDiffusionTest, ModelsOfOtherSizesHaveTheSameStructure) {
   StableDiffusionOptions adapted;
   adapted.lora.rank = 2;
   StableDiffusionOptions self_conditioned;
@@ -478,7 +478,7 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
                 "supported are 3 (red, green, blue) and 3");
 }
 
-TEST(StableDiffusionTest, TheIndexDecidesOfWhichClassTheSchedulerIs) {
+TEST(StableDiffusionTest, TheIndexDeterminesTheSchedulersClass) {
   const std::string folder = Broken(
       "scheduler/scheduler_config.json",
       R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "beta_start": 0.00085,
@@ -544,7 +544,7 @@ std::string WithAdapters() {
   return folder;
 }
 
-TEST(AdaptersTest, AreMergedWhateverIsTrained) {
+TEST(AdaptersTest, AreMergedIntoEveryTrainedUNet) {
   const std::string folder = WithAdapters();
   const auto plain = StableDiffusion::Load(folder, {});
   ASSERT_TRUE(plain.ok()) << plain.status();

@@ -116,7 +116,7 @@ std::vector<std::string> EncodeByScanning(
   }
 }
 
-TEST(ClipTokenizerTest, QueueGivesWhatScanningGives) {
+TEST(ClipTokenizerTest, QueueMatchesScanning) {
   const std::vector<std::pair<std::string, std::string>> merges = {
       {"a", "a"},   {"aa", "a"}, {"b", "a"},      {"aa", "aa"},     {"a", "b</w>"},
       {"ba", "ba"}, {"aa", "b"}, {"baba", "aab"}, {"ba", "ab</w>"}, {"b", "b"}};

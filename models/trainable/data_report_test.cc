@@ -47,7 +47,7 @@ std::string Words(int count) {
   return text;
 }
 
-TEST_F(DataReportTest, SaysThatAllIsWell) {
+TEST_F(DataReportTest, ReportsNoProblems) {
   for (const char* stem : {"a", "b", "c"}) Write(stem, {64, 64}, "a red circle");
   EXPECT_THAT(DescribeSamples(*Load(), &tokenizer_),
               ElementsAre("sizes of 3 images: none cropped, none enlarged",
@@ -95,7 +95,7 @@ TEST_F(DataReportTest, SizesOfStepsAreATable) {
                   "no image is dropped: the next epoch fills an incomplete batch"));
 }
 
-TEST_F(DataReportTest, WhatIsSkippedIsCounted) {
+TEST_F(DataReportTest, SkippedImagesAreCounted) {
   for (const char* stem : {"a", "b"}) Write(stem, {64, 64}, "a");
   ASSERT_TRUE(WriteFileAtomically(scratch_.path() + "/b.png", "not an image").ok());
   const auto loader = Load();
@@ -107,7 +107,7 @@ TEST_F(DataReportTest, WhatIsSkippedIsCounted) {
 }
 
 // For a large data set the number of inspected samples is reported.
-TEST_F(DataReportTest, HeadersOfSomeAreEnough) {
+TEST_F(DataReportTest, LargeDataSetsAreSampled) {
   std::string metadata;
   const int count = kMaxHeadersRead + 200;
   for (int i = 0; i < count; ++i) {

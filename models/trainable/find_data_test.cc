@@ -58,7 +58,7 @@ TEST_F(FindDataTest, AModelOfNoKnownKindIsNamed) {
   EXPECT_THAT(ErrorOf("/no/model", ""), HasSubstr("there is no model folder /no/model"));
 }
 
-TEST_F(FindDataTest, WhatTheUserGivesIsTaken) {
+TEST_F(FindDataTest, TheUsersFolderIsUsed) {
   const auto found = FindDataFor("/no/model", "", "/my/pictures", [](const std::string&) {});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, "/my/pictures");

@@ -225,7 +225,7 @@ TEST(UNetConfigTest, ListsOfEqualEntriesAndDropoutAreRead) {
   EXPECT_EQ(config->dropout, 0.1);
 }
 
-TEST(UNetConfigTest, NamesWhatIsWrong) {
+TEST(UNetConfigTest, NamesProblems) {
   const struct {
     const char *keys, *problem;
   } cases[] = {

@@ -43,7 +43,7 @@ class CopyComponentTest : public ::testing::Test {
   ScratchFolder from_, to_;
 };
 
-TEST_F(CopyComponentTest, OfSeveralVariantsTheOneThatIsRead) {
+TEST_F(CopyComponentTest, CopiesTheVariantThatIsRead) {
   Write({"config.json", ".hidden", "old/config.json", "diffusion_pytorch_model.bin",
          "diffusion_pytorch_model.fp16.bin", "diffusion_pytorch_model.safetensors",
          "diffusion_pytorch_model.fp16.safetensors", "diffusion_pytorch_model.non_ema.safetensors",
@@ -73,12 +73,12 @@ TEST_F(CopyComponentTest, ShardsComeWithTheirIndex) {
 }
 
 // An example is a safety checker, which is not loaded here, but by other programs.
-TEST_F(CopyComponentTest, WhatIsOfPyTorchAloneStaysSo) {
+TEST_F(CopyComponentTest, PyTorchOnlyWeightsAreCopied) {
   Write({"config.json", "pytorch_model.bin"});
   EXPECT_THAT(Copied(true), ElementsAre("config.json", "pytorch_model.bin"));
 }
 
-TEST_F(CopyComponentTest, AFolderThatIsNotThereIsNamed) {
+TEST_F(CopyComponentTest, AMissingFolderIsNamed) {
   EXPECT_THAT(std::string(CopyComponent("/no/vae", to_.path(), true).message()),
               ::testing::HasSubstr("/no/vae"));
 }

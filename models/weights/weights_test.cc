@@ -59,7 +59,7 @@ TEST(WeightsTest, ReadsAllThreeTypesAndOldNames) {
             (std::vector<float>{1, -2, 0.333251953125f, std::ldexp(1.0f, -24), 65504, 0}));
 }
 
-TEST(WeightsTest, WhatIsNotFiniteIsRefused) {
+TEST(WeightsTest, NonFiniteValuesAreRefused) {
   const nn::Program program = Small("a");
   for (const float bad : {NAN, INFINITY}) {
     const std::vector<float> six(6), two = {0, bad};
@@ -98,7 +98,7 @@ TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
 }
 
 // torch.compile and DataParallel put a prefix before every name.
-TEST(WeightsTest, NamesOfWrappersAreLeftAway) {
+TEST(WeightsTest, PrefixesOfWrappersAreIgnored) {
   const nn::Program program = Small();
   const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two = {7, 8};
   const std::string path = TestPath("wrapped.safetensors");
@@ -324,7 +324,7 @@ TEST(HalfToFloatTest, EveryHalf) {
 
 // A half converts to fp32 and back unchanged. Numbers between two halves go to the nearer one, or
 // to the even one in the middle.
-TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
+TEST(FloatToHalfTest, EveryHalfAndValuesBetween) {
   for (int bits = 0; bits < 0x7c00; ++bits) {
     const float value = HalfToFloat(static_cast<uint16_t>(bits));
     ASSERT_EQ(FloatToHalf(value), bits);

@@ -106,7 +106,7 @@ TEST_P(CompressionTest, AllRanksGetTheSameBits) {
 
 // What one step leaves out comes in later ones: the error of the sum over many steps is far below
 // that of one.
-TEST_P(CompressionTest, ErrorFeedbackMakesUpForWhatIsLeftOut) {
+TEST_P(CompressionTest, ErrorFeedbackCompensatesDroppedParts) {
   CompressionOptions options;
   options.rank = 1;
   options.choose_every = 0;
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CompressionTest, ::testing::Values("l-greco", "c
                            return info.param == "l-greco" ? "low_rank" : "sparse";
                          });
 
-TEST(CompressionTest, WhatHasTheRankIsExact) {
+TEST(CompressionTest, GradientsOfTheRankAreExact) {
   CompressionOptions options;
   options.rank = 1;
   const Source source = Noisy(kShapes, 0);
@@ -166,7 +166,7 @@ TEST(CompressionTest, AllKeptIsExact) {
 }
 
 // The caller sees that a step's gradients are not finite, in that step.
-TEST(CompressionTest, WhatIsNotFiniteIsLargest) {
+TEST(CompressionTest, NonFiniteNumbersAreLargest) {
   CompressionOptions options;
   options.kept_share = 0.01;
   const Source source = [](int rank, int step) {
@@ -210,7 +210,7 @@ TEST(CompressionTest, GradientsOfNaNsAreCompressed) {
 
 // What is sent costs time, not what it has been chosen from: with a small share there is little to
 // send while the next is compressed.
-TEST(CompressionTest, FusionWeighsWhatIsSent) {
+TEST(CompressionTest, FusionWeighsMessageSizes) {
   CompressionOptions options;
   options.fusion.compress_fixed_ns = 1000;
   options.fusion.compress_ns_per_number = 10;
