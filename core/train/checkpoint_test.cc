@@ -245,7 +245,7 @@ TEST_F(CheckpointTest, ReadOnlyOpenChangesNothing) {
   EXPECT_TRUE(fs::exists(folder_ + "/LOCK"));
 }
 
-TEST_F(CheckpointTest, RetentionKeepsTheNewestAndSomeForEver) {
+TEST_F(CheckpointTest, RetentionKeepsTheNewestAndEveryNth) {
   auto folder = Open();
   CheckpointRetention retention;
   retention.keep_last = 2;
@@ -307,7 +307,7 @@ TEST_F(CheckpointTest, AnEmptyFolderDoesNotStay) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
+TEST_F(CheckpointTest, StepsAreReplacedCompletely) {
   auto folder = Open();
   CheckpointContent content = MakeContent(5);
   ASSERT_TRUE(folder->Write(content).ok());
@@ -321,7 +321,7 @@ TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
 }
 
 // The system's limit on files' sizes ends a write in its middle, as a full disk does.
-TEST_F(CheckpointTest, FullDiskKeepsOldCheckpoints) {
+TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   signal(SIGXFSZ, SIG_IGN);
@@ -369,7 +369,7 @@ class WatchedDevice : public CpuDevice {
   bool* const was_held_;
 };
 
-TEST_F(CheckpointTest, AJobThatFailsWaitsForTheWrite) {
+TEST_F(CheckpointTest, AFailingJobWaitsForTheWrite) {
   auto folder = Open();
   CheckpointSaver::Options options;
   options.in_background = false;  // tensors are read while they are written
@@ -383,7 +383,7 @@ TEST_F(CheckpointTest, AJobThatFailsWaitsForTheWrite) {
   EXPECT_FALSE(EndHold::held());
 }
 
-TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestThatIsComplete) {
+TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestComplete) {
   auto folder = Open();
   for (int64_t step : {4, 5, 6, 7}) ASSERT_TRUE(folder->Write(MakeContent(step)).ok());
   fs::remove(folder->PathOf(7) + "/state.json");
@@ -434,7 +434,7 @@ TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
         EXPECT_THAT(notes, ElementsAre());
         continue;
       }
-      EXPECT_THAT(notes, ElementsAre(HasSubstr("removed 1 older checkpoints to make room")));
+      EXPECT_THAT(notes, ElementsAre(HasSubstr("removed 1 older checkpoint to make room")));
       EXPECT_THAT(*folder->Steps(), ElementsAre(step - 1, step));
       EXPECT_EQ(Newest(*folder), step);
     }

@@ -84,7 +84,7 @@ TEST(TrainingLoopTest, StopsWhenAskedAfterTheStepThatRuns) {
   EXPECT_EQ(result->reason, StopReason::kAsked);
 }
 
-TEST(TrainingLoopTest, TheTimeLimitIsPassedByLessThanAStep) {
+TEST(TrainingLoopTest, ExceedsTheTimeLimitByLessThanAStep) {
   const Nanos step_ns = 300 * kNanosPerMilli;
   FakeSession session(step_ns);
   TrainingLoopOptions options = session.Options(1000);
@@ -124,7 +124,7 @@ TEST(TrainingLoopTest, ResumedRunPausesAtTheSameSteps) {
   EXPECT_FALSE(RunTrainingLoop(options, session.run()).ok());
 }
 
-TEST(TrainingLoopTest, ErrorsEndIt) {
+TEST(TrainingLoopTest, ErrorsStopTheLoop) {
   FakeSession session(kNanosPerSecond);
   TrainingLoopOptions options = session.Options(10);
   options.pauses.push_back({4, [](int64_t) { return absl::UnavailableError("disk full"); }});

@@ -57,7 +57,7 @@ TEST(CascadeTest, FullSizeClassesAreNumbersAndBuiltInNames) {
   }
 }
 
-TEST(CascadeTest, SavedFoldersComeBack) {
+TEST(CascadeTest, SavedFoldersLoadAgain) {
   const auto model = LoadTiny();
   const auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 5);
   ASSERT_TRUE(parameters.ok()) << parameters.status();

@@ -20,7 +20,7 @@ TEST(ClassLabelsTest, PrefersTheFirstAndLongestName) {
             "caption 'green' contains none of the 4 class names and is not a class number");
 }
 
-TEST(ClassLabelsTest, ANameComesBeforeANumber) {
+TEST(ClassLabelsTest, NamesTakePrecedenceOverNumbers) {
   const auto labels = ClassLabels::Create({"cat", "dog", "0"}, 4);
   ASSERT_TRUE(labels.ok()) << labels.status();
   EXPECT_EQ(*labels->LabelOf("1"), 1);

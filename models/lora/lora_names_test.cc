@@ -99,7 +99,7 @@ TEST(LoraNamesTest, OtherMethodsAreNamed) {
   }
 }
 
-TEST(LoraNamesTest, OtherNamesAreNone) {
+TEST(LoraNamesTest, OtherNamesAreIgnored) {
   for (const char* name :
        {"", ".lora_A.weight", "unet.conv_in.weight", "bundle_emb.cat.string_to_param.*",
         "emb_params", "model.diffusion_model.input_blocks.0.0.weight", "unet.lora_A",

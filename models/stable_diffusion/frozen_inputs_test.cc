@@ -135,7 +135,7 @@ TEST(FrozenCacheTest, MatchesIfKernelsDependOnTheBatch) {
   ExpectMatchesOnlineComputation(options);
 }
 
-TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
+TEST(FrozenCacheTest, AFolderKeepsResultsBitForBit) {
   TrainingSetupOptions options = Options(4);
   options.caption_drop = 0.5;
   const auto device = Device::Cpu();

@@ -212,7 +212,7 @@ std::string WithoutWeights(const std::vector<std::string>& components) {
   return folder;
 }
 
-TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
+TEST(StableDiffusionTest, FoldersWithoutWeightsAreRandom) {
   const std::string folder = WithoutWeights({"unet", "vae", "text_encoder"});
   const std::string data = ::testing::TempDir() + "/scenes";
   BuiltInDatasetOptions scenes;
@@ -251,7 +251,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
 }
 
 // The origin of each part is reported, and a folder's weights are never ignored silently.
-TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
+TEST(StableDiffusionTest, WeightsComeFromTheFolderIfPresent) {
   using Weights = TrainingSetupOptions::Weights;
   const std::string data = ::testing::TempDir() + "/scenes";
   BuiltInDatasetOptions scenes;
@@ -303,7 +303,7 @@ TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
 }
 
 // A folder with only some of its weights is an incomplete copy, not a model to train from scratch.
-TEST(StableDiffusionTest, HalfAFolderIsRefused) {
+TEST(StableDiffusionTest, IncompleteFoldersAreRefused) {
   EXPECT_TRUE(StableDiffusion::Load(WithoutWeights({"unet"}), {}).ok());
   const auto model = StableDiffusion::Load(WithoutWeights({"vae"}), {});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kNotFound);
@@ -417,7 +417,7 @@ std::string WidenedWithoutKey(const std::string& class_name) {
   return folder;
 }
 
-TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
+TEST(SelfConditioningTest, ForeignChannelsAreNotReadAsTheEstimate) {
   const auto ours = StableDiffusion::Load(WidenedWithoutKey(kStableDiffusionClass), {});
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_TRUE((*ours)->unet_config().self_conditioning());
@@ -565,7 +565,7 @@ TEST(AdaptersTest, AreMergedIntoEveryTrainedUNet) {
   }
 }
 
-TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
+TEST(AdaptersTest, AdaptersThatWouldBeLostAreListed) {
   const std::string folder = WithAdapters();
   StableDiffusionOptions options;
   options.lora.rank = 2;

@@ -143,7 +143,7 @@ TEST(ClipTokenizerTest, QueueMatchesScanning) {
   }
 }
 
-TEST(ClipTokenizerTest, OnePieceOfAMegabyteIsFine) {
+TEST(ClipTokenizerTest, EncodesAPieceOfOneMegabyte) {
   EXPECT_EQ(Small().EncodeText(std::string(1 << 20, 'a')).size(), size_t{1} << 20);
 }
 
@@ -184,7 +184,7 @@ TEST(ClipTokenizerTest, BadMergesAreNamedWithTheirLine) {
 }
 
 // For any content of a file, Create returns an error or a tokenizer that works.
-TEST(ClipTokenizerTest, FlippedBytesDoNoHarm) {
+TEST(ClipTokenizerTest, SurvivesFlippedBytes) {
   const std::string vocabulary = SmallVocabulary().dump(), merges = kSmallMerges;
   int num_errors = 0;
   for (int trial = 0; trial < 400; ++trial) {

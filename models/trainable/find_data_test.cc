@@ -40,7 +40,7 @@ class FindDataTest : public ::testing::Test {
   ScratchFolder workspace_;
 };
 
-TEST_F(FindDataTest, AModelThatTakesConditionsHasThem) {
+TEST_F(FindDataTest, ModelsWithConditionsGetThem) {
   EXPECT_THAT(ErrorOf(ModelOfClass("StableDiffusionControlNetPipeline"), ""),
               HasSubstr("/scenes_with_outlines"));
   EXPECT_THAT(ErrorOf(ModelOfClass("StableDiffusionPipeline"), "controlnet"),

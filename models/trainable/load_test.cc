@@ -44,7 +44,7 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndItsContent) {
 }
 
 // Holds with and without a kind named by the user.
-TEST(LoadTrainableModelTest, ClassesThatAreNotSupportedAreRefusedByName) {
+TEST(LoadTrainableModelTest, UnsupportedClassesAreRefusedByName) {
   for (const std::string name :
        {"StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "FluxPipeline",
         "StableDiffusionInpaintPipeline", "StableDiffusionInstructPix2PixPipeline"}) {

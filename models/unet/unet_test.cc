@@ -56,7 +56,7 @@ TEST(UNetTest, ParametersAreThoseOfTheCheckpoints) {
   }
 }
 
-TEST(UNetTest, StableDiffusion21IsFine) {
+TEST(UNetTest, BuildsStableDiffusion21) {
   const UNetConfig config = Config("unet_v21");
   const auto program = BuildUNetForTraining(config, {64, 64, 77}, Training());
   ASSERT_TRUE(program.ok());
@@ -140,7 +140,7 @@ TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
 }
 
 // The further channels may have another purpose, as in instruct-pix2pix.
-TEST(UNetTest, ForeignChannelsAreNotTakenForOurs) {
+TEST(UNetTest, ForeignChannelsAreRefused) {
   UNetConfig config = SmallConfig();
   for (const int channels : {6, 7, 8}) {
     config.in_channels = channels;

@@ -54,13 +54,13 @@ TEST_F(CopyComponentTest, CopiesTheVariantThatIsRead) {
   EXPECT_THAT(Copied(false), ElementsAre("config.json"));
 }
 
-TEST_F(CopyComponentTest, AVariantIsFoundWithoutAskingForIt) {
+TEST_F(CopyComponentTest, VariantsAreFoundByDefault) {
   Write({"config.json", "model.fp16.safetensors"});
   EXPECT_THAT(Copied(true), ElementsAre("config.json", "model.safetensors"));
   EXPECT_EQ(*ReadFile(to_.File("model.safetensors")), "model.fp16.safetensors");
 }
 
-TEST_F(CopyComponentTest, ShardsComeWithTheirIndex) {
+TEST_F(CopyComponentTest, ShardsAreCopiedWithTheirIndex) {
   Write({"model.fp16-00001-of-00002.safetensors", "model.fp16-00002-of-00002.safetensors",
          "model-00001-of-00002.safetensors"});
   ASSERT_TRUE(WriteFileAtomically(from_.File("model.safetensors.index.fp16.json"),

@@ -106,7 +106,7 @@ TEST_P(CompressionTest, AllRanksGetTheSameBits) {
 
 // What one step leaves out comes in later ones: the error of the sum over many steps is far below
 // that of one.
-TEST_P(CompressionTest, ErrorFeedbackCompensatesDroppedParts) {
+TEST_P(CompressionTest, ErrorFeedbackMakesUpForWhatIsLeftOut) {
   CompressionOptions options;
   options.rank = 1;
   options.choose_every = 0;
@@ -158,7 +158,7 @@ TEST(CompressionTest, FactorsOfEmptyFirstGradientsComeToLife) {
   EXPECT_LT(error_after(low_rank, 60), 1.1 * many);
 }
 
-TEST(CompressionTest, AllKeptIsExact) {
+TEST(CompressionTest, KeepingAllIsExact) {
   CompressionOptions options;
   options.kept_share = 1;
   const Source source = Noisy(kShapes, 1.0f);
@@ -166,7 +166,7 @@ TEST(CompressionTest, AllKeptIsExact) {
 }
 
 // The caller sees that a step's gradients are not finite, in that step.
-TEST(CompressionTest, NonFiniteNumbersAreLargest) {
+TEST(CompressionTest, WhatIsNotFiniteIsLargest) {
   CompressionOptions options;
   options.kept_share = 0.01;
   const Source source = [](int rank, int step) {
@@ -210,7 +210,7 @@ TEST(CompressionTest, GradientsOfNaNsAreCompressed) {
 
 // What is sent costs time, not what it has been chosen from: with a small share there is little to
 // send while the next is compressed.
-TEST(CompressionTest, FusionWeighsMessageSizes) {
+TEST(CompressionTest, FusionWeighsWhatIsSent) {
   CompressionOptions options;
   options.fusion.compress_fixed_ns = 1000;
   options.fusion.compress_ns_per_number = 10;
