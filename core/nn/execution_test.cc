@@ -83,9 +83,9 @@ TEST_F(ChainTest, ByHand) {
 TEST_F(ChainTest, RangesExchangeLiveValues) {
   ValueMap values = {{x_, Batch({1})}};
   ASSERT_TRUE(Forward(program_, {0, 1}, parameters_, {}, &values, &state_).ok());
-  EXPECT_EQ(Keys(values), Keys({{a_, {}}})) << "x has no reader behind";
+  EXPECT_EQ(Keys(values), Keys({{a_, {}}})) << "no later layer reads x";
   ASSERT_TRUE(Forward(program_, {1, 2}, parameters_, {}, &values, &state_).ok());
-  EXPECT_EQ(Keys(values), Keys({{a_, {}}, {b_, {}}})) << "a is still wanted by c";
+  EXPECT_EQ(Keys(values), Keys({{a_, {}}, {b_, {}}})) << "c still reads a";
   ValueMap grads = {{a_, Batch({5})}, {b_, Batch({1})}};
   ASSERT_TRUE(InputGrad(program_, {1, 2}, parameters_, &state_, &grads).ok());
   EXPECT_EQ(Keys(grads), Keys({{a_, {}}}));

@@ -67,7 +67,7 @@ TEST_P(InferenceTest, GpuResultsMatchCpu) {
   for (const auto& device : devices) device->allocator().ReleaseCache();
   driver.RunAll();
   EXPECT_LE(driver.live_bytes(), 2 * (parameters->master_bytes() + 512 * program.num_parameters()))
-      << "one copy a device";
+      << "one copy per device";
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
@@ -82,11 +82,11 @@ TEST_P(InferenceTest, StaysWithinPredictedMemory) {
     ASSERT_TRUE(inference.Forward(program, program.all_layers(), gpu, {dtype}, &values).ok());
     // Each tensor is rounded up to 512 bytes.
     const int64_t rounding = 512 * (2 * program.num_parameters() + program.num_values());
-    const int64_t said = InferenceBytes(program, program.all_layers(), kBatch, dtype);
+    const int64_t predicted_bytes = InferenceBytes(program, program.all_layers(), kBatch, dtype);
     const int64_t peak = gpu->allocator().stats().peak_bytes;
     // Values are so narrow that the kernels' row sums take as much memory.
-    EXPECT_LE(peak, 2 * said + rounding);
-    EXPECT_GE(2 * peak, said) << "no wild guess";
+    EXPECT_LE(peak, 2 * predicted_bytes + rounding);
+    EXPECT_GE(2 * peak, predicted_bytes) << "not a wild guess";
   }
 }
 

@@ -82,7 +82,8 @@ TEST(ProgramTest, SizesAndNames) {
   EXPECT_EQ(program.MultiplyAdds({0, 2}), 30);
   EXPECT_EQ(program.BytesPerSample(ValueId(3), DType::kBf16), 32);
   EXPECT_EQ(program.BytesPerSample(ValueId(3), DType::kF32), 64);
-  EXPECT_EQ(program.BytesPerSample(ValueId(0), DType::kBf16), 16) << "fp32 whatever is computed in";
+  EXPECT_EQ(program.BytesPerSample(ValueId(0), DType::kBf16), 16)
+      << "fp32 regardless of the compute dtype";
   EXPECT_EQ(program.BytesPerSample(ValueId(1), DType::kBf16), 4);
   EXPECT_EQ(program.BatchShape(ValueId(1), 3), Shape({3}));
   EXPECT_EQ(program.InputNamed("t"), ValueId(1));

@@ -96,7 +96,7 @@ TEST_F(AdamWOptimizerTest, ADivergedNormIsAnError) {
   const absl::Status status = optimizer->Step(0, /*ends_step=*/true, std::nan(""), &parameters_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nan"));
-  EXPECT_EQ(Weight(), 1.0f) << "weights are left as they were";
+  EXPECT_EQ(Weight(), 1.0f) << "weights are unchanged";
 }
 
 TEST_F(AdamWOptimizerTest, KeepsAMovingAverage) {

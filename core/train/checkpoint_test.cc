@@ -239,7 +239,7 @@ TEST_F(CheckpointTest, ReadOnlyOpenChangesNothing) {
     const auto newest = (*reading)->OpenNewest([](const std::string&) {});
     ASSERT_TRUE(newest.ok()) << newest.status();
     EXPECT_EQ((*newest)->info().step, 12);
-    EXPECT_TRUE(CheckpointFolder::OpenToRead(folder_).ok()) << "it is nobody's";
+    EXPECT_TRUE(CheckpointFolder::OpenToRead(folder_).ok()) << "no process holds it";
   }
   EXPECT_TRUE(fs::exists(folder_ + "/step_00000013.unfinished"));
   EXPECT_TRUE(fs::exists(folder_ + "/LOCK"));
@@ -340,7 +340,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
     EXPECT_TRUE(IsDiskFull(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("the checkpoint of step 2 was not written: cannot write"));
-    EXPECT_TRUE(saver.Wait().ok()) << "an error is told once";
+    EXPECT_TRUE(saver.Wait().ok()) << "an error is reported once";
     EXPECT_EQ(saver.stats().num_saved, 0);
     EXPECT_EQ(saver.stats().last_step, -1);
     EXPECT_FALSE(fs::exists(folder->PathOf(2) + kUnfinishedSuffix));

@@ -34,7 +34,7 @@ TEST(RingBandwidthTest, IsAlwaysFinite) {
 void ExpectMeasured(const ClusterSpec& cluster, int num_devices) {
   EXPECT_EQ(cluster.num_nodes(), 1);
   EXPECT_EQ(cluster.devices_per_node(), num_devices);
-  EXPECT_EQ(cluster.memory_bytes_per_device(), 0) << "the host's, of which nothing is said";
+  EXPECT_EQ(cluster.memory_bytes_per_device(), 0) << "host memory is not reported";
   EXPECT_GT(cluster.intra_node().latency_ns(), 0);
   EXPECT_GT(cluster.intra_node().bandwidth_bytes_per_s(), 1e6);
 }

@@ -39,7 +39,7 @@ class Loop {
       if (result_.steps_done == options_.num_steps) break;
       DPIPE_RETURN_IF_ERROR(Pause());
       if (options_.after_piece) DPIPE_RETURN_IF_ERROR(options_.after_piece(result_.steps_done));
-      if (options_.should_stop && options_.should_stop()) return Stop(StopReason::kAsked);
+      if (options_.should_stop && options_.should_stop()) return Stop(StopReason::kRequested);
       if (TimeLeft() == 0) return Stop(StopReason::kTimeLimit);
     }
     return Stop(StopReason::kAllSteps);

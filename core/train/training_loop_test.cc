@@ -81,7 +81,7 @@ TEST(TrainingLoopTest, StopsWhenAskedAfterTheStepThatRuns) {
   const auto result = RunTrainingLoop(options, session.run());
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->steps_done, 7);
-  EXPECT_EQ(result->reason, StopReason::kAsked);
+  EXPECT_EQ(result->reason, StopReason::kRequested);
 }
 
 TEST(TrainingLoopTest, ExceedsTheTimeLimitByLessThanAStep) {

@@ -189,14 +189,14 @@ TEST(CascadeTest, DrawsBySeedAndPrompt) {
   ASSERT_TRUE(images.ok()) << images.status();
   ASSERT_EQ(images->size(), 3);
   EXPECT_EQ((*images)[0].width, 32);
-  EXPECT_NE((*images)[0].pixels, (*images)[2].pixels) << "the index counts";
+  EXPECT_NE((*images)[0].pixels, (*images)[2].pixels) << "depends on the index";
   request.options.batch = 3;
   const auto again = model->Draw(*parameters, request, {both[0]}, nullptr);
   ASSERT_TRUE(again.ok());
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*images)[i].pixels, (*again)[i].pixels) << i;
   request.prompts = {"a blue star"};
   const auto other = model->Draw(*parameters, request, {both[0]}, nullptr);
-  EXPECT_NE((*images)[0].pixels, (*other)[0].pixels) << "the class counts";
+  EXPECT_NE((*images)[0].pixels, (*other)[0].pixels) << "depends on the class";
   request.prompts = {"nothing of the kind"};
   EXPECT_THAT(std::string(model->Draw(*parameters, request, {both[0]}, nullptr).status().message()),
               HasSubstr("names none of the 40 classes"));

@@ -368,14 +368,14 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   const auto plain = StableDiffusion::Load(kTinySd, {});
   StableDiffusionOptions options;
   options.self_conditioning = true;
-  const auto told = StableDiffusion::Load(kTinySd, options);
-  ASSERT_TRUE(plain.ok() && told.ok()) << plain.status() << told.status();
-  EXPECT_EQ((*told)->model().component(kUNet).self_conditioning.input, "estimate");
+  const auto requested = StableDiffusion::Load(kTinySd, options);
+  ASSERT_TRUE(plain.ok() && requested.ok()) << plain.status() << requested.status();
+  EXPECT_EQ((*requested)->model().component(kUNet).self_conditioning.input, "estimate");
   const auto workers = StartWorkers({Device::Cpu()});
   DrawOptions drawing;
   drawing.num_steps = 3;
   std::vector<std::vector<Image>> images;
-  for (const auto* model : {&*plain, &*told}) {
+  for (const auto* model : {&*plain, &*requested}) {
     const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
     ASSERT_TRUE(sampler.ok()) << sampler.status();
     images.push_back(*(*sampler)->Draw({"a red circle"}, drawing, {workers[0].get()}));
@@ -384,7 +384,7 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
     ASSERT_NEAR(images[0][0].pixels[i], images[1][0].pixels[i], 1) << "byte " << i;
   }
   const std::string saved = ::testing::TempDir() + "/self_conditioned";
-  ASSERT_TRUE((*told)->Save(saved, *(*told)->LoadUNet()).ok());
+  ASSERT_TRUE((*requested)->Save(saved, *(*requested)->LoadUNet()).ok());
   const auto again = StableDiffusion::Load(saved, {});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE((*again)->unet_config().self_conditioning());
@@ -398,10 +398,10 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
 std::string WidenedWithoutKey(const std::string& class_name) {
   StableDiffusionOptions options;
   options.self_conditioning = true;
-  const auto told = StableDiffusion::Load(kTinySd, options);
-  EXPECT_TRUE(told.ok()) << told.status();
+  const auto requested = StableDiffusion::Load(kTinySd, options);
+  EXPECT_TRUE(requested.ok()) << requested.status();
   const std::string folder = ::testing::TempDir() + "/widened";
-  EXPECT_TRUE((*told)->Save(folder, *(*told)->LoadUNet()).ok());
+  EXPECT_TRUE((*requested)->Save(folder, *(*requested)->LoadUNet()).ok());
   for (const auto& [file, key, value] :
        std::vector<std::array<std::string, 3>>{{"unet/config.json", "_further_input", ""},
                                                {"model_index.json", "_class_name", class_name}}) {

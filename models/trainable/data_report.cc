@@ -54,7 +54,7 @@ SizeSurvey Survey(const DataLoader& loader) {
 }
 
 // "sizes of 20 images: 12 cropped (at most by 50 % of the area, a.png), 1 enlarged (...)".
-std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
+std::string SizesText(const DataLoader& loader, const SizeSurvey& survey) {
   const SizeUse& all = survey.all;
   std::string text =
       absl::StrCat("sizes of ", Inspected(all.num_known, all.num_samples, "image"), ": ",
@@ -114,7 +114,7 @@ std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenize
 
 std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTokenizer* tokenizer) {
   const SizeSurvey survey = Survey(loader);
-  std::vector<std::string> lines = {FitsText(loader, survey)};
+  std::vector<std::string> lines = {SizesText(loader, survey)};
   if (survey.uses.size() > 1) {
     for (std::string& line : UsesTable(survey)) lines.push_back(std::move(line));
     lines.push_back("no image is dropped: the next epoch fills an incomplete batch");

@@ -69,7 +69,7 @@ void CopyTo(const SafetensorsView& view, float* to) {
 
 // Releases the mapped pages that belong to this tensor only. They are in the system's file cache or
 // can be read again. Otherwise a process would count the file's size twice while it loads.
-void GiveBackPages(const SafetensorsView& view) {
+void ReleasePages(const SafetensorsView& view) {
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(view.bytes.data());
   const uintptr_t first = (begin + page - 1) / page * page;
@@ -180,7 +180,7 @@ absl::Status Read(const std::string& path, const Expected& expected,
     const nn::ParameterInfo& parameter = *expected.at(name);
     float* const values = place(parameter);
     CopyTo(*view, values);
-    GiveBackPages(*view);
+    ReleasePages(*view);
     const size_t count = parameter.shape.num_elements();
     DPIPE_RETURN_IF_ERROR(
         CheckFinite(weights.name, view->name, absl::MakeConstSpan(values, count)));
