@@ -36,7 +36,7 @@ bool Computes(Instruction::Kind kind) {
 class IndexChecker {
  public:
   IndexChecker(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), max_micro_batches_(MaxMicroBatches(plan)) {}
+      : plan_(plan), cost_(cost), most_micro_batches_(MostMicroBatches(plan)) {}
 
   absl::Status Check() {
     if (plan_.devices_size() != cost_.num_devices()) {
@@ -63,8 +63,8 @@ class IndexChecker {
     for (const DeviceProgram& program : plan_.devices()) {
       longest = std::max(longest, program.instructions_size());
     }
-    if (max_micro_batches_ <= longest) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("num_micro_batches ", max_micro_batches_,
+    if (most_micro_batches_ <= longest) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("num_micro_batches ", most_micro_batches_,
                                                    " of a plan whose longest list has ", longest,
                                                    " instructions"));
   }
@@ -138,8 +138,8 @@ class IndexChecker {
     }
     const bool is_pass = UsesStage(kind) && Computes(kind);
     if (is_pass &&
-        (instruction.micro_batch() < 0 || instruction.micro_batch() >= max_micro_batches_)) {
-      return bad("micro_batch", instruction.micro_batch(), max_micro_batches_);
+        (instruction.micro_batch() < 0 || instruction.micro_batch() >= most_micro_batches_)) {
+      return bad("micro_batch", instruction.micro_batch(), most_micro_batches_);
     }
     const Range& samples = instruction.samples();
     if (samples.begin() < 0 || samples.end() > plan_.global_batch()) {
@@ -168,7 +168,7 @@ class IndexChecker {
     if (message.payload() == Instruction::FROZEN_OUTPUT) return absl::OkStatus();
     const int stage = message.stage();
     if (stage < 0 || stage >= plan_.stages_size() || !held[stage]) return bad("stage", stage);
-    if (message.micro_batch() < 0 || message.micro_batch() >= max_micro_batches_) {
+    if (message.micro_batch() < 0 || message.micro_batch() >= most_micro_batches_) {
       return bad("micro_batch", message.micro_batch());
     }
     return absl::OkStatus();
@@ -176,7 +176,7 @@ class IndexChecker {
 
   const Plan& plan_;
   const CostModel& cost_;
-  const int max_micro_batches_;
+  const int most_micro_batches_;
   std::vector<std::vector<int>> stages_of_;  // by rank
 };
 
@@ -192,7 +192,7 @@ std::vector<PipelineChain> ChainsOf(const Plan& plan) {
   return {chain};
 }
 
-int MaxMicroBatches(const Plan& plan) {
+int MostMicroBatches(const Plan& plan) {
   int most = plan.num_micro_batches();
   for (const PipelineChain& chain : plan.chains()) {
     most = std::max(most, chain.num_micro_batches());

@@ -19,7 +19,7 @@ absl::Status CheckPlanIndices(const Plan& plan, const CostModel& cost);
 std::vector<PipelineChain> ChainsOf(const Plan& plan);
 
 // Returns the maximum number of micro-batches of any chain.
-int MaxMicroBatches(const Plan& plan);
+int MostMicroBatches(const Plan& plan);
 
 }  // namespace dpipe
 

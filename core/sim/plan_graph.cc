@@ -19,7 +19,7 @@ namespace {
 class GraphBuilder {
  public:
   GraphBuilder(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), num_micro_batches_(MaxMicroBatches(plan)), weights_(plan) {}
+      : plan_(plan), cost_(cost), num_micro_batches_(MostMicroBatches(plan)), weights_(plan) {}
 
   absl::StatusOr<PlanGraph> Build() {
     DPIPE_RETURN_IF_ERROR(CheckPlanIndices(plan_, cost_));

@@ -40,7 +40,7 @@ class TimesCollector {
   }
 
   BackboneTimes Collect() {
-    const int num_micro_batches = MaxMicroBatches(plan_);
+    const int num_micro_batches = MostMicroBatches(plan_);
     for (const PipelineChain& chain : ChainsOf(plan_)) {
       for (int k = 0; k < chain.num_stages(); ++k) SetStage(chain, chain.first_stage() + k);
     }

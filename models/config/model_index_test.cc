@@ -25,7 +25,7 @@ TEST(ModelIndexTest, AbsentComponentsAreOmitted) {
   EXPECT_EQ(index->scheduler_class, "S");
 }
 
-TEST(ModelIndexTest, NamesProblems) {
+TEST(ModelIndexTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(ErrorOf("[1]"), "index: expected a JSON object {...}, this is [1]");
   EXPECT_EQ(
       ErrorOf("{\"_class_name\": P}"),
