@@ -10,7 +10,7 @@ NamedStrategy Chimera() {
   strategy.set_name("chimera");
   strategy.set_schedule("chimera");
   return {StrategyFamily::kBidirectional, strategy,
-          "two directions at once, weights twice (Chimera)"};
+          "two directions at once, two copies of the weights (Chimera)"};
 }
 
 REGISTER_STRATEGY(Chimera);

@@ -13,7 +13,7 @@ NamedStrategy DiffusionPipe() {
   strategy.set_schedule("1f1b|cascaded");
   strategy.set_frozen("fill");
   return {StrategyFamily::kFilling, strategy,
-          "1F1B, the next step's frozen work in the bubbles (DiffusionPipe)"};
+          "1F1B with the next step's frozen work in the bubbles (DiffusionPipe)"};
 }
 
 REGISTER_STRATEGY(DiffusionPipe);

@@ -9,8 +9,7 @@ NamedStrategy EagerOneFOneB() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("eager-1f1b");
   strategy.set_schedule("eager-1f1b");
-  return {StrategyFamily::kPipeline, strategy,
-          "1F1B that warms up twice as far, to hide transfers"};
+  return {StrategyFamily::kPipeline, strategy, "1F1B with twice the warm-up, to hide transfers"};
 }
 
 REGISTER_STRATEGY(EagerOneFOneB);

@@ -9,7 +9,7 @@ NamedStrategy Interleaved() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("interleaved");
   strategy.set_schedule("interleaved");
-  return {StrategyFamily::kPipeline, strategy, "1F1B with two stages a device (Megatron-LM)"};
+  return {StrategyFamily::kPipeline, strategy, "1F1B with two stages per device (Megatron-LM)"};
 }
 
 REGISTER_STRATEGY(Interleaved);

@@ -13,7 +13,7 @@ NamedStrategy OfflineCache() {
   strategy.set_schedule("single|1f1b");
   strategy.set_frozen("cached");
   return {StrategyFamily::kCached, strategy,
-          "frozen outputs read from storage, nothing frozen runs"};
+          "frozen outputs read from storage; no frozen component runs"};
 }
 
 REGISTER_STRATEGY(OfflineCache);

@@ -13,7 +13,7 @@ NamedStrategy PipeDreamStashing() {
   strategy.set_weights("stashed");
   strategy.set_update_every(1);
   return {StrategyFamily::kRelaxed, strategy,
-          "an update every micro-batch, weights stashed for its backward pass (PipeDream)"};
+          "an update per micro-batch, weights stashed for its backward pass (PipeDream)"};
 }
 
 REGISTER_STRATEGY(PipeDreamStashing);

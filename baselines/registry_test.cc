@@ -48,7 +48,7 @@ TEST(RegistryTest, CompositionsAndAblations) {
   EXPECT_TRUE(ablation.cross_iteration());
 }
 
-TEST(RegistryTest, ErrorsListWhatIsValid) {
+TEST(RegistryTest, ErrorsListValidNames) {
   const std::string unknown(FindStrategy("gpip").status().message());
   EXPECT_EQ(unknown.find("unknown strategy 'gpip'; there are data_parallel, "), 0) << unknown;
   EXPECT_NE(unknown.find("--list shows all), or compositions such as 'schedule=1f1b,frozen=fill'"),

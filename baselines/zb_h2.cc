@@ -10,7 +10,7 @@ NamedStrategy ZbH2() {
   strategy.set_name("zb-h2");
   strategy.set_schedule("zb-h2");
   return {StrategyFamily::kZeroBubble, strategy,
-          "more warm-up, hardly a bubble, twice the memory (Zero Bubble)"};
+          "longer warm-up, almost no bubbles, twice the memory (Zero Bubble)"};
 }
 
 REGISTER_STRATEGY(ZbH2);

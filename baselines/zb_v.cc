@@ -10,7 +10,7 @@ NamedStrategy ZbV() {
   strategy.set_name("zb-v");
   strategy.set_schedule("zb-v");
   return {StrategyFamily::kZeroBubble, strategy,
-          "two stages a device in a V, no bubble at equal times (Zero Bubble)"};
+          "two stages per device in a V, no bubbles at equal times (Zero Bubble)"};
 }
 
 REGISTER_STRATEGY(ZbV);

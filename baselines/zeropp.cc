@@ -11,7 +11,7 @@ NamedStrategy ZeroPP() {
   strategy.set_schedule("zeropp");
   strategy.set_shard("zero3");
   return {StrategyFamily::kPipeline, strategy,
-          "sharded stages gathered once a unit of micro-batches (ZeroPP)"};
+          "sharded stages gathered once per unit of micro-batches (ZeroPP)"};
 }
 
 REGISTER_STRATEGY(ZeroPP);

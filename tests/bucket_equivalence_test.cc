@@ -219,7 +219,7 @@ TEST(BucketSetupTest, ModelsOfAnotherShapeAreRefused) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   job.sizes.others[0] = (*other)->job().model;
   EXPECT_THAT(std::string(StartSession(job, *plan).status().message()),
-              HasSubstr("the models are not alike: component unet"));
+              HasSubstr("the models differ: component unet"));
 }
 
 }  // namespace

@@ -384,7 +384,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"PatchesOfACascade",
                 "tools/train",
                 {"--model=tiny_cdm", "--data.patch_share=0.5"},
-                "takes no coordinates of patches"},
+                "takes no patch coordinates"},
         BadCase{"TooManyDevices", "tools/train", {"--devices=1000"}, "1000 CPU devices"},
         BadCase{"BatchDoesNotDivide", "tools/train", {"--global_batch=5"}, "--global_batch=5", 2},
         BadCase{"Endless", "tools/train", {"--steps=0"}, "--steps=0 and --minutes=0", 2},

@@ -225,7 +225,7 @@ class Trainer {
     DPIPE_ASSIGN_OR_RETURN(const TrainingLoopResult done, trained);
     result_.training_ns = done.training_ns;
     if (done.reason == StopReason::kTimeLimit) result_.stopped_by = "the time limit";
-    if (done.reason == StopReason::kAsked) result_.stopped_by = stop_->reason();
+    if (done.reason == StopReason::kRequested) result_.stopped_by = stop_->reason();
     return absl::OkStatus();
   }
 

@@ -147,14 +147,14 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["optimizer.lr"] = "0.002";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("only with --allow_config_change it goes on with a change of "
+  EXPECT_THAT(error_, HasSubstr("pass --allow_config_change to resume with changes to "
                                 "optimizer.lr: 0.001 -> 0.002"));
   options_.allow_config_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);
   EXPECT_THAT(said_, HasSubstr("Changed:  optimizer.lr: 0.001 -> 0.002"));
   config_["seed"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot go on with a change of seed: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot resume with changes to seed: 1 -> 2"));
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
@@ -168,7 +168,7 @@ TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["data.max_aspect"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot go on with a change of data.max_aspect: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot resume with changes to data.max_aspect: 1 -> 2"));
 }
 
 TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
@@ -249,7 +249,7 @@ TEST_F(TrainingCheckpointsTest, TheDataMayBeFoundElsewhereIfAskedFor) {
   WriteCheckpoint(10);
   config_["data.path"] = "/b";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("only with --allow_data_change it goes on with a change of "
+  EXPECT_THAT(error_, HasSubstr("pass --allow_data_change to resume with changes to "
                                 "data.path: /a -> /b"));
   options_.allow_data_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);

@@ -32,7 +32,7 @@ absl::Status CheckTensor(const Program& program, ValueId id, const Tensor& tenso
 }
 
 // Our kernels count elements in 64 bits. It is unverified that all engines of cuDNN do.
-constexpr int64_t kMostElementsOnGpu = (int64_t{1} << 31) - 1;
+constexpr int64_t kMaxElementsOnGpu = (int64_t{1} << 31) - 1;
 
 // Returns InvalidArgument if the node's result would have more elements than we pass to a GPU's
 // libraries.
@@ -42,11 +42,10 @@ absl::Status CheckCountable(const Program& program, const NodeInfo& node, const 
   }
   const int64_t batch = input.dim(0);
   const int64_t elements = program.BatchShape(node.output, batch).num_elements();
-  if (elements <= kMostElementsOnGpu) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("of ", batch, " samples it has ", elements, " elements, but a GPU's ",
-                   "libraries are given up to ", kMostElementsOnGpu, ": it must run on ",
-                   kMostElementsOnGpu / (elements / batch), " samples at a time at most"));
+  if (elements <= kMaxElementsOnGpu) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      batch, " samples give ", elements, " elements, but GPUs support at most ", kMaxElementsOnGpu,
+      "; run at most ", kMaxElementsOnGpu / (elements / batch), " samples at a time"));
 }
 
 // A node's context, with the storage of the pointers in its spans.
@@ -192,9 +191,9 @@ absl::Status RangeRunner::Forward(LayerRange range, const ParameterSet& paramete
 absl::Status RangeRunner::CheckGrads(LayerRange range, const RangeState& state,
                                      const ValueMap& grads) const {
   if (!state.layers_.Contains(range)) {
-    return absl::FailedPreconditionError(absl::StrCat("input gradients of layers ",
-                                                      range.ToString(), " of a state of layers ",
-                                                      state.layers_.ToString()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("input gradients of layers ", range.ToString(),
+                     ", but the state covers layers ", state.layers_.ToString()));
   }
   for (int layer = range.begin; layer < state.layers_.end; ++layer) {
     const bool done =
@@ -202,7 +201,7 @@ absl::Status RangeRunner::CheckGrads(LayerRange range, const RangeState& state,
     if (done == (layer < range.end)) {
       return absl::FailedPreconditionError(
           absl::StrCat("input gradients of layers ", range.ToString(), ": layer ", layer,
-                       done ? " has had them" : " has not had them yet"));
+                       done ? " already has its input gradients" : " has no input gradients yet"));
     }
   }
   int64_t batch = -1;
@@ -277,10 +276,9 @@ absl::Status RangeRunner::InputGrad(int layer, const ParameterSet& parameters, R
 absl::Status RangeRunner::WeightGrad(int layer, ParameterSet* parameters, RangeState* state) const {
   RangeState::Progress& progress = state->progress_[layer - state->layers_.begin];
   if (progress != RangeState::Progress::kInputGrad) {
-    return absl::FailedPreconditionError(absl::StrCat("weight gradients of layer ", layer,
-                                                      progress == RangeState::Progress::kDone
-                                                          ? " a second time"
-                                                          : " before its input gradients"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "weight gradients of layer ", layer,
+        progress == RangeState::Progress::kDone ? " twice" : " before its input gradients"));
   }
   const LayerInfo& info = program_.layer(layer);
   for (int i = info.end_node - 1; i >= info.begin_node; --i) {
@@ -350,7 +348,7 @@ absl::Status Forward(const Program& program, LayerRange range, const ParameterSe
 namespace {
 
 // Drops gradients of values that the range itself computed.
-void DropOwn(const Program& program, LayerRange range, ValueMap* grads) {
+void DropRangeGradients(const Program& program, LayerRange range, ValueMap* grads) {
   for (auto it = grads->begin(); it != grads->end();) {
     it = program.value(it->first).layer < range.begin ? std::next(it) : grads->erase(it);
   }
@@ -365,16 +363,16 @@ absl::Status InputGrad(const Program& program, LayerRange range, const Parameter
   for (int layer = range.end - 1; layer >= range.begin; --layer) {
     DPIPE_RETURN_IF_ERROR(runner.InputGrad(layer, parameters, state, grads));
   }
-  DropOwn(program, range, grads);
+  DropRangeGradients(program, range, grads);
   return absl::OkStatus();
 }
 
 absl::Status WeightGrad(const Program& program, LayerRange range, ParameterSet* parameters,
                         RangeState* state) {
   if (!state->layers().Contains(range)) {
-    return absl::FailedPreconditionError(absl::StrCat("weight gradients of layers ",
-                                                      range.ToString(), " of a state of layers ",
-                                                      state->layers().ToString()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("weight gradients of layers ", range.ToString(),
+                     ", but the state covers layers ", state->layers().ToString()));
   }
   const RangeRunner runner(program, RangeRunner::compute_dtype(*state));
   for (int layer = range.end - 1; layer >= range.begin; --layer) {
@@ -391,7 +389,7 @@ absl::Status Backward(const Program& program, LayerRange range, ParameterSet* pa
     DPIPE_RETURN_IF_ERROR(runner.InputGrad(layer, *parameters, state, grads));
     DPIPE_RETURN_IF_ERROR(runner.WeightGrad(layer, parameters, state));
   }
-  DropOwn(program, range, grads);
+  DropRangeGradients(program, range, grads);
   return absl::OkStatus();
 }
 

@@ -80,12 +80,12 @@ TEST_F(ChainTest, ByHand) {
   EXPECT_TRUE(state_.finished());
 }
 
-TEST_F(ChainTest, RangesExchangeWhatIsLive) {
+TEST_F(ChainTest, RangesExchangeLiveValues) {
   ValueMap values = {{x_, Batch({1})}};
   ASSERT_TRUE(Forward(program_, {0, 1}, parameters_, {}, &values, &state_).ok());
-  EXPECT_EQ(Keys(values), Keys({{a_, {}}})) << "x has no reader behind";
+  EXPECT_EQ(Keys(values), Keys({{a_, {}}})) << "no later layer reads x";
   ASSERT_TRUE(Forward(program_, {1, 2}, parameters_, {}, &values, &state_).ok());
-  EXPECT_EQ(Keys(values), Keys({{a_, {}}, {b_, {}}})) << "a is still wanted by c";
+  EXPECT_EQ(Keys(values), Keys({{a_, {}}, {b_, {}}})) << "c still reads a";
   ValueMap grads = {{a_, Batch({5})}, {b_, Batch({1})}};
   ASSERT_TRUE(InputGrad(program_, {1, 2}, parameters_, &state_, &grads).ok());
   EXPECT_EQ(Keys(grads), Keys({{a_, {}}}));
@@ -96,7 +96,7 @@ TEST_F(ChainTest, RangesExchangeWhatIsLive) {
 }
 
 // Neither a value that only later layers read nor its gradient need pass through a range.
-TEST_F(ChainTest, RangesNeedOnlyWhatTheyRead) {
+TEST_F(ChainTest, RangesNeedOnlyTheirInputs) {
   ValueMap values = {{x_, Batch({1})}};
   RangeState front, middle, back;
   ASSERT_TRUE(Forward(program_, {0, 1}, parameters_, {}, &values, &front).ok());
@@ -129,7 +129,7 @@ TEST_F(ChainTest, WeightGradsAdd) {
   EXPECT_EQ(Grad(0), 0);
 }
 
-TEST_F(ChainTest, MemoryIsFreedAsSoonAsCanBe) {
+TEST_F(ChainTest, MemoryIsFreedEarly) {
   const int64_t before = device_->allocator().stats().allocated_bytes;
   {
     ValueMap values = {{x_, Batch({1, 2})}};
@@ -174,15 +174,15 @@ TEST_F(ChainTest, PassesOutOfOrderAreRefused) {
   ValueMap values = {{x_, Batch({1})}}, grads = {{y_, Batch({1})}};
   ASSERT_TRUE(Forward(program_, {0, 3}, parameters_, {}, &values, &state_).ok());
   EXPECT_EQ(InputGrad(program_, {0, 2}, parameters_, &state_, &grads).message(),
-            "input gradients of layers [0, 2): layer 2 has not had them yet");
+            "input gradients of layers [0, 2): layer 2 has no input gradients yet");
   EXPECT_EQ(WeightGrad(program_, {2, 3}, &parameters_, &state_).message(),
             "weight gradients of layer 2 before its input gradients");
   ASSERT_TRUE(InputGrad(program_, {1, 3}, parameters_, &state_, &grads).ok());
   EXPECT_EQ(InputGrad(program_, {1, 3}, parameters_, &state_, &grads).message(),
-            "input gradients of layers [1, 3): layer 1 has had them");
+            "input gradients of layers [1, 3): layer 1 already has its input gradients");
   ASSERT_TRUE(WeightGrad(program_, {1, 3}, &parameters_, &state_).ok());
   EXPECT_EQ(WeightGrad(program_, {1, 2}, &parameters_, &state_).message(),
-            "weight gradients of layer 1 a second time");
+            "weight gradients of layer 1 twice");
   grads.clear();
   EXPECT_EQ(InputGrad(program_, {0, 1}, parameters_, &state_, &grads).message(),
             "chain, layers [0, 1): the gradient of 'a/linear_0' is missing");
@@ -225,7 +225,7 @@ Program WithFaultyNode(float gradient_factor, bool remembers) {
   return builder.Build();
 }
 
-TEST(ProgramChecksTest, PassWhatIsRightAndFindWhatIsWrong) {
+TEST(ProgramChecksTest, AcceptCorrectAndRejectFaultyPrograms) {
   const auto device = Device::CpuReference();
   const struct {
     float gradient_factor;
@@ -266,7 +266,7 @@ TEST(RandomProgramTest, GradientsAndSplits) {
 }
 
 // 2^16 samples of 2^15 numbers are 2^31 elements, which would take 8 GB: nothing is computed.
-TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
+TEST(ExecutionOnGpusTest, ResultsWithTooManyElementsAreRefused) {
   cuda::FakeDriver driver;
   const auto gpus = cuda::CreateCudaDevices(&driver, 1);
   ASSERT_TRUE(gpus.ok()) << gpus.status();
@@ -281,8 +281,8 @@ TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
       Forward(program, program.all_layers(), parameters, RunOptions(), &values, /*state=*/nullptr);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "wide, layer 'widen', linear: of 65536 samples it has 2147483648 elements, but a GPU's "
-            "libraries are given up to 2147483647: it must run on 65535 samples at a time at most");
+            "wide, layer 'widen', linear: 65536 samples give 2147483648 elements, but GPUs support "
+            "at most 2147483647; run at most 65535 samples at a time");
 }
 
 }  // namespace

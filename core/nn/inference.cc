@@ -35,7 +35,7 @@ absl::Status Inference::Forward(const Program& program, LayerRange range,
 int64_t InferenceBytes(const Program& program, LayerRange range, int64_t batch,
                        DType compute_dtype) {
   const auto bytes = [&](ValueId id) { return batch * program.BytesPerSample(id, compute_dtype); };
-  int64_t inputs = 0, most = 0;
+  int64_t inputs = 0, max_values = 0;
   for (ValueId id : program.InputsReadBy(range)) inputs += bytes(id);
   for (int layer = range.begin; layer < range.end; ++layer) {
     int64_t values = 0;
@@ -44,11 +44,11 @@ int64_t InferenceBytes(const Program& program, LayerRange range, int64_t batch,
     for (int node = info.begin_node; node < info.end_node; ++node) {
       values += bytes(program.node(NodeId(node)).output);
     }
-    most = std::max(most, values);
+    max_values = std::max(max_values, values);
   }
   // fp32 masters, and prepared forms in the compute dtype.
   const int64_t parameters = program.ParameterBytes(range) / 4 * (4 + SizeOf(compute_dtype));
-  return parameters + inputs + most;
+  return parameters + inputs + max_values;
 }
 
 }  // namespace dpipe::nn

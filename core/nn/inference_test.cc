@@ -38,7 +38,7 @@ ValueMap Inputs(const Program& program, uint64_t seed, int64_t batch, DType dtyp
 class InferenceTest : public ::testing::TestWithParam<uint64_t> {};
 
 // The fake GPU's memory is separate from the host's; code that confuses the two crashes.
-TEST_P(InferenceTest, GivesTheHostOnAGpuWhatTheCpuGives) {
+TEST_P(InferenceTest, GpuResultsMatchCpu) {
   const Program program = RandomProgram({GetParam()});
   const auto parameters = Drawn(program, GetParam());
   ValueMap expected = Inputs(program, GetParam(), /*batch=*/5), on_the_cpu = expected;
@@ -67,11 +67,11 @@ TEST_P(InferenceTest, GivesTheHostOnAGpuWhatTheCpuGives) {
   for (const auto& device : devices) device->allocator().ReleaseCache();
   driver.RunAll();
   EXPECT_LE(driver.live_bytes(), 2 * (parameters->master_bytes() + 512 * program.num_parameters()))
-      << "one copy a device";
+      << "one copy per device";
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-TEST_P(InferenceTest, TakesNoMoreMemoryThanItIsSaidTo) {
+TEST_P(InferenceTest, StaysWithinPredictedMemory) {
   constexpr int64_t kBatch = 1000;
   const Program program = RandomProgram({GetParam()});
   for (const DType dtype : {DType::kF32, DType::kBf16}) {
@@ -82,11 +82,11 @@ TEST_P(InferenceTest, TakesNoMoreMemoryThanItIsSaidTo) {
     ASSERT_TRUE(inference.Forward(program, program.all_layers(), gpu, {dtype}, &values).ok());
     // Each tensor is rounded up to 512 bytes.
     const int64_t rounding = 512 * (2 * program.num_parameters() + program.num_values());
-    const int64_t said = InferenceBytes(program, program.all_layers(), kBatch, dtype);
+    const int64_t predicted_bytes = InferenceBytes(program, program.all_layers(), kBatch, dtype);
     const int64_t peak = gpu->allocator().stats().peak_bytes;
     // Values are so narrow that the kernels' row sums take as much memory.
-    EXPECT_LE(peak, 2 * said + rounding);
-    EXPECT_GE(2 * peak, said) << "no wild guess";
+    EXPECT_LE(peak, 2 * predicted_bytes + rounding);
+    EXPECT_GE(2 * peak, predicted_bytes) << "not a wild guess";
   }
 }
 

@@ -40,7 +40,7 @@ absl::Status CheckSource(const Model& model, const Component& component, const s
   const ValueType& wanted = component.program.value(in).type;
   const ValueType& given = producer.value(out).type;
   if (wanted.shape != given.shape || wanted.element != given.element) {
-    return absl::InvalidArgumentError(absl::StrCat(place, "wants ", wanted.shape.ToString(),
+    return absl::InvalidArgumentError(absl::StrCat(place, "needs ", wanted.shape.ToString(),
                                                    ", but ", source.component, " gives ",
                                                    given.shape.ToString()));
   }
@@ -102,7 +102,7 @@ absl::StatusOr<Model> Model::Create(std::string name, std::vector<Component> com
     if (num_outputs != (component.self_conditioning.input.empty() ? 1 : 2)) {
       return absl::InvalidArgumentError(
           absl::StrCat("backbone ", component.name, " has ", num_outputs,
-                       " outputs; its loss must be the only one, but for a self-conditioning "
+                       " outputs; its loss must be the only one, except for a self-conditioning "
                        "estimate"));
     }
     model.backbones_.push_back(i);

@@ -52,7 +52,7 @@ TEST(ModelTest, WrongSourcesAreNamed) {
               HasSubstr("encoder has no output x"));
   EXPECT_THAT(
       std::string(Model::Create("m", TwoComponents("encoder", "code", 6)).status().message()),
-      HasSubstr("wants [6], but encoder gives [8]"));
+      HasSubstr("needs [6], but encoder gives [8]"));
 }
 
 TEST(ModelTest, BackbonesAreFedByFrozenComponentsOnly) {

@@ -59,7 +59,7 @@ class ParameterSet {
   const Program& program() const { return *program_; }
   LayerRange layers() const { return layers_; }
   // True if these layers of a program can be run with this set. The program must be the set's own
-  // or have parameters with the same ids and shapes in these layers (see alike.h).
+  // or have parameters with the same ids and shapes in these layers (see same_structure.h).
   bool Fits(const Program& program, LayerRange layers) const;
   const std::shared_ptr<Device>& device() const { return device_; }
 

@@ -55,7 +55,7 @@ TEST(ParameterSetTest, GradientsLieInOneRow) {
   }
   const absl::Span<const float> row = whole.GradRow({1, 3}).span<float>();
   EXPECT_EQ(row[199], 1);
-  EXPECT_EQ(row[200], 0) << "nobody's";
+  EXPECT_EQ(row[200], 0) << "belongs to no parameter";
   EXPECT_EQ(row[255], 0);
   EXPECT_EQ(row[256], 2);
   EXPECT_EQ(whole.GradRow({2, 3}).data<float>()[0], value);

@@ -112,7 +112,8 @@ void ProgramBuilder::FindLiveness() {
   for (int i = 0; i < program_.num_values(); ++i) {
     const ValueInfo& value = program_.values_[i];
     if (value.is_external()) continue;
-    DPIPE_CHECK(!value.uses.empty() || value.is_output) << "nobody reads '" << value.name << "'";
+    DPIPE_CHECK(!value.uses.empty() || value.is_output)
+        << "value '" << value.name << "' is never read";
     DPIPE_CHECK(value.uses.empty() || !value.is_output || !value.has_gradient)
         << "output '" << value.name << "' has a gradient and is read";
     for (int cut = value.layer + 1; cut <= value.last_layer; ++cut) {

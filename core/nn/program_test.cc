@@ -82,7 +82,8 @@ TEST(ProgramTest, SizesAndNames) {
   EXPECT_EQ(program.MultiplyAdds({0, 2}), 30);
   EXPECT_EQ(program.BytesPerSample(ValueId(3), DType::kBf16), 32);
   EXPECT_EQ(program.BytesPerSample(ValueId(3), DType::kF32), 64);
-  EXPECT_EQ(program.BytesPerSample(ValueId(0), DType::kBf16), 16) << "fp32 whatever is computed in";
+  EXPECT_EQ(program.BytesPerSample(ValueId(0), DType::kBf16), 16)
+      << "fp32 regardless of the compute dtype";
   EXPECT_EQ(program.BytesPerSample(ValueId(1), DType::kBf16), 4);
   EXPECT_EQ(program.BatchShape(ValueId(1), 3), Shape({3}));
   EXPECT_EQ(program.InputNamed("t"), ValueId(1));
@@ -93,7 +94,7 @@ TEST(ProgramTest, SizesAndNames) {
   EXPECT_NE(program.Summary().find("a"), std::string::npos);
 }
 
-TEST(ProgramTest, OnlyWhatLiesBehindATrainableParameterHasAGradient) {
+TEST(ProgramTest, OnlyValuesAfterATrainableParameterHaveGradients) {
   ProgramBuilder builder("kinds");
   const ValueId x = builder.AddInput("x", {Shape({4}), Element::kF32});
   builder.BeginLayer("frozen", LayerKind::kFrozen);
@@ -146,7 +147,7 @@ TEST(ProgramBuilderDeathTest, CatchesMistakesOfModelCode) {
     builder.AddNode(Abstract(), {x});
     builder.Build();
   };
-  EXPECT_DEATH(unread(), "nobody reads 'a/abstract_0'");
+  EXPECT_DEATH(unread(), "value 'a/abstract_0' is never read");
   const auto read_output = [] {
     ProgramBuilder builder("p");
     const ValueId x = builder.AddInput("x", {Shape({4}), Element::kF32});

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 
 namespace dpipe {
 namespace {
@@ -76,7 +76,7 @@ absl::Status CheckSessionOptions(const LocalSessionOptions& options) {
                                                    " workers"));
   }
   for (const nn::Model* other : options.sizes.others) {
-    DPIPE_RETURN_IF_ERROR(nn::CheckAlike(*options.model, *other));
+    DPIPE_RETURN_IF_ERROR(nn::CheckSameStructure(*options.model, *other));
   }
   if (!options.self_conditioned.has_value()) return absl::OkStatus();
   const Plan& plan = options.plan;

@@ -95,7 +95,7 @@ TEST_F(AdamWOptimizerTest, ADivergedNormIsAnError) {
   const absl::Status status = optimizer->Step(0, /*ends_step=*/true, std::nan(""), &parameters_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nan"));
-  EXPECT_EQ(Weight(), 1.0f) << "weights are left as they were";
+  EXPECT_EQ(Weight(), 1.0f) << "weights are unchanged";
 }
 
 TEST_F(AdamWOptimizerTest, KeepsAMovingAverage) {
@@ -223,7 +223,7 @@ class LeastSquares {
   double scale_[kSize];
 };
 
-TEST(AdamWMomentsTest, TakeWhatPlansAreTold) {
+TEST(AdamWMomentsTest, SizeMatchesThePlannedBytes) {
   AdamWOptions options;
   EXPECT_EQ(OptimizerBytesPerParameter(options), 8);
   const Tensor parameter = Tensor::Zeros(Device::Cpu(), {4096}, DType::kF32);

@@ -22,7 +22,7 @@ class Fields {
   void Read(const char* name, T* value) {
     const auto it = json_.find(name);
     if (it == json_.end() || !it->is_number()) {
-      Note(absl::StrCat("'", name, "' is missing or no number"));
+      Note(absl::StrCat("'", name, "' is missing or not a number"));
     } else {
       *value = it->get<T>();
     }
@@ -31,7 +31,7 @@ class Fields {
     const auto it = json_.find(name);
     if (it == json_.end() || !it->is_object()) return Note(absl::StrCat("'", name, "' is missing"));
     for (const auto& [key, value] : it->items()) {
-      if (!value.is_string()) return Note(absl::StrCat("'", name, ".", key, "' is no string"));
+      if (!value.is_string()) return Note(absl::StrCat("'", name, ".", key, "' is not a string"));
       (*values)[key] = value.get<std::string>();
     }
   }
@@ -92,8 +92,9 @@ std::string CheckpointInfoText(const CheckpointInfo& info) {
 absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
   const absl::StatusOr<Json> parsed = ParseJsonObject<Json>(text, "JSON");
   if (!parsed.ok() || parsed->value("format", Json()) != kFormat) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "this is no ", kFormat, parsed.ok() ? "" : absl::StrCat(": ", parsed.status().message())));
+    return absl::InvalidArgumentError(
+        absl::StrCat("this is not a ", kFormat,
+                     parsed.ok() ? "" : absl::StrCat(": ", parsed.status().message())));
   }
   const Json& json = *parsed;
   const Json version = json.value("version", Json());

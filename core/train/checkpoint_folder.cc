@@ -58,22 +58,22 @@ absl::Status RemoveAll(const std::string& path) {
 
 // Renames first: a partly removed checkpoint must not look like a checkpoint.
 absl::Status RemoveCheckpoint(const std::string& folder) {
-  const std::string doomed = folder + kUnfinishedSuffix;
-  DPIPE_RETURN_IF_ERROR(RemoveAll(doomed));
-  DPIPE_RETURN_IF_ERROR(Rename(folder, doomed));
-  return RemoveAll(doomed);
+  const std::string to_remove = folder + kUnfinishedSuffix;
+  DPIPE_RETURN_IF_ERROR(RemoveAll(to_remove));
+  DPIPE_RETURN_IF_ERROR(Rename(folder, to_remove));
+  return RemoveAll(to_remove);
 }
 
 // Returns the steps to remove. `steps` are increasing, and the last one has just been written.
 std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
                                    const CheckpointRetention& retention) {
   const size_t keep_last = std::max(1, retention.keep_last);
-  std::vector<int64_t> doomed;
+  std::vector<int64_t> to_remove;
   for (size_t i = 0; i + keep_last < steps.size(); ++i) {
     const bool for_ever = retention.keep_every > 0 && steps[i] % retention.keep_every == 0;
-    if (!for_ever) doomed.push_back(steps[i]);
+    if (!for_ever) to_remove.push_back(steps[i]);
   }
-  return doomed;
+  return to_remove;
 }
 
 // Takes the lock; closes the file on failure.
@@ -131,7 +131,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
 }
 
 CheckpointFolder::~CheckpointFolder() {
-  if (is_to_read()) return;
+  if (is_read_only()) return;
   const auto names = Names(path_);
   // No other process can take the folder in the meantime.
   if (names.ok() && *names == std::vector<std::string>{kLockFile}) {
@@ -156,7 +156,7 @@ std::string CheckpointFolder::PathOf(int64_t step) const {
 
 absl::StatusOr<std::vector<int64_t>> CheckpointFolder::Steps() const {
   std::error_code error;
-  if (is_to_read() && !fs::exists(path_, error)) return std::vector<int64_t>();
+  if (is_read_only() && !fs::exists(path_, error)) return std::vector<int64_t>();
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
   std::vector<int64_t> steps;
   for (const std::string& name : names) {
@@ -223,8 +223,8 @@ absl::Status CheckpointFolder::RemoveOld(int64_t newest, const CheckpointRetenti
   DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   // Later checkpoints were not written by this run, and do not count.
   steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
-  for (const int64_t doomed : StepsToRemove(steps, retention)) {
-    DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(doomed)));
+  for (const int64_t old : StepsToRemove(steps, retention)) {
+    DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
   }
   return absl::OkStatus();
 }
@@ -234,11 +234,11 @@ absl::StatusOr<int> CheckpointFolder::RemoveAllButNewest(int64_t step,
   DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   steps.erase(std::lower_bound(steps.begin(), steps.end(), step), steps.end());
   while (!steps.empty() && !Checkpoint::Open(PathOf(steps.back())).ok()) steps.pop_back();
-  CheckpointRetention least = retention;
-  least.keep_last = 1;
-  const std::vector<int64_t> doomed = StepsToRemove(steps, least);
-  for (const int64_t old : doomed) DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
-  return static_cast<int>(doomed.size());
+  CheckpointRetention minimal = retention;
+  minimal.keep_last = 1;
+  const std::vector<int64_t> to_remove = StepsToRemove(steps, minimal);
+  for (const int64_t old : to_remove) DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
+  return static_cast<int>(to_remove.size());
 }
 
 absl::Status CheckpointFolder::Remove(int64_t step) { return RemoveCheckpoint(PathOf(step)); }

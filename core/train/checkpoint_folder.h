@@ -69,7 +69,7 @@ class CheckpointFolder {
 
  private:
   CheckpointFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
-  bool is_to_read() const { return lock_fd_ < 0; }
+  bool is_read_only() const { return lock_fd_ < 0; }
   absl::Status RemoveUnfinished() const;
 
   const std::string path_;

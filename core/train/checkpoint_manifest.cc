@@ -19,7 +19,7 @@ std::string LastLine(absl::string_view lines_above) {
 }
 
 absl::Status LineError(absl::string_view line) {
-  return absl::DataLossError(absl::StrCat("the manifest's line '", line, "' is not understood"));
+  return absl::DataLossError(absl::StrCat("the manifest has an invalid line '", line, "'"));
 }
 
 // True for a name in the folder itself.
@@ -56,7 +56,7 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
   if (last == std::string::npos) return absl::DataLossError("the manifest has no last line");
   const absl::string_view above = absl::string_view(text).substr(0, last + 1);
   if (text.substr(last + 1) != LastLine(above)) {
-    return absl::DataLossError("the manifest is damaged: its own checksum is another");
+    return absl::DataLossError("the manifest is damaged: its own checksum does not match");
   }
   std::vector<absl::string_view> lines = absl::StrSplit(above, '\n', absl::SkipEmpty());
   if (lines.empty() || lines[0] != kFirstLine) {

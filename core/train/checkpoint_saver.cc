@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/count.h"
 #include "core/base/open_file.h"
 #include "core/comm/rendezvous/end_hold.h"
 
@@ -86,9 +87,9 @@ absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
 bool CheckpointSaver::MakeRoom(int64_t step, const absl::Status& full) {
   const auto removed = folder_->RemoveAllButNewest(step, options_.retention);
   if (!removed.ok() || *removed == 0) return false;
-  notes_.push_back(absl::StrCat(full.message(), "; ", *removed,
-                                " older checkpoints are removed to make room, fewer than "
-                                "--checkpoints.keep_last stay"));
+  notes_.push_back(absl::StrCat(full.message(), "; removed ", Count(*removed, "older checkpoint"),
+                                " to make room, so fewer than "
+                                "--checkpoints.keep_last remain"));
   return true;
 }
 

@@ -124,7 +124,7 @@ class CheckpointSyncTest : public ::testing::Test {
 
 TEST_F(CheckpointSyncTest, FilesThenFolderThenNameThenParent) { WriteAndExpectOrder(3); }
 
-TEST_F(CheckpointSyncTest, SoItIsWhereOneIsReplaced) {
+TEST_F(CheckpointSyncTest, SameOrderWhenReplacing) {
   WriteAndExpectOrder(3);
   WriteAndExpectOrder(3);
 }

@@ -102,7 +102,7 @@ class CheckpointTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(CheckpointTest, ComesBackAsItWas) {
+TEST_F(CheckpointTest, RoundTrips) {
   const CheckpointContent content = MakeContent(12);
   auto folder = Open();
   const auto bytes = folder->Write(content);
@@ -139,7 +139,7 @@ TEST_F(CheckpointTest, PartsNeedNotBeTheSame) {
   }
 }
 
-TEST_F(CheckpointTest, WhatDoesNotFitIsNamed) {
+TEST_F(CheckpointTest, MismatchesAreNamed) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   const auto checkpoint = Checkpoint::Open(folder->PathOf(1));
@@ -220,7 +220,7 @@ TEST_F(CheckpointTest, OneRunAtATime) {
   EXPECT_TRUE(CheckpointFolder::Open(folder_).ok());
 }
 
-TEST_F(CheckpointTest, WhoOnlyReadsChangesNothing) {
+TEST_F(CheckpointTest, ReadOnlyOpenChangesNothing) {
   {
     const auto none = CheckpointFolder::OpenToRead(folder_);
     ASSERT_TRUE(none.ok()) << none.status();
@@ -239,13 +239,13 @@ TEST_F(CheckpointTest, WhoOnlyReadsChangesNothing) {
     const auto newest = (*reading)->OpenNewest([](const std::string&) {});
     ASSERT_TRUE(newest.ok()) << newest.status();
     EXPECT_EQ((*newest)->info().step, 12);
-    EXPECT_TRUE(CheckpointFolder::OpenToRead(folder_).ok()) << "it is nobody's";
+    EXPECT_TRUE(CheckpointFolder::OpenToRead(folder_).ok()) << "no process holds it";
   }
   EXPECT_TRUE(fs::exists(folder_ + "/step_00000013.unfinished"));
   EXPECT_TRUE(fs::exists(folder_ + "/LOCK"));
 }
 
-TEST_F(CheckpointTest, RetentionKeepsTheNewestAndSomeForEver) {
+TEST_F(CheckpointTest, RetentionKeepsTheNewestAndEveryNth) {
   auto folder = Open();
   CheckpointRetention retention;
   retention.keep_last = 2;
@@ -307,7 +307,7 @@ TEST_F(CheckpointTest, AnEmptyFolderDoesNotStay) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
+TEST_F(CheckpointTest, StepsAreReplacedCompletely) {
   auto folder = Open();
   CheckpointContent content = MakeContent(5);
   ASSERT_TRUE(folder->Write(content).ok());
@@ -340,7 +340,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
     EXPECT_TRUE(IsDiskFull(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("the checkpoint of step 2 was not written: cannot write"));
-    EXPECT_TRUE(saver.Wait().ok()) << "an error is told once";
+    EXPECT_TRUE(saver.Wait().ok()) << "an error is reported once";
     EXPECT_EQ(saver.stats().num_saved, 0);
     EXPECT_EQ(saver.stats().last_step, -1);
     EXPECT_FALSE(fs::exists(folder->PathOf(2) + kUnfinishedSuffix));
@@ -369,7 +369,7 @@ class WatchedDevice : public CpuDevice {
   bool* const was_held_;
 };
 
-TEST_F(CheckpointTest, AJobThatFailsWaitsForTheWrite) {
+TEST_F(CheckpointTest, AFailingJobWaitsForTheWrite) {
   auto folder = Open();
   CheckpointSaver::Options options;
   options.in_background = false;  // tensors are read while they are written
@@ -383,7 +383,7 @@ TEST_F(CheckpointTest, AJobThatFailsWaitsForTheWrite) {
   EXPECT_FALSE(EndHold::held());
 }
 
-TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestThatIsComplete) {
+TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestComplete) {
   auto folder = Open();
   for (int64_t step : {4, 5, 6, 7}) ASSERT_TRUE(folder->Write(MakeContent(step)).ok());
   fs::remove(folder->PathOf(7) + "/state.json");
@@ -434,7 +434,7 @@ TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
         EXPECT_THAT(notes, ElementsAre());
         continue;
       }
-      EXPECT_THAT(notes, ElementsAre(HasSubstr("1 older checkpoints are removed to make room")));
+      EXPECT_THAT(notes, ElementsAre(HasSubstr("removed 1 older checkpoint to make room")));
       EXPECT_THAT(*folder->Steps(), ElementsAre(step - 1, step));
       EXPECT_EQ(Newest(*folder), step);
     }
@@ -474,7 +474,7 @@ TEST(CopyStateTest, CopiesAllWithAnyNumberOfThreads) {
   EXPECT_TRUE(CopyState({}, 2).tensors.empty());
 }
 
-TEST(CopyStateTest, WhatIsPrivateIsNotCopiedAgain) {
+TEST(CopyStateTest, PrivateTensorsAreNotCopied) {
   SessionState state;
   state.tensors.push_back({"weight", "a", {3}, 0, RandomTensor({3}, 1)});
   state.tensors.push_back({"weight", "b", {3}, 0, RandomTensor({3}, 2), /*is_private=*/true});
@@ -493,12 +493,12 @@ TEST(CheckpointInfoTest, WrongOnesAreNamed) {
     text.replace(at, from.size(), to);
     return std::string(ParseCheckpointInfo(text).status().message());
   };
-  EXPECT_THAT(message("{", "["), HasSubstr("this is no dpipe.training_state"));
+  EXPECT_THAT(message("{", "["), HasSubstr("this is not a dpipe.training_state"));
   EXPECT_THAT(message("\"version\": 1", "\"version\": 3"),
               HasSubstr("its version is 3, this program reads 1 and 2"));
-  EXPECT_THAT(message("\"seed\"", "\"sead\""), HasSubstr("'seed' is missing or no number"));
+  EXPECT_THAT(message("\"seed\"", "\"sead\""), HasSubstr("'seed' is missing or not a number"));
   EXPECT_THAT(message("\"num_updates\": 4", "\"num_updates\": -5"), HasSubstr("-5 updates in 4"));
-  EXPECT_THAT(message("\"0.001\"", "0.001"), HasSubstr("'config.lr' is no string"));
+  EXPECT_THAT(message("\"0.001\"", "0.001"), HasSubstr("'config.lr' is not a string"));
 }
 
 TEST(CheckpointInfoTest, EarlierVersionsHadNoFingerprint) {
@@ -532,7 +532,7 @@ TEST(CheckpointInfoTest, AnOrderThatBeganLaterIsKept) {
   EXPECT_FALSE(ParseCheckpointInfo(CheckpointInfoText(info)).ok());
 }
 
-TEST(CheckpointInfoTest, ALossThatIsNoNumberStartsAnew) {
+TEST(CheckpointInfoTest, NaNLossIsReset) {
   CheckpointInfo info;
   info.loss_sum = std::nan("");
   info.loss_weight = 3;

@@ -43,13 +43,13 @@ absl::Status CheckDifferences(const std::vector<FieldDifference>& differences,
   std::vector<std::string> parts;
   const std::vector<std::string> fixed = of_policy(FieldPolicy::kFixed);
   if (!fixed.empty()) {
-    parts.push_back(absl::StrCat("the run cannot go on with a change of ", ShowNames(fixed)));
+    parts.push_back(absl::StrCat("the run cannot resume with changes to ", ShowNames(fixed)));
   }
   for (const PolicyFlag& flag : flags) {
     const std::vector<std::string> refused = of_policy(flag.policy);
     if (flag.is_given || refused.empty()) continue;
     parts.push_back(
-        absl::StrCat("only with ", flag.flag, " it goes on with a change of ", ShowNames(refused)));
+        absl::StrCat("pass ", flag.flag, " to resume with changes to ", ShowNames(refused)));
   }
   return parts.empty() ? absl::OkStatus()
                        : absl::FailedPreconditionError(absl::StrJoin(parts, "; "));

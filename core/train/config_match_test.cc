@@ -18,7 +18,7 @@ std::string Message(const ConfigFields& saved, const ConfigFields& now, bool all
   return std::string(CheckDifferences(CompareConfigs(saved, now, PolicyOf), flags).message());
 }
 
-TEST(ConfigMatchTest, TheSameMatches) {
+TEST(ConfigMatchTest, EqualConfigsMatch) {
   const ConfigFields fields = {{"lr", "1"}, {"model", "a"}};
   EXPECT_TRUE(CompareConfigs(fields, fields, PolicyOf).empty());
   EXPECT_EQ(Message(fields, fields, false), "");
@@ -28,35 +28,34 @@ TEST(ConfigMatchTest, FreeFieldsMayChange) {
   EXPECT_EQ(Message({{"out", "a"}}, {{"out", "b"}}, false), "");
 }
 
-TEST(ConfigMatchTest, RiskyOnesIfAskedFor) {
+TEST(ConfigMatchTest, RiskyFieldsMayChangeIfAllowed) {
   const ConfigFields saved = {{"lr", "1"}, {"out", "a"}}, now = {{"lr", "2"}, {"out", "b"}};
-  EXPECT_EQ(Message(saved, now, false), "only with --allow it goes on with a change of lr: 1 -> 2");
+  EXPECT_EQ(Message(saved, now, false), "pass --allow to resume with changes to lr: 1 -> 2");
   EXPECT_EQ(Message(saved, now, true), "");
 }
 
-TEST(ConfigMatchTest, FixedOnesNeverAndAllAreNamed) {
+TEST(ConfigMatchTest, ChangedFixedFieldsAreAllNamed) {
   const ConfigFields saved = {{"lr", "1"}, {"model", "a"}, {"old", "x"}};
   const ConfigFields now = {{"lr", "2"}, {"model", ""}, {"new", "y"}};
   EXPECT_EQ(
       Message(saved, now, true),
-      "the run cannot go on with a change of model: a -> (empty), new: (none) -> y, old: x -> "
+      "the run cannot resume with changes to model: a -> (empty), new: (none) -> y, old: x -> "
       "(none)");
   EXPECT_EQ(
       Message(saved, now, false),
-      "the run cannot go on with a change of model: a -> (empty), new: (none) -> y, old: x -> "
-      "(none); only with --allow it goes on with a change of lr: 1 -> 2");
+      "the run cannot resume with changes to model: a -> (empty), new: (none) -> y, old: x -> "
+      "(none); pass --allow to resume with changes to lr: 1 -> 2");
 }
 
 TEST(ConfigMatchTest, EachPolicyHasItsFlag) {
   const ConfigFields saved = {{"lr", "1"}, {"data", "a"}}, now = {{"lr", "2"}, {"data", "b"}};
-  EXPECT_EQ(Message(saved, now, true),
-            "only with --new_order it goes on with a change of data: a -> b");
+  EXPECT_EQ(Message(saved, now, true), "pass --new_order to resume with changes to data: a -> b");
   EXPECT_EQ(Message(saved, now, false),
-            "only with --allow it goes on with a change of lr: 1 -> 2; only with --new_order it "
-            "goes on with a change of data: a -> b");
+            "pass --allow to resume with changes to lr: 1 -> 2; pass --new_order to resume with "
+            "changes to data: a -> b");
 }
 
-TEST(ConfigMatchTest, AListHasFiveNamesAndShortValues) {
+TEST(ConfigMatchTest, ListsAreShortened) {
   ConfigFields saved, now;
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) saved[name] = "1", now[name] = "2";
   now["a"] = std::string(1000, 'x');

@@ -50,7 +50,7 @@ TEST(LrScheduleTest, PolynomialsAndRestarts) {
   EXPECT_EQ(schedule.At(1000), 0);
 }
 
-TEST(LrScheduleTest, UnknownShapeListsWhatThereIs) {
+TEST(LrScheduleTest, UnknownShapeListsValidNames) {
   EXPECT_TRUE(ParseLrShape("cosine").ok());
   EXPECT_NE(
       ParseLrShape("step").status().message().find("constant, linear, cosine, polynomial and"),

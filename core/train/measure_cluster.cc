@@ -50,8 +50,9 @@ absl::StatusOr<Communicators> Connect(const TrainingJob& job) {
       options.deadline = job.deadline;
       return CreateInProcessCommunicators(static_cast<int>(devices.size()), options);
     }
-    return absl::FailedPreconditionError(absl::StrCat(
-        "nothing says how devices like ", devices[0]->name(), " talk: TrainingJob::connect"));
+    return absl::FailedPreconditionError(absl::StrCat("no communicator is known for devices like ",
+                                                      devices[0]->name(),
+                                                      "; set TrainingJob::connect"));
   }
   Communicators communicators(devices.size());
   const std::vector<Rank> ranks = job.processes->local_ranks();
@@ -187,7 +188,7 @@ absl::StatusOr<ClusterSpec> LeadersCluster(ProcessGroup* processes, const Cluste
   ClusterSpec cluster;
   if (cluster.ParseFromString(text)) return cluster;
   return absl::InternalError(absl::StrCat("the cluster that ", processes->store().NameOf(0),
-                                          " has measured is no ClusterSpec"));
+                                          " has measured is not a ClusterSpec"));
 }
 
 }  // namespace

@@ -20,13 +20,13 @@ absl::StatusOr<ClusterSpec> Measure(int num_workers, ProcessGroup* processes) {
 }
 
 // 3 of 4 ranks' shares go over each link twice: 100 MB at 150 GB/s are 1 ms.
-TEST(RingBandwidthTest, LeavesOutWhatDoesNotGrow) {
+TEST(RingBandwidthTest, ExcludesFixedTime) {
   constexpr int64_t kMb = 1000000;
   EXPECT_NEAR(internal::RingBandwidth(4, {10 * kMb, 50000 + 100000}, {100 * kMb, 50000 + 1000000}),
               150e9, 1e6);
 }
 
-TEST(RingBandwidthTest, IsFiniteWhateverWasMeasured) {
+TEST(RingBandwidthTest, IsAlwaysFinite) {
   EXPECT_NEAR(internal::RingBandwidth(2, {10, 900}, {100, 800}), 100 / 800e-9, 1);
   EXPECT_NEAR(internal::RingBandwidth(2, {10, 0}, {100, 0}), 100 / 1e-9, 1);
 }
@@ -34,7 +34,7 @@ TEST(RingBandwidthTest, IsFiniteWhateverWasMeasured) {
 void ExpectMeasured(const ClusterSpec& cluster, int num_devices) {
   EXPECT_EQ(cluster.num_nodes(), 1);
   EXPECT_EQ(cluster.devices_per_node(), num_devices);
-  EXPECT_EQ(cluster.memory_bytes_per_device(), 0) << "the host's, of which nothing is said";
+  EXPECT_EQ(cluster.memory_bytes_per_device(), 0) << "host memory is not reported";
   EXPECT_GT(cluster.intra_node().latency_ns(), 0);
   EXPECT_GT(cluster.intra_node().bandwidth_bytes_per_s(), 1e6);
 }
@@ -45,7 +45,7 @@ TEST(MeasureClusterTest, DevicesOfOneProcess) {
   ExpectMeasured(*cluster, 2);
 }
 
-TEST(MeasureClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
+TEST(MeasureClusterTest, AllProcessesGetTheSameCluster) {
   constexpr int kProcesses = 2, kWorkers = 2;
   std::vector<ClusterSpec> clusters(kProcesses);
   RunAsThreads(LocalJob(kProcesses, kWorkers), [&](const JobMember& member) {

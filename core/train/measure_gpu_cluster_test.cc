@@ -47,7 +47,7 @@ class MeasureGpuClusterTest : public ::testing::Test {
   FakeNccl nccl_;
 };
 
-TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
+TEST_F(MeasureGpuClusterTest, AllProcessesGetTheSameCluster) {
   std::vector<ClusterSpec> clusters(kProcesses);
   RunAsThreads(LocalJob(kProcesses, kGpusEach), [&](const JobMember& member) {
     const auto processes = ProcessGroup::Join(member.address, member.options);
@@ -74,7 +74,7 @@ TEST_F(MeasureGpuClusterTest, GpusThatNothingConnectsAreRefused) {
   TrainingJob job;
   job.workers = {owned[0].get(), owned[1].get()};
   EXPECT_THAT(std::string(MeasureCluster(job).status().message()),
-              HasSubstr("nothing says how devices like cuda:0 talk"));
+              HasSubstr("no communicator is known for devices like cuda:0"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ int64_t TotalNs(const ModelProfile& profile) {
 absl::StatusOr<ModelProfile> Parse(const std::string& text, const std::string& whose) {
   ModelProfile profile;
   if (profile.ParseFromString(text)) return profile;
-  return absl::InternalError(absl::StrCat("the profile of ", whose, " is no ModelProfile"));
+  return absl::InternalError(absl::StrCat("the profile of ", whose, " is not a ModelProfile"));
 }
 
 }  // namespace

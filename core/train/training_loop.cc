@@ -10,12 +10,12 @@ namespace {
 absl::Status CheckOptions(const TrainingLoopOptions& options) {
   if (options.num_steps < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the number of steps is ", options.num_steps, ", must be at least 1"));
+        absl::StrCat("the number of steps is ", options.num_steps, "; it must be at least 1"));
   }
   if (options.first_step < 0 || options.first_step >= options.num_steps) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", options.first_step,
-                                                   " is to come next, but there are ",
-                                                   options.num_steps, " steps in all"));
+    return absl::InvalidArgumentError(absl::StrCat("the next step is ", options.first_step,
+                                                   ", but the run has only ", options.num_steps,
+                                                   " steps"));
   }
   for (const TrainingLoopOptions::Pause& pause : options.pauses) {
     if (pause.every_steps < 1) {
@@ -39,7 +39,7 @@ class Loop {
       if (result_.steps_done == options_.num_steps) break;
       DPIPE_RETURN_IF_ERROR(Pause());
       if (options_.after_piece) DPIPE_RETURN_IF_ERROR(options_.after_piece(result_.steps_done));
-      if (options_.should_stop && options_.should_stop()) return Stop(StopReason::kAsked);
+      if (options_.should_stop && options_.should_stop()) return Stop(StopReason::kRequested);
       if (TimeLeft() == 0) return Stop(StopReason::kTimeLimit);
     }
     return Stop(StopReason::kAllSteps);

@@ -39,7 +39,7 @@ struct TrainingLoopOptions {
   std::function<Nanos()> clock = MonotonicNow;
 };
 
-enum class StopReason { kAllSteps, kTimeLimit, kAsked };
+enum class StopReason { kAllSteps, kTimeLimit, kRequested };
 
 struct TrainingLoopResult {
   int64_t steps_done = 0;  // including those before first_step

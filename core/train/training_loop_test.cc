@@ -81,10 +81,10 @@ TEST(TrainingLoopTest, StopsWhenAskedAfterTheStepThatRuns) {
   const auto result = RunTrainingLoop(options, session.run());
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->steps_done, 7);
-  EXPECT_EQ(result->reason, StopReason::kAsked);
+  EXPECT_EQ(result->reason, StopReason::kRequested);
 }
 
-TEST(TrainingLoopTest, TheTimeLimitIsPassedByLessThanAStep) {
+TEST(TrainingLoopTest, ExceedsTheTimeLimitByLessThanAStep) {
   const Nanos step_ns = 300 * kNanosPerMilli;
   FakeSession session(step_ns);
   TrainingLoopOptions options = session.Options(1000);
@@ -102,7 +102,7 @@ TEST(TrainingLoopTest, TheTimeLimitIsPassedByLessThanAStep) {
   EXPECT_EQ(result->steps_done, 32);
 }
 
-TEST(TrainingLoopTest, AContinuedRunPausesWhereTheWholeOneDoes) {
+TEST(TrainingLoopTest, ResumedRunPausesAtTheSameSteps) {
   FakeSession session(kNanosPerMilli);
   session.steps_ = 5;
   TrainingLoopOptions options = session.Options(12);
@@ -124,7 +124,7 @@ TEST(TrainingLoopTest, AContinuedRunPausesWhereTheWholeOneDoes) {
   EXPECT_FALSE(RunTrainingLoop(options, session.run()).ok());
 }
 
-TEST(TrainingLoopTest, ErrorsEndIt) {
+TEST(TrainingLoopTest, ErrorsStopTheLoop) {
   FakeSession session(kNanosPerSecond);
   TrainingLoopOptions options = session.Options(10);
   options.pauses.push_back({4, [](int64_t) { return absl::UnavailableError("disk full"); }});

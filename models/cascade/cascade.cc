@@ -284,7 +284,7 @@ absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parame
   std::error_code error;
   if (fs::equivalent(folder, folder_, error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
+        absl::StrCat("refusing to overwrite ", folder, ": the model was loaded from it"));
   }
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   for (const char* file : {"model_index.json", "classes.txt"}) {

@@ -46,8 +46,7 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
                                       cascade_->max_noise_level());
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no input ", input, " of component ", component));
+  return absl::InvalidArgumentError(absl::StrCat("component ", component, " has no input ", input));
 }
 
 absl::StatusOr<Tensor> CascadeInputs::Pixels(int64_t step, SampleRange samples, ImageSize size,

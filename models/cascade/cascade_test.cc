@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,7 +27,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
-TEST(CascadeTest, IsToldByItsIndex) {
+TEST(CascadeTest, IsRecognizedByItsIndex) {
   const auto model = LoadTiny();
   EXPECT_EQ(model->image_size(), 32);
   EXPECT_EQ(model->model().backbones(), (std::vector<int>{kBase, kSuperResolution}));
@@ -45,7 +45,7 @@ TEST(CascadeTest, FullSizeStandInsCanBeLoaded) {
   }
 }
 
-TEST(CascadeTest, TheFullSizeClassesAreNumbersAndWhatTheBuiltInDataSetShows) {
+TEST(CascadeTest, FullSizeClassesAreNumbersAndBuiltInNames) {
   const auto labels = ClassLabels::Read("data/models/cdm_imagenet/classes.txt", 1000);
   ASSERT_TRUE(labels.ok()) << labels.status();
   EXPECT_EQ(labels->names()[*labels->LabelOf("a large blue star on a gray background")],
@@ -57,14 +57,14 @@ TEST(CascadeTest, TheFullSizeClassesAreNumbersAndWhatTheBuiltInDataSetShows) {
   }
 }
 
-TEST(CascadeTest, SavedFoldersComeBack) {
+TEST(CascadeTest, SavedFoldersLoadAgain) {
   const auto model = LoadTiny();
   const auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 5);
   ASSERT_TRUE(parameters.ok()) << parameters.status();
   const std::string folder = ::testing::TempDir() + "/saved_cascade";
   ASSERT_TRUE(model->Save(folder, *parameters, StoredFormat::kFp32).ok());
   EXPECT_THAT(std::string(model->Save(kTinyCdm, *parameters, StoredFormat::kFp32).message()),
-              HasSubstr("will not write over"));
+              HasSubstr("refusing to overwrite"));
   const auto again = LoadTrainableModel(folder, {});
   ASSERT_TRUE(again.ok()) << again.status();
   const auto loaded = (*again)->InitialParameters(TrainableModel::Start::kFolder, 0);
@@ -154,7 +154,7 @@ TEST(CascadeTest, Inputs) {
   EXPECT_FALSE((*inputs)->Load("base", "context", 0, {0, 1}, cpu).ok());
 }
 
-TEST(CascadeTest, ModelsOfOtherSizesAreAlike) {
+TEST(CascadeTest, ModelsOfOtherSizesHaveTheSameStructure) {
   for (bool self_conditioning : {false, true}) {
     LoadModelOptions options;
     options.self_conditioning = self_conditioning;
@@ -162,8 +162,8 @@ TEST(CascadeTest, ModelsOfOtherSizesAreAlike) {
     EXPECT_EQ(model->size_multiple(), 4) << "2 between the parts, 2 of the base's U-Net";
     const auto wide = model->MakeModel({40, 24});
     ASSERT_TRUE(wide.ok()) << wide.status();
-    const absl::Status alike = nn::CheckAlike(model->model(), *wide);
-    EXPECT_TRUE(alike.ok()) << alike;
+    const absl::Status same = nn::CheckSameStructure(model->model(), *wide);
+    EXPECT_TRUE(same.ok()) << same;
     const auto shape_of = [&](int component, const char* input) {
       const nn::Program& program = wide->component(component).program;
       return program.value(program.InputNamed(input)).type.shape;
@@ -189,14 +189,14 @@ TEST(CascadeTest, DrawsBySeedAndPrompt) {
   ASSERT_TRUE(images.ok()) << images.status();
   ASSERT_EQ(images->size(), 3);
   EXPECT_EQ((*images)[0].width, 32);
-  EXPECT_NE((*images)[0].pixels, (*images)[2].pixels) << "the index counts";
+  EXPECT_NE((*images)[0].pixels, (*images)[2].pixels) << "depends on the index";
   request.options.batch = 3;
   const auto again = model->Draw(*parameters, request, {both[0]}, nullptr);
   ASSERT_TRUE(again.ok());
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*images)[i].pixels, (*again)[i].pixels) << i;
   request.prompts = {"a blue star"};
   const auto other = model->Draw(*parameters, request, {both[0]}, nullptr);
-  EXPECT_NE((*images)[0].pixels, (*other)[0].pixels) << "the class counts";
+  EXPECT_NE((*images)[0].pixels, (*other)[0].pixels) << "depends on the class";
   request.prompts = {"nothing of the kind"};
   EXPECT_THAT(std::string(model->Draw(*parameters, request, {both[0]}, nullptr).status().message()),
               HasSubstr("names none of the 40 classes"));

@@ -56,12 +56,12 @@ absl::StatusOr<int32_t> ClassLabels::LabelOf(const std::string& caption) const {
   if (absl::SimpleAtoi(caption, &number) && number >= 0 && number < classes) return number;
   if (names_.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("caption '", ShowText(caption), "' is no number of a class below ", classes,
-                     "; names of classes need a classes.txt in the model's folder"));
+        absl::StrCat("caption '", ShowText(caption), "' is not a class number below ", classes,
+                     "; class names need a classes.txt in the model's folder"));
   }
   return absl::InvalidArgumentError(absl::StrCat("caption '", ShowText(caption),
-                                                 "' names none of the ", classes,
-                                                 " classes, nor is it the number of one"));
+                                                 "' contains none of the ", classes,
+                                                 " class names and is not a class number"));
 }
 
 }  // namespace dpipe::models

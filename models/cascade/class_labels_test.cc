@@ -7,7 +7,7 @@
 namespace dpipe::models {
 namespace {
 
-TEST(ClassLabelsTest, TheFirstAndLongestNameCounts) {
+TEST(ClassLabelsTest, PrefersTheFirstAndLongestName) {
   const auto labels = ClassLabels::Create({"red", "red circle", "blue star", "a"}, 5);
   ASSERT_TRUE(labels.ok()) << labels.status();
   EXPECT_EQ(*labels->LabelOf("a large red circle left of a blue star"), 3);
@@ -17,10 +17,10 @@ TEST(ClassLabelsTest, TheFirstAndLongestNameCounts) {
   EXPECT_EQ(*labels->LabelOf(""), 4);
   EXPECT_EQ(labels->LabelOf("a green one").ok(), true);
   EXPECT_EQ(labels->LabelOf("green").status().message(),
-            "caption 'green' names none of the 4 classes, nor is it the number of one");
+            "caption 'green' contains none of the 4 class names and is not a class number");
 }
 
-TEST(ClassLabelsTest, ANameComesBeforeANumber) {
+TEST(ClassLabelsTest, NamesTakePrecedenceOverNumbers) {
   const auto labels = ClassLabels::Create({"cat", "dog", "0"}, 4);
   ASSERT_TRUE(labels.ok()) << labels.status();
   EXPECT_EQ(*labels->LabelOf("1"), 1);
@@ -51,7 +51,7 @@ TEST(ClassLabelsTest, FilesFromWindowsAreRead) {
   EXPECT_EQ(*labels->LabelOf("dog"), 1);
 }
 
-TEST(ClassLabelsTest, RowsMustSuit) {
+TEST(ClassLabelsTest, RowsMustMatchTheClasses) {
   EXPECT_EQ(ClassLabels::Create({"a", "b"}, 4).status().message(),
             "2 classes, but the model has 4 rows for them; expected 2 or 3");
 }

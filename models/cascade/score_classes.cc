@@ -19,7 +19,7 @@
 #include "models/stable_diffusion/image_grid.h"
 
 DEFINE_string(model, "", "folder of the cascade in diffusers layout");
-DEFINE_bool(random, false, "use random weights instead of the folder's, to compare with");
+DEFINE_bool(random, false, "use random weights instead of the folder's, for comparison");
 DEFINE_int32(per_class, 2, "number of images of each class");
 DEFINE_int32(steps, 30, "denoising steps of each of the two models");
 DEFINE_double(guidance, 3, "classifier-free guidance scale; 1: no guidance");

@@ -45,7 +45,7 @@ absl::StatusOr<nn::Program> BuildClipText(const ClipTextConfig& config, int64_t 
                                           nn::LayerKind kind) {
   if (length < 1 || length > config.max_positions) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "text_encoder: ", length, " tokens, it has positions for 1 to ", config.max_positions));
+        "text_encoder: ", length, " tokens, but it has positions for 1 to ", config.max_positions));
   }
   nn::ProgramBuilder builder("text_encoder");
   const ValueId ids = builder.AddInput("ids", {Shape({length}), nn::Element::kI32});

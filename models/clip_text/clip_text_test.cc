@@ -77,7 +77,7 @@ TEST(ClipTextTest, IsCausal) {
 
 TEST(ClipTextTest, BadInputIsNamed) {
   EXPECT_EQ(BuildClipText(SmallConfig(), 8).status().message(),
-            "text_encoder: 8 tokens, it has positions for 1 to 7");
+            "text_encoder: 8 tokens, but it has positions for 1 to 7");
   EXPECT_EQ(
       ParseClipTextConfig(R"({"hidden_act": "relu", "hidden_size": 30, "num_attention_heads": 4})",
                           "text_encoder/config.json")

@@ -72,14 +72,14 @@ TEST(ComponentConfigTest, ListsOfEqualEntriesStandForOne) {
             "'d' is [true,false], supported: false; and 1 more problems");
 }
 
-TEST(ComponentConfigTest, NullIsToldFromMissing) {
+TEST(ComponentConfigTest, NullDiffersFromMissing) {
   const ComponentConfig config = Config(R"({"a": null, "b": 1})");
   EXPECT_TRUE(config.IsNull("a"));
   EXPECT_FALSE(config.IsNull("b"));
   EXPECT_FALSE(config.IsNull("missing"));
 }
 
-TEST(ComponentConfigTest, RefusesWhatIsNotAnObject) {
+TEST(ComponentConfigTest, RefusesNonObjects) {
   for (const char* text : {"", "[1]", "{\"a\": 1", "nul", "{\"a\": 1} x"}) {
     const auto config = ComponentConfig::Parse(text, "x.json");
     EXPECT_TRUE(absl::StartsWith(config.status().message(), "x.json: ")) << config.status();
@@ -95,7 +95,7 @@ TEST(ComponentConfigTest, DeepNestingIsAnError) {
 }
 
 // diffusers writes -Infinity into scheduler configurations.
-TEST(ComponentConfigTest, NumbersThatAreNotFiniteAreReadAndNamedWhereTheyMatter) {
+TEST(ComponentConfigTest, NonFiniteNumbersAreErrorsOnlyWhenUsed) {
   ComponentConfig config = Config(R"({"a": -Infinity, "b": NaN, "c": 2})");
   EXPECT_EQ(config.Number("c", 1), 2);
   EXPECT_TRUE(config.status().ok());
@@ -105,7 +105,7 @@ TEST(ComponentConfigTest, NumbersThatAreNotFiniteAreReadAndNamedWhereTheyMatter)
               ::testing::HasSubstr("'a' is -Infinity, expected a finite number"));
 }
 
-TEST(ComponentConfigTest, AnotherKindIsToldAlone) {
+TEST(ComponentConfigTest, AnotherKindIsTheOnlyProblem) {
   const ComponentConfig config = Config(R"({"_class_name": "AutoencoderTiny"})");
   EXPECT_EQ(config.CheckKind("_class_name", "AutoencoderKL").message(),
             "x/config.json: '_class_name' is \"AutoencoderTiny\"; only \"AutoencoderKL\" is "
@@ -114,7 +114,7 @@ TEST(ComponentConfigTest, AnotherKindIsToldAlone) {
   EXPECT_TRUE(config.CheckKind("missing", "AutoencoderKL").ok());
 }
 
-TEST(ComponentConfigTest, AMessageIsALine) {
+TEST(ComponentConfigTest, MessagesAreOneLine) {
   ComponentConfig config = Config(R"({"a": 0, "b": 0, "c": 0, "d": 0, "e": 0, "f": 0, "g": 0})");
   for (const char* key : {"a", "b", "c", "d", "e", "f", "g"}) config.PositiveInt(key, 1);
   EXPECT_EQ(

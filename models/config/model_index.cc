@@ -25,17 +25,17 @@ std::string ClassOf(const nlohmann::json& object) {
 }
 
 // Describes what is at `folder`, which holds no model.
-std::string WhatIsThere(const std::string& folder) {
+std::string DescribeFolder(const std::string& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return absl::StrCat("there is no model folder ", folder);
   if (!fs::is_directory(folder, error)) {
     const std::string extension = fs::path(folder).extension().string();
     const bool weights = extension == ".safetensors" || extension == ".ckpt" || extension == ".bin";
-    return absl::StrCat(folder, weights ? " is a single file of weights" : " is a file", "; ",
-                        kExpected,
-                        weights ? " (diffusers' from_single_file and save_pretrained make one of a "
-                                  "whole model's weights)"
-                                : "");
+    return absl::StrCat(
+        folder, weights ? " is a single file of weights" : " is a file", "; ", kExpected,
+        weights
+            ? " (diffusers' from_single_file and save_pretrained convert a whole model's weights)"
+            : "");
   }
   const auto text = ReadFile(folder + "/config.json");
   if (text.ok()) {
@@ -66,8 +66,8 @@ absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::s
   for (const auto& [key, value] : json.items()) {
     if (!value.is_array() || value.size() != 2 || !value[1].is_string()) continue;
     if (!IsSubfolderName(key)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": the component '", ShowText(key), "' has no name of a subfolder"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": the component name '", ShowText(key),
+                                                     "' is not a valid subfolder name"));
     }
     index.components.insert(key);
     if (key == "scheduler") index.scheduler_class = value[1].get<std::string>();
@@ -78,7 +78,7 @@ absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::s
 absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder) {
   const std::string path = folder + "/model_index.json";
   std::error_code error;
-  if (!fs::exists(path, error)) return absl::NotFoundError(WhatIsThere(folder));
+  if (!fs::exists(path, error)) return absl::NotFoundError(DescribeFolder(folder));
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ParseModelIndex(text, path);
 }

@@ -14,7 +14,7 @@ std::string ErrorOf(const std::string& text) {
   return std::string(ParseModelIndex(text, "index").status().message());
 }
 
-TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
+TEST(ModelIndexTest, AbsentComponentsAreOmitted) {
   const auto index = ParseModelIndex(
       R"({"_class_name": "P", "unet": ["diffusers", "U"], "image_encoder": [null, null], "x": 1,
           "scheduler": ["diffusers", "S"]})",
@@ -37,11 +37,11 @@ TEST(ModelIndexTest, WhatIsWrongIsNamed) {
   for (const char* name : {"../vae", "/vae", "", ".", ".."}) {
     EXPECT_EQ(
         ErrorOf(std::string(R"({"_class_name": "P", ")") + name + R"(": ["diffusers", "U"]})"),
-        std::string("index: the component '") + name + "' has no name of a subfolder");
+        std::string("index: the component name '") + name + "' is not a valid subfolder name");
   }
 }
 
-TEST(ModelIndexTest, WhatIsNotAModelFolderIsNamed) {
+TEST(ModelIndexTest, OtherPathsAreDescribed) {
   const auto error = [](const std::string& folder) {
     const absl::Status status = ReadModelIndex(folder).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

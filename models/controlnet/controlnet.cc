@@ -132,9 +132,9 @@ Locked AddLockedInputs(const nn::Program& encoder, nn::ProgramBuilder* builder) 
 absl::Status CheckTrainable(const ControlNetConfig& config, const UNetConfig& unet) {
   DPIPE_RETURN_IF_ERROR(CheckFitsUNet(config, unet));
   if (unet.in_channels == unet.out_channels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("controlnet: the U-Net has ", unet.in_channels,
-                                                 " input channels and ", unet.out_channels,
-                                                 " output channels; training needs as many"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("controlnet: the U-Net has ", unet.in_channels, " input channels and ",
+                   unet.out_channels, " output channels; training needs the same number"));
 }
 
 }  // namespace

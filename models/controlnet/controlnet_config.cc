@@ -1,6 +1,10 @@
 #include "models/controlnet/controlnet_config.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/text/json.h"
@@ -69,21 +73,25 @@ absl::StatusOr<ControlNetConfig> ReadControlNetConfig(const std::string& path) {
 }
 
 absl::Status CheckFitsUNet(const ControlNetConfig& config, const UNetConfig& unet) {
-  const UNetConfig& copy = config.encoder;
-  const struct {
-    const char* key;
-    bool same;
-  } keys[] = {
-      {"in_channels", copy.in_channels == unet.in_channels},
-      {"block_out_channels", copy.block_out_channels == unet.block_out_channels},
-      {"down_block_types", copy.down_has_attention == unet.down_has_attention},
-      {"layers_per_block", copy.layers_per_block == unet.layers_per_block},
-      {"cross_attention_dim", copy.cross_attention_dim == unet.cross_attention_dim},
+  const auto values = [](const UNetConfig& encoder) {
+    std::vector<absl::string_view> down_blocks;
+    for (const bool has_attention : encoder.down_has_attention) {
+      down_blocks.push_back(has_attention ? "CrossAttnDownBlock2D" : "DownBlock2D");
+    }
+    return std::vector<std::pair<const char*, std::string>>{
+        {"in_channels", absl::StrCat(encoder.in_channels)},
+        {"block_out_channels", absl::StrJoin(encoder.block_out_channels, ", ")},
+        {"down_block_types", absl::StrJoin(down_blocks, ", ")},
+        {"layers_per_block", absl::StrCat(encoder.layers_per_block)},
+        {"cross_attention_dim", absl::StrCat(encoder.cross_attention_dim)},
+    };
   };
-  for (const auto& [key, same] : keys) {
-    if (same) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the ControlNet's ", key, " is not that of the U-Net that it controls"));
+  const auto own = values(config.encoder), wanted = values(unet);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (own[i].second == wanted[i].second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the ControlNet's ", own[i].first,
+                                                   " differs from the U-Net's: ", own[i].second,
+                                                   " and ", wanted[i].second));
   }
   return absl::OkStatus();
 }

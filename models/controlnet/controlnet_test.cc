@@ -213,16 +213,16 @@ TEST(ControlNetTest, ConfigurationsThatDoNotFitAreNamed) {
   unet.layers_per_block = 2;
   EXPECT_EQ(
       BuildControlNetForTraining(SmallControlNet(), unet, kShape, Training()).status().message(),
-      "the ControlNet's layers_per_block is not that of the U-Net that it controls");
+      "the ControlNet's layers_per_block differs from the U-Net's: 1 and 2");
   unet = SmallUNet();
   unet.out_channels = 8;
   EXPECT_EQ(
       BuildControlNetForTraining(SmallControlNet(), unet, kShape, Training()).status().message(),
-      "controlnet: the U-Net has 4 input channels and 8 output channels; training needs as "
-      "many");
+      "controlnet: the U-Net has 4 input channels and 8 output channels; training needs the same "
+      "number");
 }
 
-TEST(ControlNetConfigTest, NamesWhatIsWrong) {
+TEST(ControlNetConfigTest, NamesProblems) {
   for (const auto& [key, value] :
        std::map<std::string, std::string>{{"global_pool_conditions", "true"},
                                           {"class_embed_type", "\"timestep\""},

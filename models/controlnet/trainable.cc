@@ -84,9 +84,9 @@ absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
   }
   DPIPE_ASSIGN_OR_RETURN(config_, ParseControlNetConfig(config_json_, path));
   if (config_.hint_downscale() == downscale) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": the hint network makes its picture ", config_.hint_downscale(),
-                   " times smaller, but the VAE ", downscale, " times"));
+  return absl::InvalidArgumentError(absl::StrCat(path, ": the hint network downscales by ",
+                                                 config_.hint_downscale(), ", but the VAE by ",
+                                                 downscale));
 }
 
 absl::StatusOr<std::vector<nn::Component>> TrainableControlNet::MakeComponents(
@@ -118,11 +118,11 @@ absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiff
 
 absl::StatusOr<nn::Model> TrainableControlNet::MakeModel(ImageSize size) const {
   DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> encoders, base_->MakeEncoders(size));
-  return Behind(std::move(encoders), size);
+  return MakeModelWith(std::move(encoders), size);
 }
 
-absl::StatusOr<nn::Model> TrainableControlNet::Behind(std::vector<nn::Component> encoders,
-                                                      ImageSize size) const {
+absl::StatusOr<nn::Model> TrainableControlNet::MakeModelWith(std::vector<nn::Component> encoders,
+                                                             ImageSize size) const {
   DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> own,
                          MakeComponents(*base_, size, /*with_encoders=*/!encoders.empty()));
   std::vector<nn::Component> components = std::move(encoders);
@@ -133,7 +133,7 @@ absl::StatusOr<nn::Model> TrainableControlNet::Behind(std::vector<nn::Component>
   return nn::Model::Create(std::move(name), std::move(components));
 }
 
-absl::StatusOr<nn::Program> TrainableControlNet::Alone() const {
+absl::StatusOr<nn::Program> TrainableControlNet::BuildAlone() const {
   return BuildControlNetAlone(config_, base_->unet_shape());
 }
 
@@ -188,7 +188,7 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
   if (start == Start::kRandom) {
     DPIPE_ASSIGN_OR_RETURN(parameters, NewControlNet(unet, seed));
   } else {
-    DPIPE_ASSIGN_OR_RETURN(const nn::Program alone, Alone());
+    DPIPE_ASSIGN_OR_RETURN(const nn::Program alone, BuildAlone());
     DPIPE_ASSIGN_OR_RETURN(parameters, LoadWeights(absl::StrCat(base_->folder(), "/", kSubfolder),
                                                    {&alone}, Device::Cpu()));
   }
@@ -208,8 +208,8 @@ std::string TrainableControlNet::DescribeStart(Start start, uint64_t seed) const
   if (start == Start::kFolder) {
     return absl::StrCat("controlnet from ", base_->folder(), "/", kSubfolder);
   }
-  return absl::StrCat("controlnet new, a copy of the unet's encoder and own layers (seed ", seed,
-                      ")");
+  return absl::StrCat(
+      "new controlnet, the unet's encoder copied and other layers initialised (seed ", seed, ")");
 }
 
 std::string TrainableControlNet::DescribeFrozen() const {
@@ -228,7 +228,7 @@ absl::StatusOr<CachedInputs> TrainableControlNet::MakeCachedInputs(
   DPIPE_ASSIGN_OR_RETURN(
       CachedInputs inputs,
       MakeCachedTrainingInputs(base_.get(), request, options, workers, on_progress));
-  inputs.make_rest = [this](ImageSize size) { return Behind(/*encoders=*/{}, size); };
+  inputs.make_rest = [this](ImageSize size) { return MakeModelWith(/*encoders=*/{}, size); };
   for (int c = kTextEncoder + 1; c < model().num_components(); ++c) {
     inputs.rest_parameters.push_back(frozen_parameters()[c]);
   }

@@ -80,10 +80,11 @@ class TrainableControlNet : public TrainableModel {
                                                             bool with_encoders) const;
   // Returns the model for pictures of a size, fed by `encoders`; empty makes their outputs
   // external.
-  absl::StatusOr<nn::Model> Behind(std::vector<nn::Component> encoders, ImageSize size) const;
+  absl::StatusOr<nn::Model> MakeModelWith(std::vector<nn::Component> encoders,
+                                          ImageSize size) const;
   const nn::Program& backbone() const { return model().backbone().program; }
   absl::StatusOr<NamedTensors> NewControlNet(const NamedTensors& unet, uint64_t seed) const;
-  absl::StatusOr<nn::Program> Alone() const;
+  absl::StatusOr<nn::Program> BuildAlone() const;
 
   std::unique_ptr<StableDiffusion> base_;
   double min_snr_gamma_ = 0;

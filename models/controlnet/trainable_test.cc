@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "core/base/file.h"
-#include "core/nn/alike.h"
 #include "core/nn/execution.h"
+#include "core/nn/same_structure.h"
 #include "core/tensor/device_worker.h"
 #include "data/folder_dataset.h"
 #include "data/generator.h"
@@ -49,12 +49,12 @@ std::unique_ptr<DataLoader> Scenes(int global_batch) {
   return *std::move(loader);
 }
 
-TEST(TrainableControlNetTest, ModelsOfOtherSizesAreAlike) {
+TEST(TrainableControlNetTest, ModelsOfOtherSizesHaveTheSameStructure) {
   const auto model = LoadControlNet(kTinySd);
   const auto wide = model->MakeModel({80, 48});
   ASSERT_TRUE(wide.ok()) << wide.status();
-  const absl::Status alike = nn::CheckAlike(model->model(), *wide);
-  EXPECT_TRUE(alike.ok()) << alike;
+  const absl::Status same = nn::CheckSameStructure(model->model(), *wide);
+  EXPECT_TRUE(same.ok()) << same;
   const nn::Program& backbone = wide->backbone().program;
   EXPECT_EQ(backbone.value(backbone.InputNamed("noise")).type.shape, Shape({12, 20, 4}));
   EXPECT_EQ(backbone.value(backbone.InputNamed("condition")).type.shape, Shape({48, 80, 3}));
@@ -95,7 +95,7 @@ TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {
   EXPECT_FALSE(model->InitialParameters(TrainableModel::Start::kFolder, 3).ok());
   EXPECT_FALSE(model->has_weights());
   EXPECT_EQ(model->DescribeStart(TrainableModel::Start::kRandom, 3),
-            "controlnet new, a copy of the unet's encoder and own layers (seed 3)");
+            "new controlnet, the unet's encoder copied and other layers initialised (seed 3)");
   EXPECT_EQ(model->DescribeFrozen(), "unet, vae and text_encoder from data/tiny_sd");
 }
 
@@ -251,7 +251,7 @@ TEST(TrainableControlNetTest, AHintNetworkOfAnotherSizeIsNamed) {
   LoadModelOptions options;
   options.kind = "controlnet";
   const std::string message(LoadTrainableModel(folder, options).status().message());
-  EXPECT_NE(message.find("8 times smaller, but the VAE 4 times"), std::string::npos) << message;
+  EXPECT_NE(message.find("downscales by 8, but the VAE by 4"), std::string::npos) << message;
 }
 
 }  // namespace

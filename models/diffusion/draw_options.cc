@@ -46,7 +46,7 @@ absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string
     if (bad == 0) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "the picture of '", ShowText(prompts[i]), "' is not finite: ", bad, " of its ", size,
-        " values are NaN or infinite; try a lower guidance scale, other adapters or fp32, or take "
+        " values are NaN or infinite; try a lower guidance scale, other adapters or fp32, or use "
         "the weights of an earlier checkpoint"));
   }
   return absl::OkStatus();

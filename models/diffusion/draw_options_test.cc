@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(DrawOptionsTest, NamesWhatNoScheduleOfThisLengthAllows) {
+TEST(DrawOptionsTest, InvalidOptionsAreErrors) {
   diffusion::NoiseScheduleOptions of_schedule;
   of_schedule.num_train_timesteps = 100;
   of_schedule.steps_offset = 0;
@@ -34,7 +34,7 @@ TEST(DrawOptionsTest, NamesWhatNoScheduleOfThisLengthAllows) {
   EXPECT_EQ(error(options), "the guidance scale is inf, must be finite");
 }
 
-TEST(DrawOptionsTest, TheScheduleSaysWhichSamplerUnlessTheOptionsDo) {
+TEST(DrawOptionsTest, OptionsOverrideTheSchedulesSampler) {
   const auto options_of = diffusion::ParseSchedulerConfig(
       R"({"_class_name": "PNDMScheduler", "skip_prk_steps": true})");
   ASSERT_TRUE(options_of.ok()) << options_of.status();

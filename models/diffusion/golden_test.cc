@@ -118,7 +118,7 @@ void ExpectTrajectory(const Json& golden) {
   EXPECT_TRUE(Sample(schedule, options, ToTensor(golden["start"]), Formula).ok());
 }
 
-TEST(SamplerGoldenTest, EveryCallEndsWhereDiffusersEnds) {
+TEST(SamplerGoldenTest, EveryCallMatchesDiffusers) {
   const Json goldens = Json::parse(*ReadFile("models/diffusion/testdata/samplers.json"));
   std::set<std::string> samplers;
   for (const Json& golden : goldens["cases"]) {

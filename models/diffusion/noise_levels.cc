@@ -11,12 +11,12 @@ namespace {
 
 constexpr double kRho = 7;
 // Below any sigma of noise; keeps logarithms finite if there is no noise.
-constexpr double kLeastSigma = 1e-10;
+constexpr double kMinSigma = 1e-10;
 // Rounding, as by the power and root of kRho, moves a position away from a timestep by less than
 // this. Without the correction, truncation would give the timestep below.
 constexpr double kSameTimestep = 1e-6;
 
-double Log(double sigma) { return std::log(std::max(sigma, kLeastSigma)); }
+double Log(double sigma) { return std::log(std::max(sigma, kMinSigma)); }
 
 // Returns the position of `sigma` between timesteps, interpolated in log sigma, in [0,
 // log_sigmas.size() - 1]. `log_sigmas` has all timesteps' values and never decreases.
@@ -49,7 +49,7 @@ std::vector<NoiseLevel> Levels(const NoiseSchedule& schedule, int num_levels, co
 
 double SigmaAt(const NoiseSchedule& schedule, int t) {
   double a = schedule.alpha_cumprod(t);
-  if (a == 0) a = kLeastAlphaCumprod;
+  if (a == 0) a = kMinAlphaCumprod;
   return std::sqrt((1 - a) / a);
 }
 
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<double>> SpreadTimesteps(const NoiseSchedule& schedul
                                                     const Spread& spread) {
   DPIPE_RETURN_IF_ERROR(CheckNumSteps(schedule, spread.num_steps));
   const int total = schedule.num_timesteps(), num_steps = spread.num_steps;
-  const int num_spread = num_steps + (spread.leaves_out_last ? 1 : 0);
+  const int num_spread = num_steps + (spread.drops_last ? 1 : 0);
   // Divides first, as numpy's linspace does: otherwise a position at a half could round
   // differently.
   const double spacing_step = num_spread == 1 ? 0 : (total - 1.0) / (num_spread - 1);
@@ -97,18 +97,18 @@ absl::StatusOr<std::vector<double>> SpreadTimesteps(const NoiseSchedule& schedul
       " starts at timestep ", timesteps.front(), " of ", total));
 }
 
-std::vector<NoiseLevel> KarrasNoiseLevels(const NoiseSchedule& schedule, double most, double least,
-                                          int num_levels) {
-  const double most_root = std::pow(most, 1 / kRho), least_root = std::pow(least, 1 / kRho);
+std::vector<NoiseLevel> KarrasNoiseLevels(const NoiseSchedule& schedule, double max_sigma,
+                                          double min_sigma, int num_levels) {
+  const double max_root = std::pow(max_sigma, 1 / kRho), min_root = std::pow(min_sigma, 1 / kRho);
   return Levels(schedule, num_levels, [&](double share) {
-    return std::pow(most_root + share * (least_root - most_root), kRho);
+    return std::pow(max_root + share * (min_root - max_root), kRho);
   });
 }
 
-std::vector<NoiseLevel> ExponentialNoiseLevels(const NoiseSchedule& schedule, double most,
-                                               double least, int num_levels) {
+std::vector<NoiseLevel> ExponentialNoiseLevels(const NoiseSchedule& schedule, double max_sigma,
+                                               double min_sigma, int num_levels) {
   return Levels(schedule, num_levels, [&](double share) {
-    return std::exp(Log(most) + share * (Log(least) - Log(most)));
+    return std::exp(Log(max_sigma) + share * (Log(min_sigma) - Log(max_sigma)));
   });
 }
 

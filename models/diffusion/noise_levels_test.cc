@@ -24,11 +24,11 @@ NoiseSchedule Short() {
 TEST(KarrasNoiseLevelsTest, ByHand) {
   const std::vector<NoiseLevel> levels = KarrasNoiseLevels(Short(), 3);
   ASSERT_EQ(levels.size(), 3);
-  const double most = std::sqrt(0.496 / 0.504), least = std::sqrt(0.1 / 0.9);
-  EXPECT_NEAR(levels[0].sigma, most, 1e-12);
+  const double max_sigma = std::sqrt(0.496 / 0.504), min_sigma = std::sqrt(0.1 / 0.9);
+  EXPECT_NEAR(levels[0].sigma, max_sigma, 1e-12);
   // ((0.9920^(1/7) + 0.3333^(1/7)) / 2)^7, with roots 0.99886 and 0.85475: 0.92680^7.
   EXPECT_NEAR(levels[1].sigma, 0.58738, 1e-4);
-  EXPECT_NEAR(levels[2].sigma, least, 1e-12);
+  EXPECT_NEAR(levels[2].sigma, min_sigma, 1e-12);
   EXPECT_NEAR(levels[0].timestep, 2, kRounding);
   EXPECT_EQ(RoundedTimestep(levels[1].timestep), 1);  // with sigma 0.6236
   EXPECT_NEAR(levels[2].timestep, 0, kRounding);

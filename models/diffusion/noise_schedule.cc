@@ -64,7 +64,7 @@ absl::Status CheckPrediction(const NoiseScheduleOptions& options) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "zero terminal SNR (rescale_betas_zero_snr) goes with a prediction type of v_prediction or "
+      "zero terminal SNR (rescale_betas_zero_snr) requires a prediction type of v_prediction or "
       "sample, not epsilon");
 }
 

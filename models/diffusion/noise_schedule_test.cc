@@ -97,12 +97,12 @@ TEST(NoiseScheduleTest, ImpossibleOptionsAreErrors) {
   EXPECT_FALSE(NoiseSchedule::Create(options).ok());
 }
 
-TEST(CheckPredictionTest, PureNoiseDoesNotGoWithPredictingIt) {
+TEST(CheckPredictionTest, PureNoiseCannotBePredicted) {
   NoiseScheduleOptions options;
   EXPECT_TRUE(CheckPrediction(options).ok());
   options.rescale_zero_terminal_snr = true;
   EXPECT_EQ(CheckPrediction(options).message(),
-            "zero terminal SNR (rescale_betas_zero_snr) goes with a prediction type of "
+            "zero terminal SNR (rescale_betas_zero_snr) requires a prediction type of "
             "v_prediction or sample, not epsilon");
   options.prediction_type = PredictionType::kSample;
   EXPECT_TRUE(CheckPrediction(options).ok());

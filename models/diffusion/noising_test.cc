@@ -78,15 +78,15 @@ TEST_F(NoisingTest, MinSnrWeights) {
   const std::vector<double> sample =
       Values(*MinSnrWeights(ThreeSteps(PredictionType::kSample), 1.5, t_));
   for (int b = 0; b < 3; ++b) {
-    const double least = std::min(snr[b], 1.5);
-    EXPECT_NEAR(epsilon[b], least / snr[b], 1e-6);
-    EXPECT_NEAR(v[b], least / (snr[b] + 1), 1e-6);
-    EXPECT_NEAR(sample[b], least, 1e-6);
+    const double capped = std::min(snr[b], 1.5);
+    EXPECT_NEAR(epsilon[b], capped / snr[b], 1e-6);
+    EXPECT_NEAR(v[b], capped / (snr[b] + 1), 1e-6);
+    EXPECT_NEAR(sample[b], capped, 1e-6);
   }
   EXPECT_FALSE(MinSnrWeights(ThreeSteps(PredictionType::kV), 0, t_).ok());
 }
 
-TEST_F(NoisingTest, PureNoiseTellsNothingAboutX0FromTheNoise) {
+TEST_F(NoisingTest, PureNoiseDoesNotDetermineX0) {
   NoiseScheduleOptions options;
   options.rescale_zero_terminal_snr = true;
   const NoiseSchedule schedule = *NoiseSchedule::Create(options);

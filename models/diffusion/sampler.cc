@@ -47,7 +47,7 @@ absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOption
                          MakeSolver(options.kind, {&schedule, options.num_steps, options.eta}));
   DPIPE_CHECK(noise.dtype() == DType::kF32) << "noise of " << DTypeName(noise.dtype());
   if (noise.device()->kind() == DeviceKind::kCuda) {
-    return absl::UnimplementedError("samplers keep x in host memory; give them a CPU device");
+    return absl::UnimplementedError("samplers keep x in host memory; pass a CPU device");
   }
   DPIPE_ASSIGN_OR_RETURN(Tensor x, Scaled(solver->initial_scale(), noise));
   const std::vector<double>& visited = solver->timesteps();

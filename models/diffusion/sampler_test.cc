@@ -256,7 +256,7 @@ TEST(GuidanceTest, ExtrapolatesFromUnconditionalToConditional) {
   EXPECT_EQ(Values(*WithGuidance(predict, 3)(x, t)), (std::vector<double>{13, 32}));
 }
 
-TEST(GuidanceTest, OfOneAsksForThePromptAlone) {
+TEST(GuidanceTest, ScaleOfOnePredictsOnlyThePrompt) {
   const auto cpu = Device::Cpu();
   const Tensor x = Tensor::FromHost<float>(cpu, {2, 1}, {1, 2});
   const Tensor t = Tensor::FromHost<float>(cpu, {2}, {30, 40});

@@ -39,11 +39,10 @@ absl::Status CheckSchedulerClass(absl::string_view class_name) {
       std::end(kBetaSchedulers)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the scheduler is a ", ShowText(class_name),
-                   ", which is not known to be of a diffusion process with betas; supported are "
-                   "models that were trained with one, whose scheduler is a DDIMScheduler, "
-                   "PNDMScheduler, DPMSolverMultistepScheduler or similar"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the scheduler is a ", ShowText(class_name),
+      ", which is not a known scheduler of a diffusion process with betas; supported are "
+      "DDIMScheduler, PNDMScheduler, DPMSolverMultistepScheduler and similar ones"));
 }
 
 }  // namespace dpipe::diffusion

@@ -36,11 +36,11 @@ absl::Status Read(const Json& config, const char* key, bool* target) {
 }
 
 absl::Status Read(const Json& config, const char* key, int* target) {
-  constexpr int kMost = 1000000;
+  constexpr int kMaxInteger = 1000000;
   const Json& value = Find(config, key);
   if (value.is_null()) return absl::OkStatus();
-  if (!value.is_number_integer() || value < 0 || value > kMost) {
-    return WrongValue(key, value, absl::StrCat("an integer from 0 to ", kMost));
+  if (!value.is_number_integer() || value < 0 || value > kMaxInteger) {
+    return WrongValue(key, value, absl::StrCat("an integer from 0 to ", kMaxInteger));
   }
   *target = value.get<int>();
   return absl::OkStatus();

@@ -28,7 +28,7 @@ absl::StatusOr<TimestepSampling> ParseTimestepSampling(absl::string_view name) {
   if (name == "uniform") return TimestepSampling::kUniform;
   if (name == "speed") return TimestepSampling::kSpeed;
   return absl::InvalidArgumentError(
-      absl::StrCat("timestep sampling '", std::string(name), "' is none of uniform, speed"));
+      absl::StrCat("unknown timestep sampling '", std::string(name), "'; use uniform or speed"));
 }
 
 TimestepDistribution::TimestepDistribution(TimestepSampling sampling, const NoiseSchedule& schedule)

@@ -17,7 +17,7 @@ NoiseSchedule Linear() {
   return *NoiseSchedule::Create(options);
 }
 
-TEST(TimestepSamplingTest, UniformIsWhatItWas) {
+TEST(TimestepSamplingTest, UniformMatchesDrawTimesteps) {
   const TimestepDistribution uniform(TimestepSampling::kUniform, Linear());
   ops::ExpectSameBits(uniform.Draw(Device::Cpu(), 1, 2, 10, 50),
                       DrawTimesteps(Device::Cpu(), 1, 2, 10, 50, 1000));
@@ -43,7 +43,7 @@ TEST(TimestepSamplingTest, SpeedDrawsTheFlatEndAFifthAsOften) {
   EXPECT_NEAR(sum, 1, 1e-12);
 }
 
-TEST(TimestepSamplingTest, SpeedDrawsAsOftenAsItSays) {
+TEST(TimestepSamplingTest, SpeedDrawsMatchItsProbabilities) {
   const TimestepDistribution speed(TimestepSampling::kSpeed, Linear());
   constexpr int kDraws = 50000;
   const Tensor drawn = speed.Draw(Device::Cpu(), 7, 3, 0, kDraws);
@@ -60,10 +60,10 @@ TEST(TimestepSamplingTest, SpeedDrawsAsOftenAsItSays) {
   ops::ExpectSameBits(speed.Draw(Device::Cpu(), 7, 3, 20, 5), drawn.Slice(20, 25));
 }
 
-TEST(TimestepSamplingTest, NamesAreListedWhereOneIsUnknown) {
+TEST(TimestepSamplingTest, UnknownNameListsValidNames) {
   EXPECT_EQ(*ParseTimestepSampling("speed"), TimestepSampling::kSpeed);
   EXPECT_EQ(ParseTimestepSampling("fast").status().message(),
-            "timestep sampling 'fast' is none of uniform, speed");
+            "unknown timestep sampling 'fast'; use uniform or speed");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ absl::Status ReadPatterns(const Keys& keys, const char* key, bool (*is_valid)(co
   int num_expressions = 0;
   for (const auto& [name, number] : map.items()) {
     if (!is_valid(number)) {
-      return keys.Error("'", key, "' says ", ShowJson(number), " for '", ShowText(name),
+      return keys.Error("'", key, "' is ", ShowJson(number), " for '", ShowText(name),
                         "', expected ", expected);
     }
     auto pattern = LayerPattern::Create(name);
@@ -138,13 +138,13 @@ absl::StatusOr<LayerPattern> LayerPattern::Create(const std::string& text) {
     pattern.plain_ = std::string(plain);
     return pattern;
   }
-  std::string reason = "it is no regular expression that is understood here";
+  std::string reason = "it is not a supported regular expression";
   if (text.size() > kMaxPatternBytes) {
     reason = absl::StrCat("it is longer than ", kMaxPatternBytes, " characters");
   } else if (absl::StrContains(text, "{")) {
-    reason = "counted repetitions are not understood here";
+    reason = "counted repetitions are not supported";
   } else if (absl::StrContains(text, "(?")) {
-    reason = "groups that begin with (? are not understood here";
+    reason = "groups that begin with (? are not supported";
   } else {
     // Searches breadth-first, in time proportional to the pattern's length times the name's, and
     // rejects back-references.
@@ -199,7 +199,7 @@ absl::StatusOr<AdapterConfig> AdapterConfig::Parse(const std::string& text,
 }
 
 absl::StatusOr<double> AdapterConfig::ScaleOf(absl::string_view layer, int64_t rank) const {
-  if (!says_scale()) return 1.0;
+  if (!has_scale()) return 1.0;
   const auto first_match = [layer](const auto& patterns, auto otherwise) {
     for (const auto& [pattern, number] : patterns) {
       if (pattern.Matches(layer)) return number;
@@ -208,9 +208,9 @@ absl::StatusOr<double> AdapterConfig::ScaleOf(absl::string_view layer, int64_t r
   };
   const int64_t expected = first_match(rank_patterns_, rank_);
   if (expected != rank) {
-    return absl::InvalidArgumentError(absl::StrCat(source_, " says that the rank of ",
-                                                   ShowText(layer), " is ", expected,
-                                                   ", but its tensors are of rank ", rank));
+    return absl::InvalidArgumentError(absl::StrCat(source_, " sets the rank of ", ShowText(layer),
+                                                   " to ", expected, ", but its tensors have rank ",
+                                                   rank));
   }
   const double by = static_cast<double>(rank);
   return first_match(alpha_patterns_, alpha_) / (rank_stabilized_ ? std::sqrt(by) : by);

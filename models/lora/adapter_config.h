@@ -53,7 +53,7 @@ class AdapterConfig {
   static absl::StatusOr<AdapterConfig> Parse(const std::string& text, const std::string& prefix,
                                              const std::string& source);
 
-  bool says_scale() const { return rank_ > 0; }
+  bool has_scale() const { return rank_ > 0; }
   // Returns the scale of the adapter of `layer`, named as in the model that was trained. Returns
   // InvalidArgument if the configuration gives a rank other than `rank`.
   absl::StatusOr<double> ScaleOf(absl::string_view layer, int64_t rank) const;

@@ -45,15 +45,15 @@ TEST(LayerPatternTest, MatchesAsPythonDoes) {
   }
 }
 
-TEST(LayerPatternTest, WhatCouldTakeForEverIsRefused) {
+TEST(LayerPatternTest, ExpensivePatternsAreRefused) {
   const std::pair<std::string, const char*> cases[] = {
       {std::string(201, '*'), "it is longer than 200 characters"},
       {"(a{1000}){1000}", "counted repetitions"},
       {"(?=x)", "groups that begin with (?"},
-      {"(a)\\1", "no regular expression"},
-      {"(a", "no regular expression"},
-      {"[a", "no regular expression"},
-      {"*", "no regular expression"},
+      {"(a)\\1", "not a supported regular expression"},
+      {"(a", "not a supported regular expression"},
+      {"[a", "not a supported regular expression"},
+      {"*", "not a supported regular expression"},
   };
   for (const auto& [pattern, message] : cases) {
     EXPECT_THAT(std::string(LayerPattern::Create(pattern).status().message()), HasSubstr(message))
@@ -73,16 +73,16 @@ AdapterConfig Parsed(const std::string& text, const std::string& prefix = "") {
 
 TEST(AdapterConfigTest, ScaleIsAlphaOverRank) {
   const AdapterConfig plain = Parsed(R"({"peft_type": "LORA", "r": 4, "lora_alpha": 8})");
-  EXPECT_TRUE(plain.says_scale());
+  EXPECT_TRUE(plain.has_scale());
   EXPECT_EQ(*plain.ScaleOf("a", 4), 2);
   EXPECT_EQ(*Parsed(R"({"r": 4, "lora_alpha": 8, "use_rslora": true})").ScaleOf("a", 4), 4);
   EXPECT_EQ(*Parsed(R"({"unet.r": 4, "unet.lora_alpha": 1.0})", "unet.").ScaleOf("a", 4), 0.25);
-  EXPECT_FALSE(Parsed("{}").says_scale());
-  EXPECT_FALSE(Parsed(R"({"unet.r": 4, "unet.lora_alpha": 1})", "text_encoder.").says_scale());
+  EXPECT_FALSE(Parsed("{}").has_scale());
+  EXPECT_FALSE(Parsed(R"({"unet.r": 4, "unet.lora_alpha": 1})", "text_encoder.").has_scale());
   EXPECT_EQ(*AdapterConfig().ScaleOf("a", 7), 1);
 }
 
-TEST(AdapterConfigTest, TheFirstPatternCounts) {
+TEST(AdapterConfigTest, TheFirstMatchingPatternApplies) {
   const AdapterConfig config = Parsed(R"({"r": 4, "lora_alpha": 8, "use_rslora": true,
       "rank_pattern": {"to_q": 16, "mid.to_q": 9, "^up.*": 1},
       "alpha_pattern": {"zzz.*": 5, "mid.to_q": 12, "mid.*": 3}})");
@@ -90,11 +90,11 @@ TEST(AdapterConfigTest, TheFirstPatternCounts) {
   EXPECT_EQ(*config.ScaleOf("mid.to_k", 4), 3.0 / 2);
   EXPECT_EQ(*config.ScaleOf("up.to_k", 1), 8.0);
   EXPECT_EQ(config.ScaleOf("mid.to_q", 9).status().message(),
-            "adapter_config.json says that the rank of mid.to_q is 16, but its tensors are of rank "
+            "adapter_config.json sets the rank of mid.to_q to 16, but its tensors have rank "
             "9");
 }
 
-TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
+TEST(AdapterConfigTest, UnsupportedKeysAreNamed) {
   const struct {
     const char *text, *message;
   } cases[] = {
@@ -111,11 +111,11 @@ TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
       {R"({"init_lora_weights": "pissa_niter_4"})", "'init_lora_weights' is \"pissa_niter_4\""},
       {R"({"r": 4, "lora_alpha": 8, "rank_pattern": [1]})", "'rank_pattern' is [1], expected an"},
       {R"({"r": 4, "lora_alpha": 8, "rank_pattern": {"a": 0.5}})",
-       "'rank_pattern' says 0.5 for 'a', expected a positive integer"},
+       "'rank_pattern' is 0.5 for 'a', expected a positive integer"},
       {R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"a": "b"}})",
-       "'alpha_pattern' says \"b\" for 'a', expected a number"},
+       "'alpha_pattern' is \"b\" for 'a', expected a number"},
       {R"({"r": 4, "lora_alpha": 8, "alpha_pattern": {"(a": 1}})",
-       "'alpha_pattern': the pattern '(a': it is no regular expression"},
+       "'alpha_pattern': the pattern '(a': it is not a supported regular expression"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(
@@ -133,13 +133,13 @@ TEST(AdapterConfigTest, WhatIsNotSupportedIsNamed) {
 }
 
 // PEFT writes these values for features that are not used.
-TEST(AdapterConfigTest, WhatIsOffIsFine) {
+TEST(AdapterConfigTest, DisabledFeaturesAreAccepted) {
   EXPECT_TRUE(Parsed(R"({"alora_invocation_tokens": null, "bias": "none", "fan_in_fan_out": false,
       "init_lora_weights": "gaussian", "layer_replication": null, "lora_alpha": 4,
       "lora_bias": false, "modules_to_save": null, "peft_type": "LORA", "r": 2,
       "target_modules": ["to_q"], "use_dora": false, "use_qalora": false, "use_rslora": false,
       "megatron_core": "megatron.core", "rank_pattern": {}, "loftq_config": {}})")
-                  .says_scale());
+                  .has_scale());
 }
 
 }  // namespace

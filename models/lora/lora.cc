@@ -50,14 +50,14 @@ absl::StatusOr<std::vector<Adaptation>> Pair(const NamedTensors& adapters, Named
           absl::StrCat("there is ", name, ", but no ", layer, nn::kLoraDown));
     }
     if (!absl::ConsumeSuffix(&layer, nn::kLoraDown)) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is no low-rank adapter"));
+      return absl::InvalidArgumentError(absl::StrCat(name, " is not a low-rank adapter"));
     }
     const auto up = adapters.find(absl::StrCat(layer, nn::kLoraUp));
     const auto weight = weights->find(absl::StrCat(layer, ".weight"));
     if (up == adapters.end() || weight == weights->end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("there is ", name, ", but no ", layer,
-                       up == adapters.end() ? nn::kLoraUp : ".weight that it could adapt"));
+                       up == adapters.end() ? nn::kLoraUp : ".weight for it to adapt"));
     }
     if (!Fits(up->second, tensor, weight->second)) {
       return absl::InvalidArgumentError(

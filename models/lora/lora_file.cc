@@ -72,14 +72,14 @@ class ComponentAdapters {
     const bool down = name.part == LoraPart::kDown;
     const bool is_new =
         adapters_.emplace(absl::StrCat(layer, down ? nn::kLoraDown : nn::kLoraUp), tensor).second;
-    return is_new ? absl::OkStatus() : Error(view, "is there a second time by another name");
+    return is_new ? absl::OkStatus() : Error(view, "is a duplicate under another name");
   }
 
   // Returns the adapters, to be applied with `scale`.
   absl::StatusOr<NamedTensors> Take(const AdapterConfig& config, float scale) {
-    if (config.says_scale() && !alphas_.empty()) {
-      return Error(absl::StrCat(alphas_.begin()->first, ".alpha and PEFT's configuration both say ",
-                                "how often adapters count; expected one of them"));
+    if (config.has_scale() && !alphas_.empty()) {
+      return Error(absl::StrCat(alphas_.begin()->first, ".alpha and PEFT's configuration both set ",
+                                "the scale of adapters; expected one of them"));
     }
     for (const auto& [layer, alpha] : alphas_) {
       if (adapters_.count(layer + nn::kLoraUp) > 0) continue;
@@ -173,14 +173,14 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
 }
 
 // Returns an error with names of both sides.
-absl::Status NothingFits(const SafetensorsFile& file, const std::vector<std::string>& names) {
+absl::Status NoAdapterError(const SafetensorsFile& file, const std::vector<std::string>& names) {
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file.name(), " holds no tensors"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       file.name(), ": none of its ", names.size(),
       " tensors is an adapter of this model\n  expected: names like unet.LAYER", nn::kLoraDown,
-      " or lora_unet_LAYER.lora_down.weight, with this model's layers\n  there are: ",
+      " or lora_unet_LAYER.lora_down.weight, with this model's layers\n  found: ",
       ShowNames(names)));
 }
 
@@ -190,7 +190,7 @@ absl::StatusOr<std::string> FindLoraFile(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (fs::exists(path, error)) return path;
-    return absl::NotFoundError(absl::StrCat("there is no file of low-rank adapters ", path));
+    return absl::NotFoundError(absl::StrCat("no low-rank adapter file ", path));
   }
   std::vector<std::string> others;
   for (const auto& entry : fs::directory_iterator(path, error)) {
@@ -207,8 +207,8 @@ absl::StatusOr<std::string> FindLoraFile(const std::string& path) {
   std::sort(others.begin(), others.end());
   const std::string there =
       others.empty() ? "" : absl::StrCat("; name one of the files there: ", ShowNames(others));
-  return absl::NotFoundError(absl::StrCat("there is no file of low-rank adapters ", path, "/",
-                                          kLoraFile, " or ", path, "/", kPeftLoraFile, there));
+  return absl::NotFoundError(absl::StrCat("no low-rank adapter file ", path, "/", kLoraFile, " or ",
+                                          path, "/", kPeftLoraFile, there));
 }
 
 absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
@@ -220,7 +220,7 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
   for (const SafetensorsView& view : file.tensors()) {
     DPIPE_RETURN_IF_ERROR(AddTensor(view, targets, &contents));
   }
-  if (contents.unused.size() == file.tensors().size()) return NothingFits(file, contents.unused);
+  if (contents.unused.size() == file.tensors().size()) return NoAdapterError(file, contents.unused);
   LoraAdapters adapters;
   if (!contents.unused.empty()) {
     adapters.notes.push_back(absl::StrCat(path, ": ", contents.unused.size(), " of its ",
@@ -229,10 +229,10 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                           "not used: ",
                                           ShowNames(contents.unused)));
   }
-  if (IsPeftFile(file) && !unet_config.says_scale() && !text_config.says_scale() &&
+  if (IsPeftFile(file) && !unet_config.has_scale() && !text_config.has_scale() &&
       !contents.unet.has_alphas() && !contents.text_encoder.has_alphas()) {
-    adapters.notes.push_back(absl::StrCat(path, ": its adapters count once, for want of an ",
-                                          kPeftConfig, " beside it that says how often"));
+    adapters.notes.push_back(absl::StrCat(path, ": its adapters have scale 1, because there is no ",
+                                          kPeftConfig, " beside it"));
   }
   DPIPE_ASSIGN_OR_RETURN(adapters.unet, contents.unet.Take(unet_config, scale));
   DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder,
@@ -244,7 +244,7 @@ absl::StatusOr<LoraFormat> ParseLoraFormat(const std::string& name) {
   if (name == "diffusers") return LoraFormat::kDiffusers;
   if (name == "kohya") return LoraFormat::kKohya;
   return absl::InvalidArgumentError(
-      absl::StrCat("adapters are named as diffusers or kohya does, not '", ShowText(name), "'"));
+      absl::StrCat("unknown naming of adapters '", ShowText(name), "'; use diffusers or kohya"));
 }
 
 absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,

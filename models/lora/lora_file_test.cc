@@ -44,7 +44,7 @@ std::string FileWithMetadata(const std::string& metadata) {
 }
 
 // Shortened from diffusers' output (save_lora_weights with unet_lora_adapter_metadata).
-TEST(LoraFileTest, TheMetadatasScaleCounts) {
+TEST(LoraFileTest, AppliesTheMetadatasScale) {
   const Tensor base = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
   const struct {
     const char* metadata;
@@ -79,7 +79,7 @@ TEST(LoraFileTest, MetadataThatCannotBeFollowedIsNamed) {
       {R"([1])", "/with_metadata.safetensors: lora_adapter_metadata: expected a JSON object"},
       {R"({"unet.lora_alpha": 8})", "'lora_alpha' is 8 and 'r' is null"},
       {R"({"unet.lora_alpha": 8, "unet.r": 16})",
-       "lora_adapter_metadata says that the rank of a is 16, but its tensors are of rank 4"},
+       "lora_adapter_metadata sets the rank of a to 16, but its tensors have rank 4"},
       {R"({"unet.use_dora": true})", "'use_dora' is true, which is not supported"},
   };
   for (const auto& c : cases) {
@@ -108,7 +108,7 @@ std::string FileOf(const std::vector<Stored>& tensors) {
 }
 
 // Each layer uses its own alpha over its own rank; without an alpha the scale is 1.
-TEST(LoraFileTest, AlphasOfLayersCount) {
+TEST(LoraFileTest, AppliesAlphasOfLayers) {
   const auto adapters = Load(FileOf({{"lora_unet_a.lora_down.weight", {2, 1}, {1, 1}},
                                      {"lora_unet_a.lora_up.weight", {1, 2}, {3, 5}},
                                      {"lora_unet_a.alpha", {}, {1}},
@@ -140,7 +140,7 @@ TEST(LoraFileTest, AlphaMayBeAnInteger) {
 }
 
 // Other tools add these names: see models/lora/lora_names.h.
-TEST(LoraFileTest, WhatIsNotUsedIsSaidInOneLine) {
+TEST(LoraFileTest, UnusedTensorsAreNotedInOneLine) {
   std::vector<Stored> tensors = {{"a.lora_A.default.weight", {1, 1}, {2}},
                                  {"a.lora_B.default.weight", {1, 1}, {3}},
                                  {"unet.of_another_model.lora_A.weight", {1, 1}, {1}}};
@@ -169,7 +169,7 @@ std::string EmptyFolder(const char* name) {
 }
 
 // PEFT's save_pretrained writes a file and a configuration beside it.
-TEST(LoraFileTest, PeftsConfigurationCounts) {
+TEST(LoraFileTest, AppliesPeftsConfiguration) {
   const std::string folder = EmptyFolder("/peft");
   const std::string file = folder + "/adapter_model.safetensors";
   std::filesystem::copy(FileOf({{"base_model.model.a.lora_A.weight", {1, 1}, {2}},
@@ -182,8 +182,9 @@ TEST(LoraFileTest, PeftsConfigurationCounts) {
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_EQ(without->text_encoder.at("text_model.e.lora_B.weight").data<float>()[0], 7);
   ASSERT_EQ(without->notes.size(), 1u);
-  EXPECT_THAT(without->notes[0],
-              HasSubstr("its adapters count once, for want of an adapter_config.json beside it"));
+  EXPECT_THAT(
+      without->notes[0],
+      HasSubstr("its adapters have scale 1, because there is no adapter_config.json beside it"));
 
   const std::string config = folder + "/adapter_config.json";
   ASSERT_TRUE(WriteFileAtomically(config, R"({"peft_type": "LORA", "r": 1, "lora_alpha": 4,
@@ -204,10 +205,10 @@ TEST(LoraFileTest, PeftsConfigurationCounts) {
                 "model with PEFT's merge_and_unload");
 }
 
-TEST(LoraFileTest, FoldersWithoutAFileSayWhatThereIs) {
+TEST(LoraFileTest, FoldersWithoutAFileListOtherFiles) {
   const std::string folder = EmptyFolder("/none");
-  const std::string missing = absl::StrCat("there is no file of low-rank adapters ", folder, "/",
-                                           kLoraFile, " or ", folder, "/", kPeftLoraFile);
+  const std::string missing = absl::StrCat("no low-rank adapter file ", folder, "/", kLoraFile,
+                                           " or ", folder, "/", kPeftLoraFile);
   EXPECT_EQ(FindLoraFile(folder).status().message(), missing);
   ASSERT_TRUE(WriteFileAtomically(folder + "/cat.safetensors", "x").ok());
   ASSERT_TRUE(WriteFileAtomically(folder + "/adapter_model.bin", "x").ok());
@@ -218,10 +219,10 @@ TEST(LoraFileTest, FoldersWithoutAFileSayWhatThereIs) {
   EXPECT_THAT(std::string(FindLoraFile(folder).status().message()),
               HasSubstr("cat.safetensors, unet/adapter_model.safetensors"));
   EXPECT_EQ(FindLoraFile(folder + "/no").status().message(),
-            "there is no file of low-rank adapters " + folder + "/no");
+            "no low-rank adapter file " + folder + "/no");
 }
 
-TEST(LoraFileTest, OtherFilesAreNamedForWhatTheyAre) {
+TEST(LoraFileTest, OtherKindsOfFilesAreNamed) {
   const std::string path = TestFile("/lora.bin");
   ASSERT_TRUE(WriteFileAtomically(path, "\x80\x02}q\x01X\x04").ok());
   EXPECT_THAT(std::string(Load(path).status().message()),
@@ -236,7 +237,7 @@ TEST(LoraFileTest, OtherFilesAreNamedForWhatTheyAre) {
   EXPECT_THAT(std::string(Load(pipe).status().message()), HasSubstr("not a regular file"));
 }
 
-TEST(LoraFileTest, WhatIsWrongIsNamed) {
+TEST(LoraFileTest, NamesProblems) {
   const Stored down = {"unet.a.lora_A.weight", {1, 1}, {1}},
                up = {"unet.a.lora_B.weight", {1, 1}, {1}};
   const struct {
@@ -248,7 +249,7 @@ TEST(LoraFileTest, WhatIsWrongIsNamed) {
       {{{"unet.x.lora_A.weight", {1, 1}, {1}}},
        "none of its 1 tensors is an adapter of this model\n  expected: names like "
        "unet.LAYER.lora_A.weight or lora_unet_LAYER.lora_down.weight, with this model's layers\n  "
-       "there are: unet.x.lora_A.weight"},
+       "found: unet.x.lora_A.weight"},
       {{{"text_encoder.a.lora_A.weight", {1, 1}, {1}}}, "none of its 1 tensors is an adapter"},
       {{}, "holds no tensors"},
       {{{"unet.a.lora_A.weight", {1, 1}, {NAN}}, up}, "unet.a.lora_A.weight holds nan (element 0)"},
@@ -257,12 +258,12 @@ TEST(LoraFileTest, WhatIsWrongIsNamed) {
       {{down, {"unet.a.lora_B.weight", {1, 1}, {1e30f}}, {"unet.a.alpha", {}, {1e30f}}},
        "a.lora_B.weight holds inf"},
       {{{"unet.a.lora_A.weight", {1}, {1}}}, "is [1], expected a matrix or a convolution"},
-      {{down, up, {"lora_unet_a.lora_up.weight", {1, 1}, {1}}}, "is there a second time"},
+      {{down, up, {"lora_unet_a.lora_up.weight", {1, 1}, {1}}}, "is a duplicate"},
       {{{"unet.a.alpha", {}, {1}}}, "there is an alpha of a, but no a.lora_B.weight"},
       {{down, up, {"unet.a.alpha", {2}, {1, 1}}}, "unet.a.alpha is not a finite number"},
       {{down, up, {"unet.a.alpha", {}, {INFINITY}}}, "unet.a.alpha holds inf"},
-      {{{"lora_unet_a.hada_w1_a", {1, 1}, {1}}}, "is of LoHa, which is not supported"},
-      {{{"unet.a.lora_magnitude_vector", {1}, {1}}}, "is of DoRA, which is not supported"},
+      {{{"lora_unet_a.hada_w1_a", {1, 1}, {1}}}, "belongs to LoHa, which is not supported"},
+      {{{"unet.a.lora_magnitude_vector", {1}, {1}}}, "belongs to DoRA, which is not supported"},
   };
   for (const auto& c : cases) {
     const std::string path = FileOf(c.tensors);

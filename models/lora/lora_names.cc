@@ -129,8 +129,8 @@ absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name) {
   for (const auto& other : kOtherMethods) {
     if (!absl::StrContains(with_end, other.part)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(ShowText(name), " is of ", other.method,
-                     ", which is not supported, only LoRA is; merge the adapters into the model "
+        absl::StrCat(ShowText(name), " belongs to ", other.method,
+                     ", which is not supported (only LoRA is); merge the adapters into the model "
                      "with the tool that made them"));
   }
   LoraName parsed;

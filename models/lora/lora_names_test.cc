@@ -81,25 +81,25 @@ TEST(LoraNamesTest, OtherMethodsAreNamed) {
   const struct {
     const char *name, *message;
   } cases[] = {
-      {"lora_unet_a.hada_w1_a", "is of LoHa"},
-      {"lora_unet_a.lokr_w1", "is of LoKr"},
-      {"lora_unet_a.dora_scale", "is of DoRA"},
-      {"base_model.model.a.lora_magnitude_vector.weight", "is of DoRA"},
-      {"lora_unet_a.lora_mid.weight", "is of LoCon with Tucker decomposition"},
-      {"lora_unet_a.diff", "is of LyCORIS with whole weights"},
-      {"lora_unet_a.diff_b", "is of LyCORIS with whole weights"},
-      {"lora_unet_a.w_norm", "is of LyCORIS with norms"},
-      {"lycoris_a.oft_blocks", "is of OFT"},
-      {"base_model.model.a.lora_embedding_A", "is of LoRA of embeddings"},
-      {"unet.a.lora_B.bias", "is of LoRA with biases"},
-      {"lora_te2_text_model_a.lora_up.weight", "is of LoRA for Stable Diffusion XL"},
+      {"lora_unet_a.hada_w1_a", "belongs to LoHa"},
+      {"lora_unet_a.lokr_w1", "belongs to LoKr"},
+      {"lora_unet_a.dora_scale", "belongs to DoRA"},
+      {"base_model.model.a.lora_magnitude_vector.weight", "belongs to DoRA"},
+      {"lora_unet_a.lora_mid.weight", "belongs to LoCon with Tucker decomposition"},
+      {"lora_unet_a.diff", "belongs to LyCORIS with whole weights"},
+      {"lora_unet_a.diff_b", "belongs to LyCORIS with whole weights"},
+      {"lora_unet_a.w_norm", "belongs to LyCORIS with norms"},
+      {"lycoris_a.oft_blocks", "belongs to OFT"},
+      {"base_model.model.a.lora_embedding_A", "belongs to LoRA of embeddings"},
+      {"unet.a.lora_B.bias", "belongs to LoRA with biases"},
+      {"lora_te2_text_model_a.lora_up.weight", "belongs to LoRA for Stable Diffusion XL"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(std::string(ParseLoraName(c.name).status().message()), HasSubstr(c.message));
   }
 }
 
-TEST(LoraNamesTest, OtherNamesAreNone) {
+TEST(LoraNamesTest, OtherNamesAreIgnored) {
   for (const char* name :
        {"", ".lora_A.weight", "unet.conv_in.weight", "bundle_emb.cat.string_to_param.*",
         "emb_params", "model.diffusion_model.input_blocks.0.0.weight", "unet.lora_A",
@@ -110,7 +110,7 @@ TEST(LoraNamesTest, OtherNamesAreNone) {
   }
 }
 
-TEST(LoraNamesTest, WholeWeightsAreTold) {
+TEST(LoraNamesTest, RecognizesWholeWeights) {
   const AdaptableLayers text_encoder(std::set<std::string>{"text_model.e.0.fc1"});
   for (const char* name : {"text_encoder.text_model.e.0.fc1.weight", "text_model.e.0.fc1.bias",
                            "base_model.model.e.0.fc1.weight"}) {

@@ -293,7 +293,7 @@ TEST(MergeLoraTest, ConvolutionsOfOtherKernelsDoNotFit) {
   }
 }
 
-TEST(MergeLoraTest, WhatDoesNotFitIsNamed) {
+TEST(MergeLoraTest, MismatchesAreNamed) {
   const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
   const auto merge = [&](const NamedTensors& base, const NamedTensors& adapters) {
     return std::string(MergeLora(base, adapters, 1).status().message());
@@ -303,7 +303,7 @@ TEST(MergeLoraTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(merge({{"a.weight", two}}, {{"a.lora_B.weight", two}}),
               HasSubstr("there is a.lora_B.weight, but no a.lora_A.weight"));
   EXPECT_THAT(merge({}, {{"a.lora_A.weight", two}, {"a.lora_B.weight", two}}),
-              HasSubstr("but no a.weight that it could adapt"));
+              HasSubstr("but no a.weight for it to adapt"));
   EXPECT_THAT(merge({{"a.weight", two}}, {{"a.lora_A.weight", two}, {"a.lora_B.weight", two}}),
               HasSubstr("cannot adapt a weight of [2, 3]"));
 }

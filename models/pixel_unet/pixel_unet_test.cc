@@ -169,7 +169,7 @@ TEST(PixelUNetGoldenTest, Bf16) {
   }
 }
 
-TEST(PixelUNetTest, WhatDoesNotFitIsNamed) {
+TEST(PixelUNetTest, MismatchesAreNamed) {
   PixelUNetOptions options = SmallOptions();
   options.height = 5;
   EXPECT_THAT(std::string(BuildSmall(SmallConfig(), options).status().message()),
@@ -184,7 +184,7 @@ TEST(PixelUNetTest, WhatDoesNotFitIsNamed) {
               HasSubstr("given a picture of lower resolution, and has no embedding"));
 }
 
-TEST(PixelUNetConfigTest, NamesWhatIsWrong) {
+TEST(PixelUNetConfigTest, NamesProblems) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("down_block_types": ["SkipDownBlock2D", "AttnDownBlock2D"])",
        "unknown block type 'SkipDownBlock2D'"},

@@ -70,7 +70,7 @@ Outputs Compute(const StableDiffusion& model, const Goldens& goldens) {
               *model.frozen_parameters()[kTextEncoder], {{"ids", goldens.Get("ids")}})};
 }
 
-TEST(AdaptersGoldenTest, FilesOfAllNamesComputeWhatDiffusersComputes) {
+TEST(AdaptersGoldenTest, FilesOfAllNamesMatchDiffusers) {
   const Goldens goldens("models/lora/testdata/goldens.safetensors", Device::Cpu());
   const Outputs plain = Compute(*Load(kTinySd), goldens);
   for (const std::string format : {"peft", "diffusers", "attention_processors", "kohya"}) {
@@ -89,7 +89,7 @@ TEST(AdaptersGoldenTest, FilesOfAllNamesComputeWhatDiffusersComputes) {
 }
 
 // Folders of save_pretrained, with patterns of ranks and alphas and rank-stabilised scales.
-TEST(AdaptersGoldenTest, FoldersOfPeftComputeWhatPeftComputes) {
+TEST(AdaptersGoldenTest, FoldersOfPeftMatchPeft) {
   const Goldens inputs("models/lora/testdata/goldens.safetensors", Device::Cpu());
   const Goldens goldens("models/lora/testdata/peft_goldens.safetensors", Device::Cpu());
   const Outputs plain = Compute(*Load(kTinySd), inputs);
@@ -105,7 +105,7 @@ TEST(AdaptersGoldenTest, FoldersOfPeftComputeWhatPeftComputes) {
   EXPECT_GT(RelativeError(plain.states, states), 0.05);
 }
 
-TEST(AdaptersTest, CountByTheirScale) {
+TEST(AdaptersTest, AreScaled) {
   const std::string file = GoldenFile("peft");
   const auto weight = [](const StableDiffusion& model) {
     return model.LoadUNet()->at("mid_block.attentions.0.transformer_blocks.0.attn1.to_q.weight");
@@ -148,7 +148,7 @@ TEST(AdaptersTest, TheTextEncodersAreSavedMerged) {
   EXPECT_LT(RelativeError(outputs.states, goldens.Get("kohya/states")), 5e-6);
 }
 
-TEST(AdaptersTest, AFolderWithAFileWillDoAndAMissingFileIsNamed) {
+TEST(AdaptersTest, AFolderIsAcceptedAndAMissingFileIsNamed) {
   const std::string folder = ::testing::TempDir() + "/adapters_alone";
   fs::remove_all(folder);
   ASSERT_TRUE(MakeFolder(folder).ok());
@@ -157,7 +157,7 @@ TEST(AdaptersTest, AFolderWithAFileWillDoAndAMissingFileIsNamed) {
   StableDiffusionOptions options;
   options.adapters_file = "/no/lora.safetensors";
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
-            "there is no file of low-rank adapters /no/lora.safetensors");
+            "no low-rank adapter file /no/lora.safetensors");
 }
 
 std::string FolderWithAdapters(const std::string& name, const std::string& file) {
@@ -169,12 +169,12 @@ std::string FolderWithAdapters(const std::string& name, const std::string& file)
 }
 
 // Full training starts with a folder's own adapters merged into the weights, and reports it.
-TEST(AdaptersTest, TrainingSaysWhatItMerges) {
+TEST(AdaptersTest, TrainingNamesMergedAdapters) {
   using Start = TrainableModel::Start;
   const std::string folder = FolderWithAdapters("own_adapters", GoldenFile("peft"));
   const auto model = TrainableStableDiffusion::Load(folder, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  const std::string merged = absl::StrCat(" with the adapters merged of ", folder, "/", kLoraFile);
+  const std::string merged = absl::StrCat(" with merged adapters from ", folder, "/", kLoraFile);
   EXPECT_THAT((*model)->DescribeStart(Start::kFolder, 1), HasSubstr(merged));
   EXPECT_THAT((*model)->DescribeFrozen(), HasSubstr("text_encoder from " + folder + merged));
   EXPECT_THAT((*model)->notes(Start::kFolder), IsEmpty());
@@ -198,12 +198,11 @@ TEST(AdaptersTest, UnusedTensorsAndWrappersAreNotes) {
   }
   const auto model = Load(folder);
   ASSERT_NE(model, nullptr);
-  EXPECT_THAT(
-      model->notes(),
-      ElementsAre(AllOf(HasSubstr("1 of its 35 tensors are no adapters"),
-                        HasSubstr("not used: bundle_emb.cat.name")),
-                  unet_path + ": every name begins with '_orig_mod.', which torch.compile or "
-                              "DataParallel put there; names are read without it"));
+  EXPECT_THAT(model->notes(),
+              ElementsAre(AllOf(HasSubstr("1 of its 35 tensors are no adapters"),
+                                HasSubstr("not used: bundle_emb.cat.name")),
+                          unet_path + ": every name begins with '_orig_mod.', as added by "
+                                      "torch.compile or DataParallel; this prefix is ignored"));
   EXPECT_TRUE(model->LoadUNet().ok());
 }
 

@@ -44,7 +44,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
 }
 
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,
-                                           const std::function<void(const std::string&)>& say,
+                                           const std::function<void(const std::string&)>& report,
                                            bool with_conditions) {
   if (!data.empty()) {
     DPIPE_RETURN_IF_ERROR(CheckIsLocal("data", data, HubKind::kDataset));
@@ -57,7 +57,7 @@ absl::StatusOr<std::string> FindDataFolder(const std::string& data,
   bool announced = false;
   options.progress = [&](int done, int count) {
     if (announced || done == count) return;
-    say(absl::StrCat("Making the built-in data set: ", count, " images in ", folder));
+    report(absl::StrCat("Making the built-in data set: ", count, " images in ", folder));
     announced = true;
   };
   DPIPE_RETURN_IF_ERROR(EnsureBuiltInDataset(folder, options));

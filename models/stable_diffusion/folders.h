@@ -25,10 +25,10 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
 // Returns `data` as the user gave it. If it is empty, returns the built-in data set's folder below
 // the workspace, which is created if necessary, with a condition picture per image if
-// `with_conditions`. Calls `say` once before long work. Returns NotFound, with the command that
+// `with_conditions`. Calls `report` once before long work. Returns NotFound, with the command that
 // fetches it, for a URL or the name of a data set on the hub.
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,
-                                           const std::function<void(const std::string&)>& say,
+                                           const std::function<void(const std::string&)>& report,
                                            bool with_conditions = false);
 
 }  // namespace dpipe::models

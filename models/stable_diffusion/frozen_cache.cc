@@ -62,7 +62,7 @@ std::string Pack(const std::vector<Tensor>& tensors) {
 }
 
 // Moves a tensor to its user's device; entries and frozen parameters are on the host.
-Tensor Handed(const Tensor& tensor, const std::shared_ptr<Device>& device) {
+Tensor ToDevice(const Tensor& tensor, const std::shared_ptr<Device>& device) {
   return device->has_host_memory() ? tensor : tensor.CopyTo(device);
 }
 
@@ -342,7 +342,7 @@ absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
                                       /*state=*/nullptr));
     latents.push_back(values[program.OutputNamed("latents")]);
   }
-  return Handed(ConcatBatch(latents), noise.device());
+  return ToDevice(ConcatBatch(latents), noise.device());
 }
 
 absl::StatusOr<Tensor> FrozenCache::Context(const std::vector<std::vector<int32_t>>& ids,
@@ -358,7 +358,7 @@ absl::StatusOr<Tensor> FrozenCache::Context(const std::vector<std::vector<int32_
                            Entry(key->second, HostDeviceFor(device)));
     rows.push_back(row.front());
   }
-  return Handed(ConcatBatch(rows), device);
+  return ToDevice(ConcatBatch(rows), device);
 }
 
 }  // namespace dpipe::models

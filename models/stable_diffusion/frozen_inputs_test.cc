@@ -93,7 +93,7 @@ std::string WithWideVae() {
 }
 
 // Expects the cache to return the frozen components' outputs bit for bit.
-void ExpectWhatIsComputedOnline(TrainingSetupOptions options) {
+void ExpectMatchesOnlineComputation(TrainingSetupOptions options) {
   const auto setup = TrainingSetup::Create(options);
   ASSERT_TRUE(setup.ok()) << setup.status();
   ASSERT_TRUE((*setup)->BuildCache(/*num_steps=*/3).ok());
@@ -123,19 +123,19 @@ void ExpectWhatIsComputedOnline(TrainingSetupOptions options) {
             absl::StatusCode::kNotFound);
 }
 
-TEST(FrozenCacheTest, GivesWhatIsComputedOnline) {
+TEST(FrozenCacheTest, MatchesOnlineComputation) {
   TrainingSetupOptions options = Options(4);
   options.caption_drop = 0.5;
-  ExpectWhatIsComputedOnline(options);
+  ExpectMatchesOnlineComputation(options);
 }
 
-TEST(FrozenCacheTest, EvenWhereKernelsDependOnTheBatch) {
+TEST(FrozenCacheTest, MatchesIfKernelsDependOnTheBatch) {
   TrainingSetupOptions options = Options(4);
   options.model_folder = WithWideVae();
-  ExpectWhatIsComputedOnline(options);
+  ExpectMatchesOnlineComputation(options);
 }
 
-TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
+TEST(FrozenCacheTest, AFolderKeepsResultsBitForBit) {
   TrainingSetupOptions options = Options(4);
   options.caption_drop = 0.5;
   const auto device = Device::Cpu();

@@ -51,7 +51,7 @@ absl::Status CheckGrid(int64_t num_images, ImageSize size, const GridLayout& lay
   if (std::max(sides.width, sides.height) > kMaxGridSide) {
     return absl::InvalidArgumentError(absl::StrCat(what, ", is larger than the maximum of ",
                                                    kMaxGridSide,
-                                                   " a side: use fewer images, more columns or a "
+                                                   " per side: use fewer images, more columns or a "
                                                    "smaller zoom"));
   }
   constexpr double kChannels = 3, kCopies = 2;  // the picture and its file

@@ -71,16 +71,16 @@ TEST(PatchDiffusionTest, CoordinatesAreKeptByTheFolder) {
   }
   options.self_conditioning = true;
   EXPECT_THAT(std::string(StableDiffusion::Load(kTinySd, options).status().message()),
-              HasSubstr("self-conditioning and training on patches: only one of them"));
+              HasSubstr("self-conditioning and training on patches cannot be combined"));
   options.coordinates = false;
   EXPECT_THAT(std::string(StableDiffusion::Load(saved, options).status().message()),
-              HasSubstr("the U-Net has 6 input channels; self-conditioning wants 8, or 4"));
+              HasSubstr("the U-Net has 6 input channels; self-conditioning needs 8, or 4"));
   options = {};
   options.coordinates = true;
   options.lora.rank = 2;
   EXPECT_EQ(
       StableDiffusion::Load(kTinySd, options).status().message(),
-      "training on patches needs a U-Net that is trained whole, not adapters or a ControlNet");
+      "training on patches needs training of the whole U-Net, not of adapters or a ControlNet");
 }
 
 TrainingSetupOptions PatchOptions() {
@@ -125,7 +125,7 @@ TEST(PatchDiffusionTest, InputsAreThoseOfThePatches) {
   }
 }
 
-TEST(PatchDiffusionTest, WhatDoesNotGoWithPatchesIsNamed) {
+TEST(PatchDiffusionTest, OptionsIncompatibleWithPatchesAreNamed) {
   const auto error = [](const TrainingSetupOptions& options) {
     return std::string(TrainingSetup::Create(options).status().message());
   };

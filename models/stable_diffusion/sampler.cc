@@ -226,7 +226,7 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
   DPIPE_RETURN_IF_ERROR(CheckDrawOptions(options, model_->schedule()));
   const int side = model_->image_size();
   DPIPE_RETURN_IF_ERROR(
-      CheckMemoryFor(absl::StrCat(prompts.size(), " images of ", side, " pixels a side"),
+      CheckMemoryFor(absl::StrCat(prompts.size(), " images of ", side, " pixels per side"),
                      3.0 * static_cast<double>(prompts.size()) * side * side));
   const int samples_at_once = diffusion::IsGuided(options.guidance) ? 2 : 1;
   DPIPE_ASSIGN_OR_RETURN(

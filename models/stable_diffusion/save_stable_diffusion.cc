@@ -82,7 +82,7 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
   std::error_code error;
   if (fs::equivalent(folder, folder_, error)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
+        absl::StrCat("refusing to overwrite ", folder, ": the model was loaded from it"));
   }
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   DPIPE_RETURN_IF_ERROR(CopyComponents(folder, with_unet_weights));

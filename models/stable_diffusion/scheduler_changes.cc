@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Schedulers for pictures in diffusers 0.42.1 with the key rescale_betas_zero_snr.
-constexpr const char* kKnowZeroTerminalSnr[] = {
+constexpr const char* kSupportZeroTerminalSnr[] = {
     "DDIMScheduler",
     "DDIMParallelScheduler",
     "DDPMScheduler",
@@ -36,9 +36,9 @@ std::string ClassOf(const Json& config) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-bool KnowsZeroTerminalSnr(const std::string& name) {
-  return std::find(std::begin(kKnowZeroTerminalSnr), std::end(kKnowZeroTerminalSnr), name) !=
-         std::end(kKnowZeroTerminalSnr);
+bool SupportsZeroTerminalSnr(const std::string& name) {
+  return std::find(std::begin(kSupportZeroTerminalSnr), std::end(kSupportZeroTerminalSnr), name) !=
+         std::end(kSupportZeroTerminalSnr);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::string ChangedSchedulerConfig(const std::string& scheduler_config,
   }
   if (changes.zero_terminal_snr.has_value()) {
     json["rescale_betas_zero_snr"] = *changes.zero_terminal_snr;
-    if (*changes.zero_terminal_snr && !KnowsZeroTerminalSnr(ClassOf(json))) {
+    if (*changes.zero_terminal_snr && !SupportsZeroTerminalSnr(ClassOf(json))) {
       json["_class_name"] = "DDIMScheduler";
       json["timestep_spacing"] = "trailing";
       json["clip_sample"] = false;  // some pipelines would treat a missing key as true

@@ -12,7 +12,7 @@ using Json = nlohmann::json;
 constexpr char kPndm[] =
     R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "steps_offset": 1})";
 
-TEST(SchedulerChangesTest, WithoutAnyTheTextStays) {
+TEST(SchedulerChangesTest, NoChangesKeepTheText) {
   EXPECT_EQ(ChangedSchedulerConfig(kPndm, {}), kPndm);
   EXPECT_EQ(ChangedSchedulerConfig("[1]", {std::nullopt, true}), "[1]");
 }
@@ -26,7 +26,7 @@ TEST(SchedulerChangesTest, NumbersThatAreNotFiniteStay) {
       "{\n  \"lambda_min_clipped\": -Infinity,\n  \"prediction_type\": \"v_prediction\"\n}\n");
 }
 
-TEST(SchedulerChangesTest, TheIndexSaysOfWhichClassItIs) {
+TEST(SchedulerChangesTest, TheIndexDeterminesTheClass) {
   EXPECT_EQ(SchedulerConfigOfClass(kPndm, "PNDMScheduler"), kPndm);
   EXPECT_EQ(SchedulerConfigOfClass(kPndm, ""), kPndm);
   EXPECT_EQ(SchedulerConfigOfClass("[1]", "DDIMScheduler"), "[1]");
@@ -42,7 +42,7 @@ TEST(SchedulerChangesTest, PredictionTypeKeepsTheScheduler) {
       "rescale_betas_zero_snr": false})"));
 }
 
-TEST(SchedulerChangesTest, ZeroTerminalSnrNeedsASchedulerThatKnowsIt) {
+TEST(SchedulerChangesTest, ZeroTerminalSnrNeedsASupportingScheduler) {
   const std::string text =
       ChangedSchedulerConfig(kPndm, {diffusion::PredictionType::kV, /*zero_terminal_snr=*/true});
   EXPECT_EQ(Json::parse(text), Json::parse(R"({"_class_name": "DDIMScheduler", "steps_offset": 1,
@@ -55,7 +55,7 @@ TEST(SchedulerChangesTest, ZeroTerminalSnrNeedsASchedulerThatKnowsIt) {
                                    "scheduler": ["diffusers", "DDIMScheduler"]})"));
 }
 
-TEST(SchedulerChangesTest, OneThatKnowsItStaysAsItIs) {
+TEST(SchedulerChangesTest, SupportingSchedulersAreKept) {
   const Json json = Json::parse(ChangedSchedulerConfig(
       R"({"_class_name": "EulerDiscreteScheduler", "timestep_spacing": "leading"})",
       {std::nullopt, /*zero_terminal_snr=*/true}));

@@ -73,7 +73,7 @@ absl::Status CheckIndex(const std::string& folder) {
     if (index.components.count(other) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(folder, "/model_index.json: a model with a component '", other,
-                     "' is not supported; supported is a unet with one text_encoder"));
+                     "' is not supported; only one unet with one text_encoder is supported"));
   }
   return absl::OkStatus();
 }
@@ -124,7 +124,7 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
   const char* what = options.self_conditioning ? "self-conditioning" : "training on patches";
   if (options.lora.rank > 0 || options.make_backbone) {
     return absl::InvalidArgumentError(
-        absl::StrCat(what, " needs a U-Net that is trained whole, not adapters or a ControlNet"));
+        absl::StrCat(what, " needs training of the whole U-Net, not of adapters or a ControlNet"));
   }
   const int64_t latents = unet_config_.out_channels;
   const int64_t wanted = options.self_conditioning ? 2 * latents : latents + 2;
@@ -132,13 +132,13 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
       options.self_conditioning ? FurtherInput::kEstimate : FurtherInput::kCoordinates;
   if (options.self_conditioning && options.coordinates) {
     return absl::InvalidArgumentError(
-        "self-conditioning and training on patches: only one of them");
+        "self-conditioning and training on patches cannot be combined");
   }
   if (unet_config_.further_input == further) return absl::OkStatus();
   if (unet_config_.in_channels != latents) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels; ",
-                     what, " wants ", wanted, ", or ", latents, " to add to"));
+                     what, " needs ", wanted, ", or ", latents, " to extend"));
   }
   widened_ = true;
   unet_config_.in_channels = wanted;
@@ -160,7 +160,7 @@ absl::Status StableDiffusion::ReadUNet() {
         folder_, "/unet/config.json has ", unet_config_.in_channels, " input channels for ",
         unet_config_.out_channels, " output channels and no '", kFurtherInputKey,
         "'; it is read as '", FurtherInputName(unet_config_.further_input),
-        "', which is what training here writes; models for other inputs are not supported"));
+        "', as written by this trainer; models for other inputs are not supported"));
   }
   return CheckChannels();
 }
@@ -176,24 +176,25 @@ absl::Status StableDiffusion::CheckVae() const {
   if (vae_config_.latent_channels == unet_config_.out_channels) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": the VAE has ", vae_config_.latent_channels,
-                   " latent channels, but the U-Net ", unet_config_.out_channels));
+                   " latent channels, but the U-Net has ", unet_config_.out_channels));
 }
 
 absl::Status StableDiffusion::CheckChannels() const {
   if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      folder_, "/unet/config.json: the U-Net has ", unet_config_.in_channels,
-      " input channels and ", unet_config_.out_channels,
-      " output channels; supported are those of latents alone (4 and 4), not those for inpainting "
-      "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder_, "/unet/config.json: the U-Net has ", unet_config_.in_channels,
+                   " input channels and ", unet_config_.out_channels,
+                   " output channels; only latents alone (4 and 4) are supported, not inpainting "
+                   "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
 }
 
 void StableDiffusion::NoteSchedulerClasses(const std::string& of_config,
                                            const std::string& of_index) {
   if (of_config.empty() || of_index.empty() || of_config == of_index) return;
-  notes_.push_back(absl::StrCat(folder_, ": the scheduler is a ", ShowText(of_index),
-                                " by model_index.json, which counts, as in diffusers, but a ",
-                                ShowText(of_config), " by scheduler/scheduler_config.json"));
+  notes_.push_back(
+      absl::StrCat(folder_, ": the scheduler is a ", ShowText(of_index),
+                   " according to model_index.json (which is used, as in diffusers), but a ",
+                   ShowText(of_config), " according to scheduler/scheduler_config.json"));
 }
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
@@ -227,8 +228,8 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   const int64_t default_size = unet_config_.sample_size * vae_config_.downscale();
   if (options.image_size == 0 && default_size > kMaxImageSize) {
     return absl::InvalidArgumentError(absl::StrCat(
-        folder_, "/unet/config.json: 'sample_size' is ", unet_config_.sample_size, ", which makes ",
-        default_size, " pixels a side; the maximum is ", kMaxImageSize));
+        folder_, "/unet/config.json: 'sample_size' is ", unet_config_.sample_size, ", which gives ",
+        default_size, " pixels per side; the maximum is ", kMaxImageSize));
   }
   image_size_ = options.image_size > 0 ? options.image_size : static_cast<int>(default_size);
   if (text_config_.hidden_size != unet_config_.cross_attention_dim) {
@@ -350,7 +351,7 @@ std::string StableDiffusion::DescribeFrozen() const {
   const bool merges = text_encoder_is_adapted_ || (locks_unet && !adapters_.unet.empty());
   return absl::StrCat("vae and text_encoder ",
                       frozen_is_random_ ? "random" : absl::StrCat("from ", folder_),
-                      merges ? " with the adapters merged of " : "", merges ? adapters_file_ : "");
+                      merges ? " with merged adapters from " : "", merges ? adapters_file_ : "");
 }
 
 absl::Status StableDiffusion::FindAdapters(const StableDiffusionOptions& options) {
@@ -452,10 +453,10 @@ absl::Status StableDiffusion::LoadAdapters(NamedTensors* adapters) const {
     if (adapters->count(name) == 0) surplus.push_back(name);
   }
   if (!surplus.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(adapters_file_, ": ", surplus.size(),
-                     " parameters are of adapters that are not trained here and would be lost: ",
-                     ShowNames(surplus)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        adapters_file_, ": ", surplus.size(),
+        " parameters belong to adapters that are not being trained and would be lost: ",
+        ShowNames(surplus)));
   }
   for (auto& [name, tensor] : *adapters) {
     const auto found = stored.find(name);

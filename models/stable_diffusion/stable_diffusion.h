@@ -103,8 +103,8 @@ class StableDiffusion {
   // that of the U-Net's levels.
   int size_multiple() const;
   // Returns the two encoders and the U-Net for pictures of another size. Has the same parameters as
-  // model() (nn/alike.h), unless that has another backbone. Returns InvalidArgument if a side is
-  // not a multiple of size_multiple().
+  // model() (nn/same_structure.h), unless that has another backbone. Returns InvalidArgument if a
+  // side is not a multiple of size_multiple().
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const;
   // Returns the two encoders alone; errors are the same.
   absl::StatusOr<std::vector<nn::Component>> MakeEncoders(ImageSize size) const;

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/file.h"
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -64,7 +64,7 @@ TEST(StableDiffusionTest, LoadsTheBuiltInModel) {
   EXPECT_EQ(static_cast<int>(weights->size()), unet.num_parameters());
 }
 
-TEST(StableDiffusionTest, ModelsOfOtherSizesAreAlike) {
+TEST(StableDiffusionTest, ModelsOfOtherSizesHaveTheSameStructure) {
   StableDiffusionOptions adapted;
   adapted.lora.rank = 2;
   StableDiffusionOptions self_conditioned;
@@ -77,8 +77,8 @@ TEST(StableDiffusionTest, ModelsOfOtherSizesAreAlike) {
     EXPECT_EQ((*model)->size_multiple(), 8) << "4 of the VAE, 2 of the U-Net";
     const auto wide = (*model)->MakeModel({80, 48});
     ASSERT_TRUE(wide.ok()) << wide.status();
-    const absl::Status alike = nn::CheckAlike((*model)->model(), *wide);
-    EXPECT_TRUE(alike.ok()) << alike;
+    const absl::Status same = nn::CheckSameStructure((*model)->model(), *wide);
+    EXPECT_TRUE(same.ok()) << same;
     const nn::Program& unet = wide->component(kUNet).program;
     EXPECT_EQ(unet.value(unet.InputNamed("noise")).type.shape, Shape({12, 20, 4}));
     EXPECT_THAT(std::string((*model)->MakeModel({80, 44}).status().message()),
@@ -212,7 +212,7 @@ std::string WithoutWeights(const std::vector<std::string>& components) {
   return folder;
 }
 
-TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
+TEST(StableDiffusionTest, FoldersWithoutWeightsAreRandom) {
   const std::string folder = WithoutWeights({"unet", "vae", "text_encoder"});
   const std::string data = ::testing::TempDir() + "/scenes";
   BuiltInDatasetOptions scenes;
@@ -251,7 +251,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
 }
 
 // The origin of each part is reported, and a folder's weights are never ignored silently.
-TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
+TEST(StableDiffusionTest, WeightsComeFromTheFolderIfPresent) {
   using Weights = TrainingSetupOptions::Weights;
   const std::string data = ::testing::TempDir() + "/scenes";
   BuiltInDatasetOptions scenes;
@@ -298,12 +298,12 @@ TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
   options.weights_from.clear();
   EXPECT_EQ(described(kTinySd, Weights::kFolderIfAny),
-            "Weights:  unet from data/tiny_sd/unet, its adapters new; vae and text_encoder from "
+            "Weights:  unet from data/tiny_sd/unet, with new adapters; vae and text_encoder from "
             "data/tiny_sd");
 }
 
 // A folder with only some of its weights is an incomplete copy, not a model to train from scratch.
-TEST(StableDiffusionTest, HalfAFolderIsRefused) {
+TEST(StableDiffusionTest, IncompleteFoldersAreRefused) {
   EXPECT_TRUE(StableDiffusion::Load(WithoutWeights({"unet"}), {}).ok());
   const auto model = StableDiffusion::Load(WithoutWeights({"vae"}), {});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kNotFound);
@@ -368,14 +368,14 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   const auto plain = StableDiffusion::Load(kTinySd, {});
   StableDiffusionOptions options;
   options.self_conditioning = true;
-  const auto told = StableDiffusion::Load(kTinySd, options);
-  ASSERT_TRUE(plain.ok() && told.ok()) << plain.status() << told.status();
-  EXPECT_EQ((*told)->model().component(kUNet).self_conditioning.input, "estimate");
+  const auto requested = StableDiffusion::Load(kTinySd, options);
+  ASSERT_TRUE(plain.ok() && requested.ok()) << plain.status() << requested.status();
+  EXPECT_EQ((*requested)->model().component(kUNet).self_conditioning.input, "estimate");
   const auto workers = StartWorkers({Device::Cpu()});
   DrawOptions drawing;
   drawing.num_steps = 3;
   std::vector<std::vector<Image>> images;
-  for (const auto* model : {&*plain, &*told}) {
+  for (const auto* model : {&*plain, &*requested}) {
     const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
     ASSERT_TRUE(sampler.ok()) << sampler.status();
     images.push_back(*(*sampler)->Draw({"a red circle"}, drawing, {workers[0].get()}));
@@ -384,24 +384,24 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
     ASSERT_NEAR(images[0][0].pixels[i], images[1][0].pixels[i], 1) << "byte " << i;
   }
   const std::string saved = ::testing::TempDir() + "/self_conditioned";
-  ASSERT_TRUE((*told)->Save(saved, *(*told)->LoadUNet()).ok());
+  ASSERT_TRUE((*requested)->Save(saved, *(*requested)->LoadUNet()).ok());
   const auto again = StableDiffusion::Load(saved, {});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE((*again)->unet_config().self_conditioning());
   EXPECT_EQ((*again)->LoadUNet()->at("conv_in.weight").dim(1), 8);
   options.lora.rank = 2;
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
-            "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+            "self-conditioning needs training of the whole U-Net, not of adapters or a ControlNet");
 }
 
 // Saves tiny_sd with self-conditioning but without kFurtherInputKey, and with this class.
 std::string WidenedWithoutKey(const std::string& class_name) {
   StableDiffusionOptions options;
   options.self_conditioning = true;
-  const auto told = StableDiffusion::Load(kTinySd, options);
-  EXPECT_TRUE(told.ok()) << told.status();
+  const auto requested = StableDiffusion::Load(kTinySd, options);
+  EXPECT_TRUE(requested.ok()) << requested.status();
   const std::string folder = ::testing::TempDir() + "/widened";
-  EXPECT_TRUE((*told)->Save(folder, *(*told)->LoadUNet()).ok());
+  EXPECT_TRUE((*requested)->Save(folder, *(*requested)->LoadUNet()).ok());
   for (const auto& [file, key, value] :
        std::vector<std::array<std::string, 3>>{{"unet/config.json", "_further_input", ""},
                                                {"model_index.json", "_class_name", class_name}}) {
@@ -417,7 +417,7 @@ std::string WidenedWithoutKey(const std::string& class_name) {
   return folder;
 }
 
-TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
+TEST(SelfConditioningTest, ForeignChannelsAreNotReadAsTheEstimate) {
   const auto ours = StableDiffusion::Load(WidenedWithoutKey(kStableDiffusionClass), {});
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_TRUE((*ours)->unet_config().self_conditioning());
@@ -456,7 +456,7 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
   EXPECT_EQ(StableDiffusion::Load(two_encoders, {}).status().message(),
             two_encoders +
                 "/model_index.json: a model with a component 'text_encoder_2' is not "
-                "supported; supported is a unet with one text_encoder");
+                "supported; only one unet with one text_encoder is supported");
   const std::string tiny =
       Broken("vae/config.json",
              R"({"_class_name": "AutoencoderTiny", "encoder_block_out_channels": [64, 64]})");
@@ -468,7 +468,7 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
   vae["latent_channels"] = 16;
   const std::string wide = Broken("vae/config.json", vae.dump());
   EXPECT_EQ(StableDiffusion::Load(wide, {}).status().message(),
-            wide + "/vae/config.json: the VAE has 16 latent channels, but the U-Net 4");
+            wide + "/vae/config.json: the VAE has 16 latent channels, but the U-Net has 4");
   vae["latent_channels"] = 4;
   vae["in_channels"] = 4;
   const std::string with_alpha = Broken("vae/config.json", vae.dump());
@@ -478,7 +478,7 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
                 "supported are 3 (red, green, blue) and 3");
 }
 
-TEST(StableDiffusionTest, TheIndexDecidesOfWhichClassTheSchedulerIs) {
+TEST(StableDiffusionTest, TheIndexDeterminesTheSchedulersClass) {
   const std::string folder = Broken(
       "scheduler/scheduler_config.json",
       R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "beta_start": 0.00085,
@@ -487,10 +487,11 @@ TEST(StableDiffusionTest, TheIndexDecidesOfWhichClassTheSchedulerIs) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->schedule().options().scheduler_class, "DDIMScheduler");
   ASSERT_EQ((*model)->notes().size(), 1);
-  EXPECT_EQ((*model)->notes()[0],
-            folder +
-                ": the scheduler is a DDIMScheduler by model_index.json, which counts, as in "
-                "diffusers, but a PNDMScheduler by scheduler/scheduler_config.json");
+  EXPECT_EQ(
+      (*model)->notes()[0],
+      folder +
+          ": the scheduler is a DDIMScheduler according to model_index.json (which is used, as in "
+          "diffusers), but a PNDMScheduler according to scheduler/scheduler_config.json");
   SetSchedulerClass(folder, "PNDMScheduler");
   const auto alike = StableDiffusion::Load(folder, {});
   ASSERT_TRUE(alike.ok()) << alike.status();
@@ -543,7 +544,7 @@ std::string WithAdapters() {
   return folder;
 }
 
-TEST(AdaptersTest, AreMergedWhateverIsTrained) {
+TEST(AdaptersTest, AreMergedIntoEveryTrainedUNet) {
   const std::string folder = WithAdapters();
   const auto plain = StableDiffusion::Load(folder, {});
   ASSERT_TRUE(plain.ok()) << plain.status();
@@ -564,7 +565,7 @@ TEST(AdaptersTest, AreMergedWhateverIsTrained) {
   }
 }
 
-TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
+TEST(AdaptersTest, AdaptersThatWouldBeLostAreListed) {
   const std::string folder = WithAdapters();
   StableDiffusionOptions options;
   options.lora.rank = 2;
@@ -583,10 +584,11 @@ TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
   adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
   adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
   ASSERT_TRUE(SaveLora(file, adapters, 1, LoraFormat::kDiffusers, StoredFormat::kFp32).ok());
-  EXPECT_EQ(error(), absl::StrCat(file,
-                                  ": 2 parameters are of adapters that are not trained here and "
-                                  "would be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
-                                  "mid_block.attentions.0.proj_in.lora_B.weight"));
+  EXPECT_EQ(error(),
+            absl::StrCat(file,
+                         ": 2 parameters belong to adapters that are not being trained and would "
+                         "be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
+                         "mid_block.attentions.0.proj_in.lora_B.weight"));
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ std::string TrainableStableDiffusion::Describe() const {
                       unet.TrainableParameterCount(unet.all_layers()) / 1e6, unet.num_layers(),
                       image_size(), image_size()),
       model_->lora().rank > 0 ? absl::StrCat(" (adapters of rank ", model_->lora().rank, ")") : "",
-      model_->frozen_is_random() ? ", random frozen components (pictures will mean nothing)" : "");
+      model_->frozen_is_random() ? ", random frozen components (pictures will be meaningless)"
+                                 : "");
 }
 
 std::vector<std::string> TrainableStableDiffusion::notes(Start start) const {
@@ -44,10 +45,10 @@ std::string TrainableStableDiffusion::DescribeStart(Start start, uint64_t seed) 
   if (start == Start::kRandom) return absl::StrCat("unet random (seed ", seed, ")");
   const std::string unet = absl::StrCat("unet from ", model_->folder(), "/unet");
   if (!model_->has_adapters()) {
-    return model_->lora().rank > 0 ? absl::StrCat(unet, ", its adapters new") : unet;
+    return model_->lora().rank > 0 ? absl::StrCat(unet, ", with new adapters") : unet;
   }
   return absl::StrCat(
-      unet, model_->lora().rank > 0 ? ", its adapters from " : " with the adapters merged of ",
+      unet, model_->lora().rank > 0 ? ", with adapters from " : " with merged adapters from ",
       model_->adapters_file());
 }
 

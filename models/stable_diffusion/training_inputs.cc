@@ -40,8 +40,7 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
           absl::StrCat("there is no offline cache of ", component, "'s input ", input));
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no input ", input, " of component ", component));
+  return absl::InvalidArgumentError(absl::StrCat("component ", component, " has no input ", input));
 }
 
 absl::StatusOr<Tensor> TrainingInputs::Pixels(int64_t step, SampleRange samples,

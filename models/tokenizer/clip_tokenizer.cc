@@ -97,7 +97,7 @@ absl::StatusOr<ClipTokenizer> ClipTokenizer::Create(absl::string_view vocab_json
 
 absl::Status ClipTokenizer::ReadVocabulary(absl::string_view vocab_json) {
   DPIPE_ASSIGN_OR_RETURN(const auto json, ParseJsonObject(vocab_json, "vocab.json"));
-  if (json.empty()) return absl::InvalidArgumentError("vocab.json: there is no token in it");
+  if (json.empty()) return absl::InvalidArgumentError("vocab.json has no tokens");
   for (const auto& [token, id] : json.items()) {
     // The parser makes floats of values beyond int64, so they fail the first test.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= kMaxVocabSize) {
@@ -148,7 +148,7 @@ absl::Status ClipTokenizer::AddMerge(absl::string_view line, int line_number) {
   }
   const int32_t rank = static_cast<int32_t>(merges_.size());
   if (!merges_.insert({PairKey(left->second, right->second), {rank, joined->second}}).second) {
-    return error("\"", line, "\" stands there twice");
+    return error("\"", line, "\" is listed twice");
   }
   return absl::OkStatus();
 }

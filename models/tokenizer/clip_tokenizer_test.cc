@@ -116,7 +116,7 @@ std::vector<std::string> EncodeByScanning(
   }
 }
 
-TEST(ClipTokenizerTest, QueueGivesWhatScanningGives) {
+TEST(ClipTokenizerTest, QueueMatchesScanning) {
   const std::vector<std::pair<std::string, std::string>> merges = {
       {"a", "a"},   {"aa", "a"}, {"b", "a"},      {"aa", "aa"},     {"a", "b</w>"},
       {"ba", "ba"}, {"aa", "b"}, {"baba", "aab"}, {"ba", "ab</w>"}, {"b", "b"}};
@@ -143,7 +143,7 @@ TEST(ClipTokenizerTest, QueueGivesWhatScanningGives) {
   }
 }
 
-TEST(ClipTokenizerTest, OnePieceOfAMegabyteIsFine) {
+TEST(ClipTokenizerTest, EncodesAPieceOfOneMegabyte) {
   EXPECT_EQ(Small().EncodeText(std::string(1 << 20, 'a')).size(), size_t{1} << 20);
 }
 
@@ -178,13 +178,13 @@ TEST(ClipTokenizerTest, BadMergesAreNamedWithTheirLine) {
   const std::string vocabulary = SmallVocabulary().dump();
   EXPECT_THAT(ErrorOf(vocabulary, "#version: 0.2\na b\nab"), HasSubstr("merges.txt line 3"));
   EXPECT_THAT(ErrorOf(vocabulary, "a b c"), HasSubstr("merges.txt line 1"));
-  EXPECT_THAT(ErrorOf(vocabulary, "a b\na b"), HasSubstr("line 2: \"a b\" stands there twice"));
+  EXPECT_THAT(ErrorOf(vocabulary, "a b\na b"), HasSubstr("line 2: \"a b\" is listed twice"));
   EXPECT_THAT(ErrorOf(vocabulary, "zz b"), HasSubstr("\"zz\" is not in vocab.json"));
   EXPECT_THAT(ErrorOf(vocabulary, "a z"), HasSubstr("\"az\" is not in vocab.json"));
 }
 
 // For any content of a file, Create returns an error or a tokenizer that works.
-TEST(ClipTokenizerTest, FlippedBytesDoNoHarm) {
+TEST(ClipTokenizerTest, SurvivesFlippedBytes) {
   const std::string vocabulary = SmallVocabulary().dump(), merges = kSmallMerges;
   int num_errors = 0;
   for (int trial = 0; trial < 400; ++trial) {

@@ -31,12 +31,12 @@ TEST(PiecesTest, WhitespaceOnlySeparates) {
   EXPECT_THAT(SplitIntoPieces("  a\u00a0b\n\nc "), ElementsAre("a", "b", "c"));
 }
 
-TEST(PiecesTest, AccentsMayComeComposedOrNot) {
+TEST(PiecesTest, AccentsMayBeComposedOrNot) {
   EXPECT_THAT(SplitIntoPieces("CAF\u00c9"), ElementsAre("caf\u00e9"));
   EXPECT_THAT(SplitIntoPieces("CAFE\u0301"), ElementsAre("caf\u00e9"));
 }
 
-TEST(PiecesTest, MarksWrittenAsTextFallApart) {
+TEST(PiecesTest, SpecialTokensInTextAreSplit) {
   EXPECT_THAT(SplitIntoPieces("<|ENDOFTEXT|>!"), ElementsAre("<|", "endoftext", "|>", "!"));
   EXPECT_THAT(SplitIntoPieces("<|endoftex|>!"), ElementsAre("<|", "endoftex", "|>!"));
 }

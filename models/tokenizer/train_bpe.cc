@@ -18,7 +18,7 @@
 DEFINE_string(captions, "", "path of a metadata.jsonl whose \"text\" fields to learn from");
 DEFINE_string(out, "", "folder for vocab.json, merges.txt and the two configs");
 DEFINE_int32(max_merges, 200, "largest number of merges to learn");
-DEFINE_int32(max_length, 32, "tokens of a caption, including the start and end marks");
+DEFINE_int32(max_length, 32, "tokens per caption, including the start and end marks");
 FLAG_RANGE(max_merges, 0, 1'000'000);
 FLAG_RANGE(max_length, 3, 1'000'000);
 

@@ -28,7 +28,7 @@ std::string SizeText(ImageSize size) { return absl::StrCat(size.width, " x ", si
 std::string Percent(double share) { return absl::StrFormat("%.3g %%", 100 * share); }
 
 // "512 images", "1000 of 250000 images".
-std::string LookedAt(int64_t count, int64_t all, const char* thing) {
+std::string Inspected(int64_t count, int64_t all, const char* thing) {
   return count == all ? Count(all, thing) : absl::StrCat(count, " of ", Count(all, thing));
 }
 
@@ -53,23 +53,23 @@ SizeSurvey Survey(const DataLoader& loader) {
   return SurveySizes(loader.order(), indices, images);
 }
 
-// "sizes of 20 images: 12 cropped (a.png most, by 50 % of its area), 1 enlarged (...)".
-std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
+// "sizes of 20 images: 12 cropped (at most by 50 % of the area, a.png), 1 enlarged (...)".
+std::string SizesText(const DataLoader& loader, const SizeSurvey& survey) {
   const SizeUse& all = survey.all;
   std::string text =
-      absl::StrCat("sizes of ", LookedAt(all.num_known, all.num_samples, "image"), ": ",
+      absl::StrCat("sizes of ", Inspected(all.num_known, all.num_samples, "image"), ": ",
                    all.num_cropped == 0 ? "none" : absl::StrCat(all.num_cropped), " cropped");
   if (all.num_cropped > 0) {
-    absl::StrAppend(&text, " (", NameOf(loader, survey.most_cropped), " most, by ",
-                    Percent(survey.max_cut), " of its area)");
+    absl::StrAppend(&text, " (at most by ", Percent(survey.max_cut), " of the area, ",
+                    NameOf(loader, survey.most_cropped), ")");
   }
   absl::StrAppend(&text, ", ", all.num_enlarged == 0 ? "none" : absl::StrCat(all.num_enlarged),
                   " enlarged");
   if (all.num_enlarged > 0) {
-    absl::StrAppend(&text, " (", NameOf(loader, survey.most_enlarged), " of ",
-                    SizeText(survey.most_enlarged_size), " most, ",
-                    absl::StrFormat("%.3g", survey.max_scale),
-                    " times; --data.min_side leaves out small ones)");
+    absl::StrAppend(&text, " (at most ", absl::StrFormat("%.3g", survey.max_scale), " times, ",
+                    NameOf(loader, survey.most_enlarged), " of ",
+                    SizeText(survey.most_enlarged_size),
+                    "; --data.min_side leaves out small ones)");
   }
   return text;
 }
@@ -103,7 +103,7 @@ std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenize
   const auto num_cut = std::count_if(lengths.begin(), lengths.end(),
                                      [max_length](int length) { return length > max_length; });
   std::string text = absl::StrCat(
-      "captions of ", LookedAt(static_cast<int64_t>(indices.size()), data.size(), "image"), ": ");
+      "captions of ", Inspected(static_cast<int64_t>(indices.size()), data.size(), "image"), ": ");
   if (num_cut == 0) return absl::StrCat(text, "none cut");
   const auto longest = std::max_element(lengths.begin(), lengths.end());
   return absl::StrCat(text, num_cut, " cut to ", max_length, " tokens (the longest, of ",
@@ -114,10 +114,10 @@ std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenize
 
 std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTokenizer* tokenizer) {
   const SizeSurvey survey = Survey(loader);
-  std::vector<std::string> lines = {FitsText(loader, survey)};
+  std::vector<std::string> lines = {SizesText(loader, survey)};
   if (survey.uses.size() > 1) {
     for (std::string& line : UsesTable(survey)) lines.push_back(std::move(line));
-    lines.push_back("no image is lost: a batch that an epoch does not fill is filled by the next");
+    lines.push_back("no image is dropped: the next epoch fills an incomplete batch");
   }
   if (tokenizer != nullptr) lines.push_back(CaptionsText(loader, *tokenizer));
   const std::vector<QuarantinedSample> skipped = loader.Quarantine();

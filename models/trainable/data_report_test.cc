@@ -47,7 +47,7 @@ std::string Words(int count) {
   return text;
 }
 
-TEST_F(DataReportTest, SaysThatAllIsWell) {
+TEST_F(DataReportTest, ReportsNoProblems) {
   for (const char* stem : {"a", "b", "c"}) Write(stem, {64, 64}, "a red circle");
   EXPECT_THAT(DescribeSamples(*Load(), &tokenizer_),
               ElementsAre("sizes of 3 images: none cropped, none enlarged",
@@ -73,8 +73,9 @@ TEST_F(DataReportTest, CropsAndEnlargementsAreCountedAndTheWorstNamed) {
   Write("fits", {128, 128}, "a");
   EXPECT_THAT(
       DescribeSamples(*Load(), nullptr),
-      ElementsAre("sizes of 4 images: 1 cropped (wide.png most, by 50 % of its area), 2 enlarged "
-                  "(dot.png of 1 x 1 most, 64 times; --data.min_side leaves out small ones)"));
+      ElementsAre(
+          "sizes of 4 images: 1 cropped (at most by 50 % of the area, wide.png), 2 enlarged "
+          "(at most 64 times, dot.png of 1 x 1; --data.min_side leaves out small ones)"));
 }
 
 TEST_F(DataReportTest, SizesOfStepsAreATable) {
@@ -83,17 +84,18 @@ TEST_F(DataReportTest, SizesOfStepsAreATable) {
   for (int i = 0; i < 3; ++i) Write(absl::StrCat("dot", i), {1, 2}, "a");
   Write("high", {32, 64}, "a");
   const std::vector<std::string> lines = DescribeSamples(*Load(), nullptr);
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("sizes of 7 images: 2 cropped (wide2.png most, by 25 % "
-                                           "of its area), 3 enlarged (dot0.png of 1 x 2 most, 32"),
-                                 "size     images  of steps  cropped  cut off  enlarged",
-                                 "-------  ------  --------  -------  -------  --------",
-                                 "64 x 32       3    42.9 %        2   12.5 %         0",
-                                 "32 x 64       4    57.1 %        0      0 %         3",
-                                 "no image is lost: a batch that an epoch does not fill is filled "
-                                 "by the next"));
+  EXPECT_THAT(
+      lines,
+      ElementsAre(HasSubstr("sizes of 7 images: 2 cropped (at most by 25 % of the "
+                            "area, wide2.png), 3 enlarged (at most 32 times, dot0.png of 1 x 2"),
+                  "size     images  of steps  cropped  cut off  enlarged",
+                  "-------  ------  --------  -------  -------  --------",
+                  "64 x 32       3    42.9 %        2   12.5 %         0",
+                  "32 x 64       4    57.1 %        0      0 %         3",
+                  "no image is dropped: the next epoch fills an incomplete batch"));
 }
 
-TEST_F(DataReportTest, WhatIsSkippedIsCounted) {
+TEST_F(DataReportTest, SkippedImagesAreCounted) {
   for (const char* stem : {"a", "b"}) Write(stem, {64, 64}, "a");
   ASSERT_TRUE(WriteFileAtomically(scratch_.path() + "/b.png", "not an image").ok());
   const auto loader = Load();
@@ -105,7 +107,7 @@ TEST_F(DataReportTest, WhatIsSkippedIsCounted) {
 }
 
 // For a large data set the number of inspected samples is reported.
-TEST_F(DataReportTest, HeadersOfSomeAreEnough) {
+TEST_F(DataReportTest, LargeDataSetsAreSampled) {
   std::string metadata;
   const int count = kMaxHeadersRead + 200;
   for (int i = 0; i < count; ++i) {

@@ -7,10 +7,10 @@ namespace dpipe::models {
 
 absl::StatusOr<std::string> FindDataFor(const std::string& model_folder, const std::string& kind,
                                         const std::string& data,
-                                        const std::function<void(const std::string&)>& say) {
-  if (!data.empty()) return FindDataFolder(data, say);
+                                        const std::function<void(const std::string&)>& report) {
+  if (!data.empty()) return FindDataFolder(data, report);
   DPIPE_ASSIGN_OR_RETURN(const ModelKind* found, FindModelKind(model_folder, kind));
-  return FindDataFolder(data, say, found->wants_conditions);
+  return FindDataFolder(data, report, found->wants_conditions);
 }
 
 }  // namespace dpipe::models

@@ -40,7 +40,7 @@ class FindDataTest : public ::testing::Test {
   ScratchFolder workspace_;
 };
 
-TEST_F(FindDataTest, AModelThatTakesConditionsHasThem) {
+TEST_F(FindDataTest, ModelsWithConditionsGetThem) {
   EXPECT_THAT(ErrorOf(ModelOfClass("StableDiffusionControlNetPipeline"), ""),
               HasSubstr("/scenes_with_outlines"));
   EXPECT_THAT(ErrorOf(ModelOfClass("StableDiffusionPipeline"), "controlnet"),
@@ -58,7 +58,7 @@ TEST_F(FindDataTest, AModelOfNoKnownKindIsNamed) {
   EXPECT_THAT(ErrorOf("/no/model", ""), HasSubstr("there is no model folder /no/model"));
 }
 
-TEST_F(FindDataTest, WhatTheUserGivesIsTaken) {
+TEST_F(FindDataTest, TheUsersFolderIsUsed) {
   const auto found = FindDataFor("/no/model", "", "/my/pictures", [](const std::string&) {});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, "/my/pictures");

@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
   if (options.lora.rank > 0 && kind->name != "stable_diffusion") {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, " is a model of kind ", kind->name,
-                     "; low-rank adapters can be trained of stable_diffusion only"));
+                     "; low-rank adapters can be trained only for stable_diffusion"));
   }
   return kind->load(folder, options);
 }

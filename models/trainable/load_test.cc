@@ -24,7 +24,7 @@ std::string ErrorOf(const std::string& folder, const LoadModelOptions& options =
   return std::string(LoadTrainableModel(folder, options).status().message());
 }
 
-TEST(LoadTrainableModelTest, TellsStableDiffusionByItsIndex) {
+TEST(LoadTrainableModelTest, RecognizesStableDiffusionByItsIndex) {
   const auto model = LoadTrainableModel(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->image_size(), 64);
@@ -33,7 +33,7 @@ TEST(LoadTrainableModelTest, TellsStableDiffusionByItsIndex) {
             "tiny_sd, 2.22 M trainable parameters in 48 layers, 64 x 64 pixels");
 }
 
-TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
+TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndItsContent) {
   EXPECT_THAT(ErrorOf("/no/model"), HasSubstr("there is no model folder /no/model"));
   EXPECT_THAT(ErrorOf(FolderWithIndex("[1]")),
               HasSubstr("model_index.json: expected a JSON object {...}, found [1]"));
@@ -44,7 +44,7 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
 }
 
 // Holds with and without a kind named by the user.
-TEST(LoadTrainableModelTest, ClassesThatAreNotSupportedAreRefusedByName) {
+TEST(LoadTrainableModelTest, UnsupportedClassesAreRefusedByName) {
   for (const std::string name :
        {"StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "FluxPipeline",
         "StableDiffusionInpaintPipeline", "StableDiffusionInstructPix2PixPipeline"}) {
@@ -82,7 +82,7 @@ TEST(LoadTrainableModelTest, DropoutIsForDrawingOnly) {
                                  "dropout is not supported: set it to 0 to train without");
 }
 
-TEST(LoadTrainableModelTest, WhatIsNotAModelFolderIsNamed) {
+TEST(LoadTrainableModelTest, OtherPathsAreDescribed) {
   const std::string folder = ::testing::TempDir() + "/alone";
   ASSERT_TRUE(MakeFolder(folder).ok());
   EXPECT_THAT(ErrorOf(folder), HasSubstr(folder + " has no model_index.json"));
@@ -92,7 +92,7 @@ TEST(LoadTrainableModelTest, WhatIsNotAModelFolderIsNamed) {
 }
 
 // Works before the model is loaded, so that fitting data can be found.
-TEST(FindModelKindTest, TheFolderSaysItUnlessTheUserDoes) {
+TEST(FindModelKindTest, TheUserOverridesTheFolder) {
   const std::string folder =
       FolderWithIndex("{\"_class_name\": \"StableDiffusionControlNetPipeline\"}");
   const auto own = FindModelKind(folder, "");

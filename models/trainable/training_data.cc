@@ -85,7 +85,7 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
   DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), training_loading));
   const absl::Status saved = options.keeps_sizes ? sizes.Save() : absl::OkStatus();
   if (!saved.ok()) {
-    data.notes.push_back(absl::StrCat("sizes of images are not remembered: ", saved.message()));
+    data.notes.push_back(absl::StrCat("image sizes are not saved: ", saved.message()));
   }
   if (held_out != nullptr) {
     DPIPE_ASSIGN_OR_RETURN(data.held_out, HeldOutLoader(std::move(held_out), options, loading));

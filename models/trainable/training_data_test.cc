@@ -41,14 +41,14 @@ class TrainingDataTest : public testing::Test {
   DataLoaderOptions loading_;
 };
 
-TEST_F(TrainingDataTest, SaysNothingWhereThereIsNothingToSay) {
+TEST_F(TrainingDataTest, NoNotesWithoutProblems) {
   WriteImages(options_.folder, 4);
   const auto data = OpenTrainingData(options_, loading_);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_THAT(data->notes, IsEmpty());
 }
 
-TEST_F(TrainingDataTest, ImagesThatRepeatWithinAStepAreSaid) {
+TEST_F(TrainingDataTest, ImagesThatRepeatWithinAStepAreNoted) {
   WriteImages(options_.folder, 3);
   const auto data = OpenTrainingData(options_, loading_);
   ASSERT_TRUE(data.ok()) << data.status();
@@ -87,7 +87,7 @@ TEST_F(TrainingDataTest, SmallImagesAreLeftOutOfBothParts) {
                   "out"));
 }
 
-TEST_F(TrainingDataTest, SizesAreRememberedUnlessNothingIsToBeWritten) {
+TEST_F(TrainingDataTest, SizesAreSavedIfFilesMayBeWritten) {
   WriteImages(options_.folder, 4);
   loading_.buckets = {{8, 8}, {16, 8}};
   options_.sizes_path = scratch_.path() + "/sizes";
@@ -100,10 +100,10 @@ TEST_F(TrainingDataTest, SizesAreRememberedUnlessNothingIsToBeWritten) {
   options_.sizes_path = options_.folder + "/0.png/sizes";
   const auto data = OpenTrainingData(options_, loading_);
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_THAT(data->notes, ElementsAre(HasSubstr("sizes of images are not remembered: ")));
+  EXPECT_THAT(data->notes, ElementsAre(HasSubstr("image sizes are not saved: ")));
 }
 
-TEST_F(TrainingDataTest, WhereTheOrderBeginsIsAskedOfTheCaller) {
+TEST_F(TrainingDataTest, TheCallerChoosesTheFirstStepOfTheOrder) {
   WriteImages(options_.folder, 8);
   options_.held_out_share = 0.3;
   std::string asked;
@@ -122,7 +122,7 @@ TEST_F(TrainingDataTest, WhereTheOrderBeginsIsAskedOfTheCaller) {
   EXPECT_EQ(Error(), "another data set");
 }
 
-TEST_F(TrainingDataTest, WhatIsTrainedOnIsNotHeldOut) {
+TEST_F(TrainingDataTest, TrainingSamplesAreNotHeldOut) {
   WriteImages(options_.folder, 4);
   options_.held_out_folder = options_.folder + "/../data";
   EXPECT_THAT(Error(), HasSubstr("4 of its 4 samples are used for training"));

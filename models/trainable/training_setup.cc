@@ -78,11 +78,11 @@ absl::StatusOr<std::vector<PatchSize>> TrainingSetup::Patches() const {
   const std::string given = absl::StrCat("patch_share is ", options_.patch_share);
   if (options_.max_aspect != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        given, " and max_aspect is ", options_.max_aspect, ": patches are of square pictures"));
+        given, " and max_aspect is ", options_.max_aspect, ": patches need square pictures"));
   }
   if (!model_->takes_coordinates()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(given, ", but ", model_->Describe(), ", takes no coordinates of patches"));
+        absl::StrCat(given, ", but ", model_->Describe(), ", takes no patch coordinates"));
   }
   return MakePatchSizes(model_->image_size(), model_->size_multiple(), options_.patch_share);
 }
@@ -109,7 +109,7 @@ absl::Status TrainingSetup::StartDevices() {
   if (options_.graphs.enabled && chosen.devices[0]->graphs() == nullptr) {
     absl::StrAppend(&device_note_, device_note_.empty() ? "" : "; ",
                     "passes are not recorded as CUDA graphs, because ", chosen.devices[0]->name(),
-                    " is no GPU");
+                    " is not a GPU");
   }
   workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
@@ -238,7 +238,8 @@ std::string TrainingSetup::Describe() const {
       device.kind() == DeviceKind::kCuda
           ? absl::StrCat(", the first ", device.name())
           : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
-      num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
+      num_processes() > 1 ? absl::StrCat(", the same in each of ", num_processes(), " processes")
+                          : "");
   return absl::StrCat("Model:    ", model, "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ",
                       Count(workers_.size(), "device"), devices,
@@ -258,7 +259,7 @@ std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
   for (const auto& worker : workers_) {
     for (const std::string& note : worker->device()->notes()) {
       // Notes are the same on every device.
-      if (!told_notes_.insert(note).second) continue;
+      if (!reported_notes_.insert(note).second) continue;
       lines.push_back(absl::StrCat("Note:     on ", worker->device()->name(), " ", note));
     }
   }

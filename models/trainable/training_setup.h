@@ -125,7 +125,7 @@ class TrainingSetup {
   TrainingData data_;
   std::unique_ptr<InputProvider> inputs_;
   std::string device_note_;  // why there is no GPU
-  std::set<std::string> told_notes_;
+  std::set<std::string> reported_notes_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
   std::vector<ImageSize> sizes_;  // of steps, as job_'s models; the plan is for the first

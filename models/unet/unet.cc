@@ -41,9 +41,9 @@ absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const
                                                  const UNetTraining& training) {
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(config, shape));
   if (config.latent_channels() != config.out_channels) {
-    return absl::InvalidArgumentError(absl::StrCat("unet: ", config.in_channels,
-                                                   " input channels and ", config.out_channels,
-                                                   " output channels; training needs as many"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unet: ", config.in_channels, " input channels and ", config.out_channels,
+                     " output channels; training needs the same number"));
   }
   nn::ProgramBuilder builder("unet");
   const ValueId latents = AddLatentsInput(config, shape, "latents", &builder);

@@ -56,7 +56,7 @@ TEST(UNetTest, ParametersAreThoseOfTheCheckpoints) {
   }
 }
 
-TEST(UNetTest, StableDiffusion21IsFine) {
+TEST(UNetTest, BuildsStableDiffusion21) {
   const UNetConfig config = Config("unet_v21");
   const auto program = BuildUNetForTraining(config, {64, 64, 77}, Training());
   ASSERT_TRUE(program.ok());
@@ -140,7 +140,7 @@ TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
 }
 
 // The further channels may have another purpose, as in instruct-pix2pix.
-TEST(UNetTest, ForeignChannelsAreNotTakenForOurs) {
+TEST(UNetTest, ForeignChannelsAreRefused) {
   UNetConfig config = SmallConfig();
   for (const int channels : {6, 7, 8}) {
     config.in_channels = channels;
@@ -200,7 +200,7 @@ TEST(UNetTest, BadShapesAreNamed) {
   UNetConfig config = SmallConfig();
   config.out_channels = 8;
   EXPECT_EQ(BuildUNetForTraining(config, {4, 4, 3}, Training()).status().message(),
-            "unet: 4 input channels and 8 output channels; training needs as many");
+            "unet: 4 input channels and 8 output channels; training needs the same number");
 }
 
 // As in diffusers' UNet2DConditionModel, which cannot be built with the newer key.
@@ -225,7 +225,7 @@ TEST(UNetConfigTest, ListsOfEqualEntriesAndDropoutAreRead) {
   EXPECT_EQ(config->dropout, 0.1);
 }
 
-TEST(UNetConfigTest, NamesWhatIsWrong) {
+TEST(UNetConfigTest, NamesProblems) {
   const struct {
     const char *keys, *problem;
   } cases[] = {

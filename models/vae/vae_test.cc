@@ -50,14 +50,14 @@ TEST(VaeTest, GradientsAndSplits) {
   }
 }
 
-TEST(VaeTest, SizesThatDoNotSuit) {
+TEST(VaeTest, InvalidSizesAreErrors) {
   EXPECT_EQ(BuildVaeEncoder(SmallConfig(), 9, 12).status().message(),
             "vae: images of 9 x 12; 2 levels need multiples of 2");
   EXPECT_EQ(BuildVaeDecoder(SmallConfig(), 8, 0).status().message(),
             "vae: images of 8 x 0; 2 levels need multiples of 2");
 }
 
-TEST(VaeConfigTest, NamesWhatIsWrong) {
+TEST(VaeConfigTest, NamesProblems) {
   const auto error = [](const std::string& json) {
     return std::string(ParseVaeConfig(json, "vae/config.json").status().message());
   };
@@ -74,7 +74,7 @@ TEST(VaeConfigTest, NamesWhatIsWrong) {
 }
 
 // Reports the class only, although every other key would also be a problem.
-TEST(VaeConfigTest, AnotherClassIsNamedAlone) {
+TEST(VaeConfigTest, AnotherClassIsTheOnlyProblem) {
   EXPECT_EQ(ParseVaeConfig(R"({"_class_name": "AutoencoderTiny", "scaling_factor": "x",
                                "encoder_block_out_channels": [64, 64, 64, 64]})",
                            "vae/config.json")

@@ -43,7 +43,7 @@ class CopyComponentTest : public ::testing::Test {
   ScratchFolder from_, to_;
 };
 
-TEST_F(CopyComponentTest, OfSeveralVariantsTheOneThatIsRead) {
+TEST_F(CopyComponentTest, CopiesTheVariantThatIsRead) {
   Write({"config.json", ".hidden", "old/config.json", "diffusion_pytorch_model.bin",
          "diffusion_pytorch_model.fp16.bin", "diffusion_pytorch_model.safetensors",
          "diffusion_pytorch_model.fp16.safetensors", "diffusion_pytorch_model.non_ema.safetensors",
@@ -54,13 +54,13 @@ TEST_F(CopyComponentTest, OfSeveralVariantsTheOneThatIsRead) {
   EXPECT_THAT(Copied(false), ElementsAre("config.json"));
 }
 
-TEST_F(CopyComponentTest, AVariantIsFoundWithoutAskingForIt) {
+TEST_F(CopyComponentTest, VariantsAreFoundByDefault) {
   Write({"config.json", "model.fp16.safetensors"});
   EXPECT_THAT(Copied(true), ElementsAre("config.json", "model.safetensors"));
   EXPECT_EQ(*ReadFile(to_.File("model.safetensors")), "model.fp16.safetensors");
 }
 
-TEST_F(CopyComponentTest, ShardsComeWithTheirIndex) {
+TEST_F(CopyComponentTest, ShardsAreCopiedWithTheirIndex) {
   Write({"model.fp16-00001-of-00002.safetensors", "model.fp16-00002-of-00002.safetensors",
          "model-00001-of-00002.safetensors"});
   ASSERT_TRUE(WriteFileAtomically(from_.File("model.safetensors.index.fp16.json"),
@@ -73,12 +73,12 @@ TEST_F(CopyComponentTest, ShardsComeWithTheirIndex) {
 }
 
 // An example is a safety checker, which is not loaded here, but by other programs.
-TEST_F(CopyComponentTest, WhatIsOfPyTorchAloneStaysSo) {
+TEST_F(CopyComponentTest, PyTorchOnlyWeightsAreCopied) {
   Write({"config.json", "pytorch_model.bin"});
   EXPECT_THAT(Copied(true), ElementsAre("config.json", "pytorch_model.bin"));
 }
 
-TEST_F(CopyComponentTest, AFolderThatIsNotThereIsNamed) {
+TEST_F(CopyComponentTest, AMissingFolderIsNamed) {
   EXPECT_THAT(std::string(CopyComponent("/no/vae", to_.path(), true).message()),
               ::testing::HasSubstr("/no/vae"));
 }

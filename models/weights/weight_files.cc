@@ -61,8 +61,8 @@ absl::Status ForeignWeights(const std::string& folder) {
       const std::string path = absl::StrCat(folder, "/", ShowText(name));
       if (known.format == nullptr) {
         return absl::InvalidArgumentError(
-            absl::StrCat(path, " has a name that is not looked for; rename it to ",
-                         kDiffusersWeights, " (U-Net, VAE) or ", kTransformersWeights));
+            absl::StrCat(path, " has an unrecognised name; rename it to ", kDiffusersWeights,
+                         " (U-Net, VAE) or ", kTransformersWeights));
       }
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": weights in ", known.format,
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> FindFile(const std::string& folder) {
   const absl::Status foreign = ForeignWeights(folder);
   if (!foreign.ok()) return foreign;
   return absl::NotFoundError(absl::StrCat(folder, ": neither ", kDiffusersWeights, " nor ",
-                                          kTransformersWeights, " is there"));
+                                          kTransformersWeights, " was found"));
 }
 
 // The names of the tensors of each shard.
@@ -204,9 +204,9 @@ std::vector<std::string> WrapperNotes(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const auto weights = OpenWeights(path);
     if (!weights.ok() || weights->wrapper.empty()) continue;
-    notes.push_back(absl::StrCat(weights->name, ": every name begins with '", weights->wrapper,
-                                 "', which torch.compile or DataParallel put there; names are "
-                                 "read without it"));
+    notes.push_back(
+        absl::StrCat(weights->name, ": every name begins with '", weights->wrapper,
+                     "', as added by torch.compile or DataParallel; this prefix is ignored"));
   }
   return notes;
 }

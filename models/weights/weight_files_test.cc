@@ -58,7 +58,7 @@ TEST(WeightFilesTest, FullPrecisionComesFirst) {
   }
 }
 
-TEST(WeightFilesTest, NamesAreThoseThatAreRead) {
+TEST(WeightFilesTest, ListsFilesThatAreRead) {
   const std::string folder = EmptyFolder();
   EXPECT_EQ(WeightFileNames(folder).status().code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(WriteFileAtomically(folder + "/model.safetensors.index.fp16.json",
@@ -72,7 +72,7 @@ TEST(WeightFilesTest, NamesAreThoseThatAreRead) {
   EXPECT_EQ(WeightFileNames(folder).value(), std::vector<std::string>({"model.safetensors"}));
 }
 
-TEST(WeightFilesTest, FilesOfWeightsAreToldByTheirNames) {
+TEST(WeightFilesTest, RecognizesWeightFilesByName) {
   for (const char* name :
        {"model.safetensors", "model.fp16.safetensors", "model.safetensors.index.json",
         "pytorch_model.bin", "pytorch_model.bin.index.json", "diffusion_pytorch_model.non_ema.bin",
@@ -88,7 +88,7 @@ TEST(WeightFilesTest, FilesOfWeightsAreToldByTheirNames) {
   EXPECT_EQ(WithoutVariant("model.safetensors"), "model.safetensors");
 }
 
-TEST(WeightFilesTest, WhatIsNotReadIsNamed) {
+TEST(WeightFilesTest, UnsupportedFilesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"pytorch_model.bin"}, "/pytorch_model.bin: weights in PyTorch's own format are not read"},
       {{"diffusion_pytorch_model.bin.index.json", "diffusion_pytorch_model-00001-of-00002.bin"},
@@ -96,7 +96,7 @@ TEST(WeightFilesTest, WhatIsNotReadIsNamed) {
       {{"flax_model.msgpack", "unet.ckpt"}, "/unet.ckpt: weights in PyTorch's own format"},
       {{"flax_model.msgpack"}, "/flax_model.msgpack: weights in Flax's own format"},
       {{"tf_model.h5", "config.json"}, "/tf_model.h5: weights in TensorFlow's own format"},
-      {{"unet.safetensors"}, "/unet.safetensors has a name that is not looked for; rename it to "},
+      {{"unet.safetensors"}, "/unet.safetensors has an unrecognised name; rename it to "},
   };
   for (const auto& [names, expected] : cases) {
     const std::string folder = EmptyFolder();

@@ -69,7 +69,7 @@ void CopyTo(const SafetensorsView& view, float* to) {
 
 // Releases the mapped pages that belong to this tensor only. They are in the system's file cache or
 // can be read again. Otherwise a process would count the file's size twice while it loads.
-void GiveBackPages(const SafetensorsView& view) {
+void ReleasePages(const SafetensorsView& view) {
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(view.bytes.data());
   const uintptr_t first = (begin + page - 1) / page * page;
@@ -97,8 +97,8 @@ struct Mismatches {
     const auto original = std::find_if(surplus.begin(), surplus.end(), IsOriginalName);
     if (original != surplus.end() && !missing.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": the names are of the original layout (", ShowText(*original),
-                       "), not of diffusers'; convert the checkpoint in Python: "
+          absl::StrCat(path, ": the names have the original layout (", ShowText(*original),
+                       "), not diffusers'; convert the checkpoint in Python: "
                        "StableDiffusionPipeline.from_single_file('FILE').save_pretrained('NEW')"));
     }
     if (!missing.empty()) lines.push_back(Line("missing", missing));
@@ -180,7 +180,7 @@ absl::Status Read(const std::string& path, const Expected& expected,
     const nn::ParameterInfo& parameter = *expected.at(name);
     float* const values = place(parameter);
     CopyTo(*view, values);
-    GiveBackPages(*view);
+    ReleasePages(*view);
     const size_t count = parameter.shape.num_elements();
     DPIPE_RETURN_IF_ERROR(
         CheckFinite(weights.name, view->name, absl::MakeConstSpan(values, count)));
@@ -240,7 +240,7 @@ absl::Status CheckFinite(const std::string& file, const std::string& tensor,
   if (bad == values.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       file, ": ", ShowText(tensor), " holds ", *bad, " (element ", bad - values.begin(),
-      "): these weights are damaged or of a training that diverged; use an earlier "
+      "): these weights are damaged or come from a diverged training; use an earlier "
       "checkpoint or another model"));
 }
 
@@ -287,7 +287,7 @@ absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name) {
   if (name == "fp16") return StoredFormat::kFp16;
   if (name == "bf16") return StoredFormat::kBf16;
   return absl::InvalidArgumentError(
-      absl::StrCat("weights are stored as fp32, fp16 or bf16, not '", name, "'"));
+      absl::StrCat("unknown format of weights '", name, "'; use fp32, fp16 or bf16"));
 }
 
 uint16_t FloatToHalf(float value) {

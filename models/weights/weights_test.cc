@@ -59,7 +59,7 @@ TEST(WeightsTest, ReadsAllThreeTypesAndOldNames) {
             (std::vector<float>{1, -2, 0.333251953125f, std::ldexp(1.0f, -24), 65504, 0}));
 }
 
-TEST(WeightsTest, WhatIsNotFiniteIsRefused) {
+TEST(WeightsTest, NonFiniteValuesAreRefused) {
   const nn::Program program = Small("a");
   for (const float bad : {NAN, INFINITY}) {
     const std::vector<float> six(6), two = {0, bad};
@@ -98,7 +98,7 @@ TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
 }
 
 // torch.compile and DataParallel put a prefix before every name.
-TEST(WeightsTest, NamesOfWrappersAreLeftAway) {
+TEST(WeightsTest, PrefixesOfWrappersAreIgnored) {
   const nn::Program program = Small();
   const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two = {7, 8};
   const std::string path = TestPath("wrapped.safetensors");
@@ -151,8 +151,9 @@ TEST(WeightsTest, TheOriginalLayoutIsNamed) {
     const std::string path = TestPath("original.safetensors");
     ASSERT_TRUE(WriteSafetensors(path, {View(name, "F32", {2}, two)}).ok());
     const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
-    EXPECT_EQ(message.find(path + ": the names are of the original layout (" + name + "), not of"),
-              0u)
+    EXPECT_EQ(
+        message.find(path + ": the names have the original layout (" + name + "), not diffusers'"),
+        0u)
         << message;
     EXPECT_EQ(message.find('\n'), std::string::npos);
   }
@@ -176,7 +177,7 @@ TEST(WeightsTest, MissingFiles) {
   ASSERT_TRUE(MakeFolder(folder).ok());
   EXPECT_EQ(
       LoadWeights(folder, {&program}, Device::Cpu()).status().message(),
-      folder + ": neither diffusion_pytorch_model.safetensors nor model.safetensors is there");
+      folder + ": neither diffusion_pytorch_model.safetensors nor model.safetensors was found");
   EXPECT_EQ(LoadWeights(TestPath("nothing"), {&program}, Device::Cpu()).status().code(),
             absl::StatusCode::kNotFound);
 }
@@ -323,7 +324,7 @@ TEST(HalfToFloatTest, EveryHalf) {
 
 // A half converts to fp32 and back unchanged. Numbers between two halves go to the nearer one, or
 // to the even one in the middle.
-TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
+TEST(FloatToHalfTest, EveryHalfAndValuesBetween) {
   for (int bits = 0; bits < 0x7c00; ++bits) {
     const float value = HalfToFloat(static_cast<uint16_t>(bits));
     ASSERT_EQ(FloatToHalf(value), bits);

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CompressionTest, ::testing::Values("l-greco", "c
                            return info.param == "l-greco" ? "low_rank" : "sparse";
                          });
 
-TEST(CompressionTest, WhatHasTheRankIsExact) {
+TEST(CompressionTest, GradientsOfTheRankAreExact) {
   CompressionOptions options;
   options.rank = 1;
   const Source source = Noisy(kShapes, 0);
@@ -159,7 +159,7 @@ TEST(CompressionTest, FactorsOfEmptyFirstGradientsComeToLife) {
   EXPECT_LT(error_after(low_rank, 60), 1.1 * many);
 }
 
-TEST(CompressionTest, AllKeptIsExact) {
+TEST(CompressionTest, KeepingAllIsExact) {
   CompressionOptions options;
   options.kept_share = 1;
   const Source source = Noisy(kShapes, 1.0f);

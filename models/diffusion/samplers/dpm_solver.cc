@@ -123,12 +123,12 @@ struct Visited {
 
 absl::StatusOr<Visited> SpreadOver(const NoiseSchedule& schedule, int num_steps) {
   Spread spread = {SpacingOr(schedule, TimestepSpacing::kLinspace), num_steps};
-  spread.leaves_out_last = true;
+  spread.drops_last = true;
   Visited visited;
   DPIPE_ASSIGN_OR_RETURN(visited.timesteps, SpreadTimesteps(schedule, spread));
   for (double t : visited.timesteps) {
     const double alpha = schedule.alpha_cumprod(static_cast<int>(t));
-    visited.alphas.push_back(alpha == 0 ? kLeastAlphaCumprod : alpha);
+    visited.alphas.push_back(alpha == 0 ? kMinAlphaCumprod : alpha);
   }
   return visited;
 }
@@ -155,12 +155,12 @@ absl::StatusOr<std::unique_ptr<Solver>> Make(const SolverSetup& setup) {
   DPIPE_ASSIGN_OR_RETURN(const Options options, ReadOptions(&keys));
   const bool is_karras = schedule.options().use_karras_sigmas;
   const bool is_exponential = !is_karras && keys.Bool("use_exponential_sigmas", false);
-  const bool ends_at_least = keys.String("final_sigmas_type", "zero") == "sigma_min";
+  const bool ends_at_min = keys.String("final_sigmas_type", "zero") == "sigma_min";
   DPIPE_RETURN_IF_ERROR(keys.status());
   DPIPE_ASSIGN_OR_RETURN(Visited visited, is_karras || is_exponential
                                               ? Levels(schedule, setup.num_steps, is_exponential)
                                               : SpreadOver(schedule, setup.num_steps));
-  visited.alphas.push_back(ends_at_least ? schedule.alpha_cumprod(0) : 1);
+  visited.alphas.push_back(ends_at_min ? schedule.alpha_cumprod(0) : 1);
   return std::make_unique<DpmSolver>(schedule, std::move(visited.timesteps),
                                      std::move(visited.alphas), options);
 }

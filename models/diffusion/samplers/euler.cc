@@ -30,8 +30,9 @@ class Euler : public Solver {
   }
 
   double initial_scale() const override {
-    const double most = sigmas_[0];
-    return options_.spacing == TimestepSpacing::kLeading ? std::sqrt(most * most + 1) : most;
+    const double max_sigma = sigmas_[0];
+    return options_.spacing == TimestepSpacing::kLeading ? std::sqrt(max_sigma * max_sigma + 1)
+                                                         : max_sigma;
   }
   double input_scale(size_t call) const override {
     return 1 / std::sqrt(sigmas_[call] * sigmas_[call] + 1);
@@ -89,11 +90,11 @@ absl::StatusOr<std::unique_ptr<Solver>> Make(const SolverSetup& setup) {
   Options options;
   options.spacing = SpacingOr(schedule, TimestepSpacing::kLinspace);
   DPIPE_ASSIGN_OR_RETURN(std::vector<NoiseLevel> levels, SpreadLevels(setup, options.spacing));
-  const double most = levels.front().sigma, least = levels.back().sigma;
+  const double max_sigma = levels.front().sigma, min_sigma = levels.back().sigma;
   if (schedule.options().use_karras_sigmas) {
-    levels = KarrasNoiseLevels(schedule, most, least, setup.num_steps);
+    levels = KarrasNoiseLevels(schedule, max_sigma, min_sigma, setup.num_steps);
   } else if (keys.Bool("use_exponential_sigmas", false)) {
-    levels = ExponentialNoiseLevels(schedule, most, least, setup.num_steps);
+    levels = ExponentialNoiseLevels(schedule, max_sigma, min_sigma, setup.num_steps);
   }
   if (keys.String("final_sigmas_type", "zero") == "sigma_min") {
     options.last_sigma = SigmaAt(schedule, 0);

@@ -88,7 +88,7 @@ class Pndm : public Solver {
 
   double AlphaAt(int t) const {
     return std::max(schedule_.alpha_cumprod(std::min(t, schedule_.num_timesteps() - 1)),
-                    kLeastAlphaCumprod);
+                    kMinAlphaCumprod);
   }
   int Timestep(size_t call) const { return static_cast<int>(timesteps_[call]); }
   void Remember(const Tensor& output) {

@@ -45,7 +45,7 @@ const std::vector<SamplerInfo>& Samplers() {
 const SamplerInfo& SamplerOf(SamplerKind kind) {
   const auto it = std::find_if(Samplers().begin(), Samplers().end(),
                                [kind](const SamplerInfo& info) { return info.kind == kind; });
-  DPIPE_CHECK(it != Samplers().end()) << "a sampler of no kind";
+  DPIPE_CHECK(it != Samplers().end()) << "unknown sampler kind";
   return *it;
 }
 

@@ -43,7 +43,7 @@ TEST(ChooseSamplerTest, TheFoldersClassDecides) {
   EXPECT_EQ(ChooseSampler(Options("{}")).kind, SamplerKind::kDdim) << "no class";
 }
 
-TEST(ChooseSamplerTest, AClassWithoutASamplerIsSaid) {
+TEST(ChooseSamplerTest, AClassWithoutASamplerIsNoted) {
   const SamplerChoice choice =
       ChooseSampler(Options(R"({"_class_name": "HeunDiscreteScheduler"})"));
   EXPECT_EQ(choice.kind, SamplerKind::kDdim);
@@ -59,7 +59,7 @@ TEST(ChooseSamplerTest, AClassWithoutASamplerIsSaid) {
 }
 
 // diffusers' PNDMScheduler rejects it, too.
-TEST(ChooseSamplerTest, APredictionTypeThatASamplerDoesNotKnowIsSaid) {
+TEST(ChooseSamplerTest, AnUnsupportedPredictionTypeIsNoted) {
   const SamplerChoice choice =
       ChooseSampler(Options(R"({"_class_name": "PNDMScheduler", "prediction_type": "sample"})"));
   EXPECT_EQ(choice.kind, SamplerKind::kDdim);

@@ -90,9 +90,9 @@ class UniPc : public Solver {
 
   int OrderOf(size_t call) const {
     const int64_t left = static_cast<int64_t>(timesteps_.size() - call);
-    const int64_t most =
+    const int64_t max_order =
         options_.lower_order_final ? std::min(options_.order, left) : options_.order;
-    return static_cast<int>(std::min(most, static_cast<int64_t>(call) + 1));
+    return static_cast<int>(std::min(max_order, static_cast<int64_t>(call) + 1));
   }
 
   double LengthOf(const Step& step) const {
@@ -191,7 +191,7 @@ absl::StatusOr<std::unique_ptr<Solver>> Make(const SolverSetup& setup) {
   options.lower_order_final = keys.Bool("lower_order_final", true);
   const bool is_karras = schedule.options().use_karras_sigmas;
   const bool is_exponential = !is_karras && keys.Bool("use_exponential_sigmas", false);
-  const bool ends_at_least = keys.String("final_sigmas_type", "zero") == "sigma_min";
+  const bool ends_at_min = keys.String("final_sigmas_type", "zero") == "sigma_min";
   DPIPE_RETURN_IF_ERROR(keys.status());
   std::vector<double> timesteps, sigmas;
   if (is_karras || is_exponential) {
@@ -204,11 +204,11 @@ absl::StatusOr<std::unique_ptr<Solver>> Make(const SolverSetup& setup) {
     }
   } else {
     Spread spread = {SpacingOr(schedule, TimestepSpacing::kLinspace), setup.num_steps};
-    spread.leaves_out_last = true;
+    spread.drops_last = true;
     DPIPE_ASSIGN_OR_RETURN(timesteps, SpreadTimesteps(schedule, spread));
     for (double t : timesteps) sigmas.push_back(SigmaAt(schedule, static_cast<int>(t)));
   }
-  sigmas.push_back(ends_at_least ? SigmaAt(schedule, 0) : 0);
+  sigmas.push_back(ends_at_min ? SigmaAt(schedule, 0) : 0);
   return std::make_unique<UniPc>(schedule, std::move(timesteps), std::move(sigmas), options);
 }
 

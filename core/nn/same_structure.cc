@@ -1,4 +1,4 @@
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@ namespace {
 
 absl::Status Differ(const std::string& what, const std::string& a, const std::string& b) {
   if (a == b) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the models are not alike: ", what, " is ", a,
-                                                 " in one and ", b, " in the other"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the models differ: ", what, " is ", a, " in one and ", b, " in the other"));
 }
 
 template <typename Ids>
@@ -93,7 +93,7 @@ std::string ComponentText(const Component& component) {
 
 }  // namespace
 
-absl::Status CheckAlike(const Model& a, const Model& b) {
+absl::Status CheckSameStructure(const Model& a, const Model& b) {
   const auto count = [](const Model& model) { return absl::StrCat(model.num_components()); };
   DPIPE_RETURN_IF_ERROR(Differ("the number of components", count(a), count(b)));
   for (int i = 0; i < a.num_components(); ++i) {

@@ -1,4 +1,4 @@
-#include "core/nn/alike.h"
+#include "core/nn/same_structure.h"
 
 #include <string>
 #include <utility>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Options {
-  int64_t rows = 3;  // of the images: alike models differ only in this
+  int64_t rows = 3;  // of the images: models of the same structure may differ only in this
   int64_t hidden = 8;
   std::string second_layer = "second";
   LayerKind second_kind = LayerKind::kTrainable;
@@ -50,16 +50,16 @@ Model Make(const Options& options) {
 }
 
 std::string DifferenceTo(const Options& options) {
-  return std::string(CheckAlike(Make({}), Make(options)).message());
+  return std::string(CheckSameStructure(Make({}), Make(options)).message());
 }
 
-TEST(AlikeTest, ModelsOfOtherSizesAreAlike) {
+TEST(SameStructureTest, SizesMayDiffer) {
   Options taller;
   taller.rows = 7;
   EXPECT_EQ(DifferenceTo(taller), "");
 }
 
-TEST(AlikeTest, TheFirstDifferenceIsNamed) {
+TEST(SameStructureTest, TheFirstDifferenceIsNamed) {
   Options other;
   other.hidden = 6;
   EXPECT_THAT(DifferenceTo(other), HasSubstr("component backbone, parameter 0 is 'first.weight' "
@@ -80,7 +80,7 @@ TEST(AlikeTest, TheFirstDifferenceIsNamed) {
                         "'backbone', a backbone, latents from encoder.code"));
 }
 
-TEST(AlikeTest, AnotherNumberOfComponentsIsNamed) {
+TEST(SameStructureTest, AnotherNumberOfComponentsIsNamed) {
   ProgramBuilder builder("backbone");
   const ValueId x = builder.AddInput("x", {Shape{4}, Element::kCompute});
   builder.BeginLayer("a", LayerKind::kTrainable);
@@ -88,7 +88,7 @@ TEST(AlikeTest, AnotherNumberOfComponentsIsNamed) {
   std::vector<Component> components;
   components.push_back({"backbone", true, builder.Build(), {}});
   const Model one = Model::Create("m", std::move(components)).value();
-  EXPECT_THAT(std::string(CheckAlike(Make({}), one).message()),
+  EXPECT_THAT(std::string(CheckSameStructure(Make({}), one).message()),
               HasSubstr("the number of components is 2 in one and 1 in the other"));
 }
 
