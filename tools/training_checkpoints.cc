@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> TrainingCheckpoints::Open(
   auto checkpoints = std::unique_ptr<TrainingCheckpoints>(
       new TrainingCheckpoints(options, config, config_text, say));
   DPIPE_ASSIGN_OR_RETURN(checkpoints->folder_, options.read_only
-                                                   ? CheckpointFolder::OpenToRead(options.folder)
+                                                   ? CheckpointFolder::OpenReadOnly(options.folder)
                                                    : CheckpointFolder::Open(options.folder));
   DPIPE_RETURN_IF_ERROR(checkpoints->Choose());
   CheckpointSaver::Options saving;

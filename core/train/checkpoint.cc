@@ -36,14 +36,14 @@ class Fields {
     }
   }
   // Reads a field that earlier versions did not write.
-  void ReadIfThere(const char* name, std::string* value) {
+  void ReadIfPresent(const char* name, std::string* value) {
     const auto it = json_.find(name);
     if (it == json_.end()) return;
     if (!it->is_string()) return Note(absl::StrCat("'", name, "' is not a string"));
     *value = it->get<std::string>();
   }
   template <typename T>
-  void ReadIfThere(const char* name, T* value) {
+  void ReadIfPresent(const char* name, T* value) {
     if (json_.find(name) != json_.end()) Read(name, value);
   }
   void Note(const std::string& problem) {
@@ -111,9 +111,9 @@ absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
   fields.Read("seed", &info.seed);
   fields.Read("global_batch", &info.global_batch);
   fields.Read("dataset_size", &info.dataset_size);
-  fields.ReadIfThere("data_fingerprint", &info.data_fingerprint);
-  fields.ReadIfThere("order_first_step", &info.order.first_step);
-  fields.ReadIfThere("epochs_before_order", &info.order.epochs_before);
+  fields.ReadIfPresent("data_fingerprint", &info.data_fingerprint);
+  fields.ReadIfPresent("order_first_step", &info.order.first_step);
+  fields.ReadIfPresent("epochs_before_order", &info.order.epochs_before);
   fields.Read("learning_rate", &info.learning_rate);
   fields.Read("training_ns", &info.training_ns);
   fields.Read("loss_sum", &info.loss_sum);

@@ -77,7 +77,7 @@ std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
 }
 
 // Takes the lock; closes the file on failure.
-absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& lock) {
+absl::StatusOr<int> Acquire(int fd, const std::string& folder, const std::string& lock) {
   // The system releases the lock when the process ends, however it ends.
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   const bool taken = errno == EWOULDBLOCK;
@@ -93,7 +93,7 @@ absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& l
 // Returns the descriptor of the lock file, which this process holds.
 absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
   const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
-  return fd < 0 ? FileError("cannot open", lock, errno) : Take(fd, folder, lock);
+  return fd < 0 ? FileError("cannot open", lock, errno) : Acquire(fd, folder, lock);
 }
 
 // True if the path still refers to the open file.
@@ -118,13 +118,13 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const s
   return folder;
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
+absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenReadOnly(
     const std::string& path) {
   const std::string lock = absl::StrCat(path, "/", kLockFile);
   // If there is no lock, or this user may not read it, no process is known to have the folder.
   const int fd = ::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd >= 0) {
-    DPIPE_RETURN_IF_ERROR(Take(fd, path, lock).status());
+    DPIPE_RETURN_IF_ERROR(Acquire(fd, path, lock).status());
     ::close(fd);
   }
   return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(path, /*lock_fd=*/-1));

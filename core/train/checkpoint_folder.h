@@ -30,7 +30,7 @@ class CheckpointFolder {
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& path);
   // Opens the folder read-only: creates, locks and removes nothing. A folder that does not exist
   // has no checkpoints. Returns FailedPrecondition if another process has it now.
-  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> OpenToRead(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> OpenReadOnly(const std::string& path);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;

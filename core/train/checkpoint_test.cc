@@ -90,16 +90,16 @@ class CheckpointTest : public ::testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *std::move(opened);
   }
-  // Returns the step of the newest complete checkpoint, or -1; messages go to said_.
+  // Returns the step of the newest complete checkpoint, or -1; messages go to messages_.
   int64_t Newest(const CheckpointFolder& folder) {
-    said_.clear();
-    auto newest = folder.OpenNewest([this](const std::string& line) { said_ += line + "\n"; });
+    messages_.clear();
+    auto newest = folder.OpenNewest([this](const std::string& line) { messages_ += line + "\n"; });
     EXPECT_TRUE(newest.ok()) << newest.status();
     return *newest == nullptr ? -1 : (*newest)->info().step;
   }
 
   const std::string folder_;
-  std::string said_;
+  std::string messages_;
 };
 
 TEST_F(CheckpointTest, RoundTrips) {
@@ -155,7 +155,7 @@ TEST_F(CheckpointTest, MismatchesAreNamed) {
 }
 
 // Truncates every file anywhere, removes every file, changes any byte: always detected.
-TEST_F(CheckpointTest, AnyDamageIsFound) {
+TEST_F(CheckpointTest, DetectsAnyDamage) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   ASSERT_TRUE(folder->Write(MakeContent(2)).ok());
@@ -167,7 +167,7 @@ TEST_F(CheckpointTest, AnyDamageIsFound) {
     const auto write = [&](const std::string& bytes) { std::ofstream(path) << bytes; };
     const auto expect_skipped = [&](const std::string& what) {
       EXPECT_EQ(Newest(*folder), 1) << path << " " << what;
-      EXPECT_THAT(said_, HasSubstr("step_00000002 is not a complete checkpoint")) << what;
+      EXPECT_THAT(messages_, HasSubstr("step_00000002 is not a complete checkpoint")) << what;
       ++damaged;
     };
     for (size_t size = 0; size < right.size(); size += 1 + right.size() / 40) {
@@ -189,7 +189,7 @@ TEST_F(CheckpointTest, AnyDamageIsFound) {
 }
 
 // A run must not restart from scratch because of that.
-TEST_F(CheckpointTest, NoneThatCanBeReadIsAnError) {
+TEST_F(CheckpointTest, NoReadableCheckpointIsAnError) {
   auto folder = Open();
   EXPECT_EQ(Newest(*folder), -1);
   fs::create_directories(folder->PathOf(3));
@@ -222,24 +222,24 @@ TEST_F(CheckpointTest, OneRunAtATime) {
 
 TEST_F(CheckpointTest, ReadOnlyOpenChangesNothing) {
   {
-    const auto none = CheckpointFolder::OpenToRead(folder_);
+    const auto none = CheckpointFolder::OpenReadOnly(folder_);
     ASSERT_TRUE(none.ok()) << none.status();
     EXPECT_THAT(*(*none)->Steps(), ElementsAre());
   }
   EXPECT_FALSE(fs::exists(folder_));
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(12)).ok());
-  const absl::Status taken = CheckpointFolder::OpenToRead(folder_).status();
+  const absl::Status taken = CheckpointFolder::OpenReadOnly(folder_).status();
   EXPECT_THAT(std::string(taken.message()), HasSubstr("another process is training into"));
   folder = nullptr;
   fs::create_directories(folder_ + "/step_00000013.unfinished");
   {
-    const auto reading = CheckpointFolder::OpenToRead(folder_);
+    const auto reading = CheckpointFolder::OpenReadOnly(folder_);
     ASSERT_TRUE(reading.ok()) << reading.status();
     const auto newest = (*reading)->OpenNewest([](const std::string&) {});
     ASSERT_TRUE(newest.ok()) << newest.status();
     EXPECT_EQ((*newest)->info().step, 12);
-    EXPECT_TRUE(CheckpointFolder::OpenToRead(folder_).ok()) << "no process holds it";
+    EXPECT_TRUE(CheckpointFolder::OpenReadOnly(folder_).ok()) << "no process holds it";
   }
   EXPECT_TRUE(fs::exists(folder_ + "/step_00000013.unfinished"));
   EXPECT_TRUE(fs::exists(folder_ + "/LOCK"));
@@ -297,7 +297,7 @@ TEST_F(CheckpointTest, AllMoveToAnotherFolder) {
 }
 
 // As after a failed start.
-TEST_F(CheckpointTest, AnEmptyFolderDoesNotStay) {
+TEST_F(CheckpointTest, EmptyFolderIsRemoved) {
   std::string path;
   {
     auto folder = Open();
@@ -321,7 +321,7 @@ TEST_F(CheckpointTest, StepsAreReplacedCompletely) {
 }
 
 // The system's limit on file sizes ends a write in the middle, like a full disk.
-TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
+TEST_F(CheckpointTest, FullDiskKeepsOldCheckpoints) {
   auto folder = Open();
   ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   signal(SIGXFSZ, SIG_IGN);
@@ -345,7 +345,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
     EXPECT_EQ(saver.stats().last_step, -1);
     EXPECT_FALSE(fs::exists(folder->PathOf(2) + kUnfinishedSuffix));
     EXPECT_EQ(Newest(*folder), 1);
-    EXPECT_EQ(said_, "");
+    EXPECT_EQ(messages_, "");
     // The disk has room again: the same saver continues.
     ASSERT_TRUE(saver.Save(MakeContent(2)).ok());
     ASSERT_TRUE(saver.Wait().ok());
@@ -410,7 +410,7 @@ absl::Status MountSmallDisk(const std::string& folder, const std::string& size) 
 }
 
 // Room for two and a half: the third one only fits after the first has been removed.
-TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
+TEST_F(CheckpointTest, NeedsDiskSpaceOnlyForKeptCheckpoints) {
   std::thread with_a_disk([this] {
     const absl::Status mounted = MountSmallDisk(folder_, "64M");
     if (!mounted.ok()) GTEST_SKIP() << mounted;
@@ -512,7 +512,7 @@ TEST(CheckpointInfoTest, EarlierVersionsHadNoFingerprint) {
 }
 
 // Programs that do not support such orders must refuse to resume the run.
-TEST(CheckpointInfoTest, AnOrderThatBeganLaterIsKept) {
+TEST(CheckpointInfoTest, ALaterOrderIsKept) {
   CheckpointInfo info;
   info.step = 10;
   info.global_batch = 4;

@@ -21,7 +21,7 @@ namespace {
 constexpr int kRepeats = 15;
 constexpr int64_t kLargeBytes = 8 * kMiB;  // about the gradients of a small U-Net
 // Between GPUs, 8 MiB take no longer than the host's part: enqueuing and waiting.
-constexpr int64_t kMostGpuBytes = 128 * kMiB;
+constexpr int64_t kMaxGpuBytes = 128 * kMiB;
 constexpr int kTimesSmaller = 8;
 constexpr int kGpuRoundTrips = 16;  // enqueued before the host waits
 constexpr int kGpuReduces = 5;
@@ -176,9 +176,9 @@ absl::StatusOr<double> BandwidthOfGpus(int n, int64_t large, LinkProbe* probe) {
 // to have enough for the maximum.
 int64_t ProbeBytes(const TrainingJob& job, int64_t memory_bytes) {
   constexpr int kPart = 16;
-  if (job.processes != nullptr) return kMostGpuBytes;
-  if (memory_bytes == 0) return kMostGpuBytes / kTimesSmaller;  // it is unknown
-  return std::clamp<int64_t>(memory_bytes / kPart / kMiB * kMiB, kMiB, kMostGpuBytes);
+  if (job.processes != nullptr) return kMaxGpuBytes;
+  if (memory_bytes == 0) return kMaxGpuBytes / kTimesSmaller;  // it is unknown
+  return std::clamp<int64_t>(memory_bytes / kPart / kMiB * kMiB, kMiB, kMaxGpuBytes);
 }
 
 // Distributes the measurements of the first process, which has rank 0.

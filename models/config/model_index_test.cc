@@ -25,7 +25,7 @@ TEST(ModelIndexTest, AbsentComponentsAreOmitted) {
   EXPECT_EQ(index->scheduler_class, "S");
 }
 
-TEST(ModelIndexTest, WhatIsWrongIsNamed) {
+TEST(ModelIndexTest, NamesProblems) {
   EXPECT_EQ(ErrorOf("[1]"), "index: expected a JSON object {...}, found [1]");
   EXPECT_EQ(
       ErrorOf("{\"_class_name\": P}"),

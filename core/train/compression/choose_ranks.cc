@@ -23,8 +23,8 @@ int BinsOf(double error, double budget, int num_bins) {
 std::vector<int> ChooseUnderBudget(const std::vector<std::vector<CompressionChoice>>& layers,
                                    double budget, const std::vector<int>& fallback, int num_bins) {
   DPIPE_CHECK_EQ(layers.size(), fallback.size());
-  // least[b]: the minimum size of the layers so far whose errors take at most b bins.
-  std::vector<int64_t> least(num_bins + 1, 0);
+  // min_size[b]: the minimum size of the layers so far whose errors take at most b bins.
+  std::vector<int64_t> min_size(num_bins + 1, 0);
   std::vector<std::vector<int>> taken;  // by layer and bins
   for (const std::vector<CompressionChoice>& choices : layers) {
     std::vector<int64_t> next(num_bins + 1, kImpossible);
@@ -32,18 +32,18 @@ std::vector<int> ChooseUnderBudget(const std::vector<std::vector<CompressionChoi
     for (int c = 0; c < static_cast<int>(choices.size()); ++c) {
       const int bins = BinsOf(choices[c].error, budget, num_bins);
       for (int b = bins; b <= num_bins; ++b) {
-        if (least[b - bins] == kImpossible) continue;
-        const int64_t size = least[b - bins] + choices[c].size;
+        if (min_size[b - bins] == kImpossible) continue;
+        const int64_t size = min_size[b - bins] + choices[c].size;
         if (size >= next[b]) continue;
         next[b] = size;
         choice_at[b] = c;
       }
     }
-    least = std::move(next);
+    min_size = std::move(next);
   }
   int64_t fallback_size = 0;
   for (size_t l = 0; l < layers.size(); ++l) fallback_size += layers[l][fallback[l]].size;
-  if (least[num_bins] >= fallback_size) return fallback;
+  if (min_size[num_bins] >= fallback_size) return fallback;
   std::vector<int> result(layers.size());
   int b = num_bins;
   for (int l = static_cast<int>(layers.size()) - 1; l >= 0; --l) {

@@ -22,7 +22,7 @@ TEST(ChooseRanksTest, ByHand) {
 }
 
 // Gradients that have overflowed: none of their errors is within a budget.
-TEST(ChooseRanksTest, WhatIsNotFiniteFitsNoBudget) {
+TEST(ChooseRanksTest, NonFiniteErrorsFitNoBudget) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
   const Layers layers = {{{10, inf}, {20, 1}}, {{10, nan}, {40, 1}}, {{10, 1}, {40, 0.5}}};
   EXPECT_EQ(ChooseUnderBudget(layers, 3.01, {1, 1, 1}), (std::vector<int>{1, 1, 0}));

@@ -107,7 +107,7 @@ TEST_P(CompressionTest, AllRanksGetTheSameBits) {
 
 // Later steps send what one step leaves out: the error of the sum over many steps is far below that
 // of one.
-TEST_P(CompressionTest, ErrorFeedbackMakesUpForWhatIsLeftOut) {
+TEST_P(CompressionTest, ErrorFeedbackCompensatesDroppedParts) {
   CompressionOptions options;
   options.rank = 1;
   options.choose_every = 0;
@@ -133,7 +133,7 @@ TEST(CompressionTest, GradientsOfTheRankAreExact) {
 
 // As for parameters behind a zero-initialized convolution: factors that were zero in the first
 // step, or of lower rank than possible, later find the gradients.
-TEST(CompressionTest, FactorsOfEmptyFirstGradientsComeToLife) {
+TEST(CompressionTest, FactorsRecoverFromZeroGradients) {
   CompressionOptions options;
   options.rank = 2;
   options.choose_every = 0;
@@ -167,7 +167,7 @@ TEST(CompressionTest, KeepingAllIsExact) {
 }
 
 // The caller sees in the same step that its gradients are not finite.
-TEST(CompressionTest, WhatIsNotFiniteIsLargest) {
+TEST(CompressionTest, NonFiniteNumbersAreLargest) {
   CompressionOptions options;
   options.kept_share = 0.01;
   const Source source = [](int rank, int step) {
@@ -211,7 +211,7 @@ TEST(CompressionTest, GradientsOfNaNsAreCompressed) {
 
 // The time depends on the amount sent, not on the amount it was chosen from: with a small share
 // there is little to send while the next group is compressed.
-TEST(CompressionTest, FusionWeighsWhatIsSent) {
+TEST(CompressionTest, FusionWeighsMessageSizes) {
   CompressionOptions options;
   options.fusion.compress_fixed_ns = 1000;
   options.fusion.compress_ns_per_number = 10;
