@@ -172,8 +172,8 @@ class ComparisonRun {
   absl::StatusOr<int> TakeTurns(const std::vector<int>& group) {
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
       if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
-      const int most = std::min(options_.profiles, options_.repeats);
-      if (groups_.all_at_once && num_profiles() * options_.repeats <= repeat * most) {
+      const int max_profiles = std::min(options_.profiles, options_.repeats);
+      if (groups_.all_at_once && num_profiles() * options_.repeats <= repeat * max_profiles) {
         DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
       }
       // Each repeat begins with another strategy, so that none always follows the same one.

@@ -28,16 +28,17 @@ double SpeedupOf(const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find
 // any idle time.
 double HeadroomOf(const CaseResult& c) {
   const Outcome* plain = c.Find(kPlain);
-  if (plain == nullptr || c.least_step_ns == 0) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(plain->step_ns) / static_cast<double>(c.least_step_ns);
+  if (plain == nullptr || c.min_step_ns == 0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(plain->step_ns) / static_cast<double>(c.min_step_ns);
 }
 
 // Returns the share of the time between DiffusionPipe's step and that bound that opendiffusionpipe
 // saves.
 std::string ShareText(const CaseResult& c) {
-  const double most = 1 - 1 / HeadroomOf(c), taken = 1 - 1 / SpeedupOf(c);
-  return most > 0.001 && std::isfinite(taken) ? absl::StrFormat("%.0f %%", 100 * taken / most)
-                                              : "-";
+  const double max_saved = 1 - 1 / HeadroomOf(c), taken = 1 - 1 / SpeedupOf(c);
+  return max_saved > 0.001 && std::isfinite(taken)
+             ? absl::StrFormat("%.0f %%", 100 * taken / max_saved)
+             : "-";
 }
 
 bool HasTooLittle(const CaseResult& c) {
@@ -153,7 +154,7 @@ Table RegimeTable(const Cases& cases) {
   table.SetAlign(0, Table::Align::kLeft);
   for (const Regime& regime : regimes) {
     std::vector<double> speedups[2];  // by HasTooLittle: enough frozen work, or too little
-    double least_headroom = std::numeric_limits<double>::quiet_NaN();
+    double min_headroom = std::numeric_limits<double>::quiet_NaN();
     int alone = 0, neither = 0;
     for (const CaseResult* c : cases) {
       if (!regime.holds(*c)) continue;
@@ -162,13 +163,13 @@ Table RegimeTable(const Cases& cases) {
         continue;
       }
       speedups[HasTooLittle(*c)].push_back(SpeedupOf(*c));
-      if (HasTooLittle(*c)) least_headroom = std::fmin(least_headroom, HeadroomOf(*c));
+      if (HasTooLittle(*c)) min_headroom = std::fmin(min_headroom, HeadroomOf(*c));
     }
     const auto enough = std::count_if(speedups[1].begin(), speedups[1].end(),
                                       [](double speedup) { return speedup >= kPromised; });
     table.AddRow({regime.name, absl::StrCat(speedups[0].size() + speedups[1].size()),
                   absl::StrCat(speedups[1].size()), absl::StrCat(enough), SpreadText(speedups[1]),
-                  RatioText(least_headroom), SpreadText(speedups[0]), absl::StrCat(alone),
+                  RatioText(min_headroom), SpreadText(speedups[0]), absl::StrCat(alone),
                   absl::StrCat(neither)});
   }
   return table;

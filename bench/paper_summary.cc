@@ -119,12 +119,12 @@ Table ModelTable(const Cases& cases) {
       });
     };
     const std::vector<double> ours = bubbles(kCombined);
-    const auto most = [](const std::vector<double>& v) {
+    const auto max_text = [](const std::vector<double>& v) {
       return v.empty() ? "-" : RatioText(v.back());
     };
     const auto above =
         ours.end() - std::upper_bound(ours.begin(), ours.end(), kPublishedBubbleRatio);
-    table.AddRow({model, most(speedups(false)), most(speedups(true)),
+    table.AddRow({model, max_text(speedups(false)), max_text(speedups(true)),
                   Spread(bubbles("data_parallel"), PercentText), Spread(ours, PercentText),
                   absl::StrCat(above, " of ", ours.size())});
   }

@@ -82,13 +82,13 @@ void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflu
 // Checks that the plan's simulation, which is shown beside the measured steps, has a steady step.
 // For a strategy that works for the next step, that needs one between the first and the last.
 absl::Status CheckNumSteps(const Strategy& strategy) {
-  constexpr int kFewest = 3;
-  if (strategy.frozen() != "fill" || FLAGS_warmup_steps + FLAGS_steps >= kFewest) {
+  constexpr int kMinSteps = 3;
+  if (strategy.frozen() != "fill" || FLAGS_warmup_steps + FLAGS_steps >= kMinSteps) {
     return absl::OkStatus();
   }
   return CommandLineError(absl::StrCat("--warmup_steps=", FLAGS_warmup_steps,
-                                       " and --steps=", FLAGS_steps, " must be at least ", kFewest,
-                                       " together with strategy ", strategy.name(),
+                                       " and --steps=", FLAGS_steps, " must be at least ",
+                                       kMinSteps, " together with strategy ", strategy.name(),
                                        ", which works for the next step, too"));
 }
 
@@ -120,7 +120,7 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
     return absl::OkStatus();
   };
   DPIPE_RETURN_IF_ERROR(
-      processes == nullptr ? find_data() : processes->FirstOnHostFirst("the data set", find_data));
+      processes == nullptr ? find_data() : processes->RunFirstOnHost("the data set", find_data));
   setup.processes = processes;
   setup.backend = FLAGS_backend;
   setup.num_devices = FLAGS_devices;

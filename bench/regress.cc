@@ -178,13 +178,13 @@ absl::StatusOr<int> ComparePrograms() {
     const bool new_first = (chance / kNanosPerMicro + round) % 2 == 0;
     DPIPE_RETURN_IF_ERROR(RunRound(players, new_first, folder, turns, &all));
     regression = CompareResults(all[0], all[1], options);
-    const bool goes_on = NeedsAnotherRound(regression, round);
+    const bool continues = NeedsAnotherRound(regression, round);
     std::printf("Round %d: %s\n", round,
-                !goes_on         ? "settled"
+                !continues       ? "settled"
                 : round % 2 == 1 ? "who is started first is exchanged for the next"
                                  : "still unclear");
     std::fflush(stdout);
-    if (!goes_on) break;
+    if (!continues) break;
   }
   return Report(regression, options);
 }

@@ -128,7 +128,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   };
   DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
   if (!FLAGS_only.empty()) return RunOnly(suite, cases, options);
-  options.run_apart = [&](const std::string& id) {
+  options.run_in_process = [&](const std::string& id) {
     return RunProcess(OwnCommand(given, "--only=" + id), options.cases.stop_requested);
   };
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));

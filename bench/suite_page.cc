@@ -23,7 +23,7 @@ namespace {
 
 using report::EscapeMarkup;
 
-constexpr int kMostTimelines = 5;  // per case: more would be too much for a phone
+constexpr int kMaxTimelines = 5;  // per case: more would be too much for a phone
 
 std::string Section(const std::string& title, const std::string& note, const std::string& body) {
   if (body.empty()) return "";
@@ -126,7 +126,7 @@ std::vector<int> ShownTimelines(const report::BenchResults& results, const CaseT
   std::vector<int> shown(traces.traces_size());
   for (int i = 0; i < traces.traces_size(); ++i) shown[i] = i;
   std::stable_sort(shown.begin(), shown.end(), [&](int a, int b) { return speed(a) > speed(b); });
-  if (shown.size() > kMostTimelines) shown.resize(kMostTimelines);
+  if (shown.size() > kMaxTimelines) shown.resize(kMaxTimelines);
   std::sort(shown.begin(), shown.end());
   return shown;
 }

@@ -9,11 +9,11 @@
 namespace dpipe::tools {
 
 absl::StatusOr<BestModel> BestModel::Open(const std::string& folder, const std::string& measure,
-                                          bool goes_on,
+                                          bool resumes,
                                           const std::function<void(const std::string&)>& say) {
   DPIPE_RETURN_IF_ERROR(CheckWritable(folder));
   BestModel best(folder, measure);
-  if (!goes_on) return best;
+  if (!resumes) return best;
   auto record = ReadTrainingRecord(folder);
   if (absl::IsNotFound(record.status())) return best;
   DPIPE_RETURN_IF_ERROR(record.status());

@@ -29,7 +29,7 @@ absl::StatusOr<RunOutline> OutlineOf(const PreparedRun& prepared) {
   outline.device_bytes.assign(peaks.begin(), peaks.end());
   outline.disk = prepared.disk_needs();
   outline.place = prepared.place();
-  if (!run.checkpoints().goes_on_here()) {
+  if (!run.checkpoints().resumes_here()) {
     DPIPE_ASSIGN_OR_RETURN(outline.aside,
                            PathsOfRun(options.out, options.log_path, *run.checkpoints().folder()));
   }

@@ -18,19 +18,19 @@ CheckpointOptions Every(int64_t every, int keep_last, int64_t keep_every) {
 }
 
 TEST(DiskNeedsTest, OneCheckpointMoreThanStaysWhileItIsWritten) {
-  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // only the last one
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // the run has no more
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 201, 0), 3);     // 100, 200 and 201
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // 300, 600, 900 are permanent
-  EXPECT_EQ(MostCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // lcm(100, 150) = 300: the same
+  EXPECT_EQ(MaxCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // only the last one
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // the run has no more
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 201, 0), 3);     // 100, 200 and 201
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // 300, 600, 900 are permanent
+  EXPECT_EQ(MaxCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // lcm(100, 150) = 300: the same
 }
 
 TEST(DiskNeedsTest, CheckpointsThatAreThereCount) {
-  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 50, 1000, 1), 2);
-  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 100, 200, 1), 2);  // 100, and 200 to come
-  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 150, 200, 2), 3);
-  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 200, 200, 2), 2);
+  EXPECT_EQ(MaxCheckpoints(Every(0, 2, 0), 50, 1000, 1), 2);
+  EXPECT_EQ(MaxCheckpoints(Every(100, 5, 0), 100, 200, 1), 2);  // 100, and 200 to come
+  EXPECT_EQ(MaxCheckpoints(Every(100, 5, 0), 150, 200, 2), 3);
+  EXPECT_EQ(MaxCheckpoints(Every(100, 5, 0), 200, 200, 2), 2);
 }
 
 class RoomTest : public ::testing::Test {
@@ -98,7 +98,7 @@ TEST_F(RoomTest, TooFewFilesIsAnError) {
 }
 
 TEST_F(RoomTest, WhatARunThatGoesOnHasAlreadyCounts) {
-  needs_.there_bytes = 100 * kMiB;
+  needs_.existing_bytes = 100 * kMiB;
   EXPECT_TRUE(Check(54 * kMiB).ok());
   EXPECT_EQ(said_, "");
   EXPECT_TRUE(Check(0).ok()) << "it may give up checkpoints";

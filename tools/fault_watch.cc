@@ -17,10 +17,11 @@ constexpr size_t kImagesNamed = 5;
 void FaultWatch::OnStep(const StepResult& step) {
   if (step.applied) return;
   ++num_skipped_;
-  const bool goes_on = options_.max_skipped_in_a_row > 0;  // if not, the run's error gives the rest
-  std::string line =
-      absl::StrCat("Warning:  step ", step.step + 1, " is not finite (loss ", step.loss,
-                   ", gradient norm ", step.grad_norm, ")", goes_on ? ": it changes nothing" : "");
+  const bool continues =
+      options_.max_skipped_in_a_row > 0;  // if not, the run's error gives the rest
+  std::string line = absl::StrCat("Warning:  step ", step.step + 1, " is not finite (loss ",
+                                  step.loss, ", gradient norm ", step.grad_norm, ")",
+                                  continues ? ": it changes nothing" : "");
   if (num_dumped_ < options_.num_dumps) {
     ++num_dumped_;
     const auto path = Dump(step);

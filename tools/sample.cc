@@ -21,8 +21,8 @@
 #include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
-#include "tools/drawn_model.h"
 #include "tools/prompts.h"
+#include "tools/sampling_model.h"
 #include "tools/trained_model.h"
 
 DEFINE_string(
@@ -98,13 +98,13 @@ absl::Status CheckFlags() {
 
 // Warns about prompts with more tokens than CLIP's context, which are cut.
 void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::string>& prompts) {
-  const size_t most = tokenizer.max_length() - 2;  // without the start and end tokens
+  const size_t max_tokens = tokenizer.max_length() - 2;  // without the start and end tokens
   std::set<std::string> seen;
   for (const std::string& prompt : prompts) {
     const size_t tokens = tokenizer.EncodeText(prompt).size();
-    if (tokens <= most || !seen.insert(prompt).second) continue;
+    if (tokens <= max_tokens || !seen.insert(prompt).second) continue;
     Say(absl::StrCat("Warning:  the prompt '", ShowText(prompt, /*max_bytes=*/40), "' has ", tokens,
-                     " tokens, of which the model reads the first ", most));
+                     " tokens, of which the model reads the first ", max_tokens));
   }
 }
 
@@ -132,7 +132,8 @@ absl::StatusOr<models::DrawRequest> RequestOf(const models::TrainableModel& mode
   return request;
 }
 
-absl::StatusOr<std::vector<Image>> DrawAll(const DrawnModel& drawn, models::DrawRequest request) {
+absl::StatusOr<std::vector<Image>> DrawAll(const SamplingModel& drawn,
+                                           models::DrawRequest request) {
   const UsableCpus cpus = FindUsableCpus();
   if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
   const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
@@ -152,13 +153,13 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
-  DrawnModelOptions options;
+  SamplingModelOptions options;
   options.with_control = !FLAGS_control.empty();
   if (!FLAGS_lora.empty()) options.adapters_file = UserPath(FLAGS_lora);
   options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
   DPIPE_ASSIGN_OR_RETURN(const std::string folder,
-                         FolderToDrawWith(FLAGS_model, OutputPath("out/train")));
-  DPIPE_ASSIGN_OR_RETURN(const DrawnModel drawn, LoadDrawnModel(folder, options, Say));
+                         SamplingFolder(FLAGS_model, OutputPath("out/train")));
+  DPIPE_ASSIGN_OR_RETURN(const SamplingModel drawn, LoadSamplingModel(folder, options, Say));
   if (drawn.tokenizer != nullptr) WarnOfLongPrompts(*drawn.tokenizer, prompts);
   DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
   const std::string note = drawn.model->SamplerNote(request.options);

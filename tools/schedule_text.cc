@@ -15,7 +15,7 @@ namespace dpipe::tools {
 namespace {
 
 constexpr PassCosts kUnitCosts = {1, 1, 1};
-constexpr size_t kMostSlots = 2000;
+constexpr size_t kMaxSlots = 2000;
 
 // False for what is not a pass of a schedule.
 bool PassOf(Instruction::Kind kind, Pass* pass) {
@@ -113,7 +113,7 @@ std::string ScheduleText(const Schedule& schedule) {
                   absl::StrFormat("%.1f %%", 100 * schedule.BubbleRatio(kUnitCosts)),
                   "\nStashed:    at most ", absl::StrJoin(stashed, ", "),
                   " (stage, micro-batch) pairs by device\n");
-  if (num_slots <= kMostSlots) absl::StrAppend(&text, "\n", schedule.ToString());
+  if (num_slots <= kMaxSlots) absl::StrAppend(&text, "\n", schedule.ToString());
   if (text.back() != '\n') text += '\n';
   return text;
 }

@@ -22,7 +22,7 @@
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
-#include "tools/following.h"
+#include "tools/condition_adherence.h"
 #include "tools/scoring.h"
 
 DEFINE_string(model, "", "folder in diffusers layout that has a controlnet/");
@@ -102,7 +102,7 @@ class Judge {
     progress_.Update(state);
     DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
                            model->Draw(parameters, request, workers_, nullptr));
-    scores_.push_back(ScoreFollowing(subject, images, scenes_));
+    scores_.push_back(ScoreAdherence(subject, images, scenes_));
     Show(images);
     if (FLAGS_images.empty() || !with_captions || !model->wants_conditions()) {
       return absl::OkStatus();
@@ -113,12 +113,12 @@ class Judge {
   void AddReal() {
     std::vector<Image> images;
     for (const Scene& scene : scenes_) images.push_back(RenderScene(scene, shown_[0].width));
-    scores_.push_back(ScoreFollowing("the scenes themselves", images, scenes_));
+    scores_.push_back(ScoreAdherence("the scenes themselves", images, scenes_));
   }
 
   absl::Status Finish() {
     progress_.Finish();
-    std::printf("%s\n", FollowingTable(scores_).ToText().c_str());
+    std::printf("%s\n", AdherenceTable(scores_).ToText().c_str());
     const std::string path =
         FLAGS_picture.empty() ? OutputPath("out/score_control.png") : UserPath(FLAGS_picture);
     DPIPE_ASSIGN_OR_RETURN(
@@ -127,7 +127,7 @@ class Judge {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, png));
     std::printf("\nPicture:  %s\n", path.c_str());
     if (FLAGS_json.empty()) return absl::OkStatus();
-    return WriteFileAtomically(UserPath(FLAGS_json), FollowingJson(FLAGS_model, scores_));
+    return WriteFileAtomically(UserPath(FLAGS_json), AdherenceJson(FLAGS_model, scores_));
   }
 
  private:
@@ -163,7 +163,7 @@ class Judge {
   std::vector<DeviceWorker*> workers_;
   std::vector<Scene> scenes_;
   std::vector<std::string> captions_;
-  std::vector<FollowingScore> scores_;
+  std::vector<AdherenceScore> scores_;
   std::vector<Image> shown_;
 };
 

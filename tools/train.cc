@@ -53,7 +53,7 @@ void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflu
 
 // Says how to resume a run that was stopped. Comes before the summary because it matters more,
 // although the last lines stay in sight.
-void SayHowToGoOn(const TrainerOptions& options, const TrainerResult& result) {
+void SayHowToResume(const TrainerOptions& options, const TrainerResult& result) {
   if (result.stopped_by.empty()) return;
   Say(absl::StrCat("Stopped by ", result.stopped_by, " at step ", result.steps, " of ",
                    result.num_steps, "."));
@@ -68,7 +68,7 @@ int ExitCodeOf(const TrainerResult& result) {
   return signal == 0 ? 0 : 128 + signal;
 }
 
-void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result) {
+void PrintSummary(const TrainerOptions& options, const TrainerResult& result) {
   const double seconds = static_cast<double>(result.training_ns) / kNanosPerSecond;
   // Counts only the work of this process, if the run was resumed.
   const int64_t steps = result.steps - result.first_step;
@@ -105,7 +105,7 @@ std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOp
           absl::StrCat("bazel run //tools:score --", model, " --untrained")};
 }
 
-void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
+void PrintNextCommands(const TrainConfig& config, const TrainerOptions& options) {
   const std::vector<std::string> commands = NextCommands(config, options);
   if (!commands.empty()) Say("Next:     " + absl::StrJoin(commands, "\n          "));
   if (!options.tensorboard_folder.empty()) {
@@ -129,7 +129,7 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     return absl::OkStatus();
   };
   DPIPE_RETURN_IF_ERROR(processes == nullptr ? find()
-                                             : processes->FirstOnHostFirst("the data set", find));
+                                             : processes->RunFirstOnHost("the data set", find));
   options.setup.processes = processes;
   if (command.check) OnlyCheck(&options);
   if (!leads) {
@@ -144,9 +144,9 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     return 0;
   }
   DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
-  SayHowToGoOn(options, result);
-  SayWhatHappened(options, result);
-  SayWhatIsNext(config, options);
+  SayHowToResume(options, result);
+  PrintSummary(options, result);
+  PrintNextCommands(config, options);
   return ExitCodeOf(result);
 }
 

@@ -158,8 +158,8 @@ models::TrainingSetupOptions::Weights WeightsOf(const ModelConfig& model) {
   using Weights = models::TrainingSetupOptions::Weights;
   if (model.init() == "checkpoint") return Weights::kFolder;
   if (model.init() == "random") return Weights::kRandom;
-  const bool starts_anew = models::IsBuiltInModel(model.path()) && model.lora_rank() == 0;
-  return starts_anew ? Weights::kRandom : Weights::kFolderIfAny;
+  const bool is_random = models::IsBuiltInModel(model.path()) && model.lora_rank() == 0;
+  return is_random ? Weights::kRandom : Weights::kFolderIfAny;
 }
 
 absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
@@ -248,7 +248,7 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   const std::string& resume = config.resume();
   const bool is_folder = resume != "" && resume != "auto" && resume != "never";
   checkpoints.resume = is_folder ? UserPath(resume) : resume;
-  checkpoints.plan_anew = config.replan();
+  checkpoints.replan = config.replan();
   checkpoints.allow_config_change = config.allow_config_change();
   checkpoints.allow_data_change = config.allow_data_change();
   checkpoints.defaults = ConfigValues(TrainConfig());

@@ -75,7 +75,7 @@ absl::Status CheckWritable(const std::string& folder) {
                    "): choose another --out, or remove it"));
 }
 
-absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder) {
+absl::Status CheckDoesNotReplaceModel(const std::string& folder, const std::string& model_folder) {
   std::error_code error;
   fs::path at = fs::canonical(model_folder, error);
   while (!error) {  // paths that do not exist yet are not equivalent
@@ -107,7 +107,7 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   return status;
 }
 
-absl::StatusOr<std::string> FolderToDrawWith(const std::string& model, const std::string& trained) {
+absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::string& trained) {
   if (model.empty() && IsFolder(trained)) return trained;
   return models::FindModelFolder(model.empty() ? "tiny_sd" : model);
 }
@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
     const std::function<void(const std::string&)>& say,
     const models::StableDiffusionOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string folder, FolderToDrawWith(model, trained));
+  DPIPE_ASSIGN_OR_RETURN(const std::string folder, SamplingFolder(model, trained));
   DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, options));
   DPIPE_ASSIGN_OR_RETURN(const models::ModelIndex index, models::ReadModelIndex(folder));
   if (index.class_name == models::kControlNetPipelineClass) {

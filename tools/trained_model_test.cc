@@ -98,17 +98,18 @@ TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
   fs::create_directory_symlink(folder_, link);
   ASSERT_TRUE(MakeFolder(inside).ok());
   for (const std::string& model : {folder_, folder_ + "/", folder_ + "/vae/..", link, inside}) {
-    const absl::Status status = CheckKeepsModel(folder_, model);
+    const absl::Status status = CheckDoesNotReplaceModel(folder_, model);
     EXPECT_EQ(status.message(),
               absl::StrCat("will not save to ", folder_, ", which would replace ", model,
                            ", the model that is trained: choose another --out"));
   }
-  EXPECT_FALSE(CheckKeepsModel(link, folder_).ok());
+  EXPECT_FALSE(CheckDoesNotReplaceModel(link, folder_).ok());
   for (const std::string& model : {std::string("data/tiny_sd"), folder_ + "_not_there_yet"}) {
-    EXPECT_TRUE(CheckKeepsModel(folder_, model).ok()) << model;
+    EXPECT_TRUE(CheckDoesNotReplaceModel(folder_, model).ok()) << model;
   }
-  EXPECT_TRUE(CheckKeepsModel(folder_ + "_not_there_yet", folder_).ok());
-  EXPECT_TRUE(CheckKeepsModel(inside, folder_).ok()) << "it would replace nothing of the model";
+  EXPECT_TRUE(CheckDoesNotReplaceModel(folder_ + "_not_there_yet", folder_).ok());
+  EXPECT_TRUE(CheckDoesNotReplaceModel(inside, folder_).ok())
+      << "it would replace nothing of the model";
 }
 
 // InstructPix2Pix is refused: its eight input channels have another meaning than a model's here.

@@ -147,12 +147,12 @@ absl::Status TrainingCheckpoints::Choose() {
     resumed_ = checkpoint_->info();
     DPIPE_RETURN_IF_ERROR(CheckConfig());
     // A checkpoint in this run's own folder need not be saved again.
-    if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_asked_step_ = resumed_->step;
+    if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_save_step_ = resumed_->step;
   }
   if (checkpoint_ == nullptr) return absl::OkStatus();
   std::error_code error;
   const auto parent = std::filesystem::absolute(checkpoint_->folder()).parent_path();
-  goes_on_here_ = std::filesystem::equivalent(parent, folder_->path(), error);
+  resumes_here_ = std::filesystem::equivalent(parent, folder_->path(), error);
   say_(absl::StrCat("Resumed:  ", checkpoint_->folder()));
   return absl::OkStatus();
 }
@@ -190,7 +190,7 @@ absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
     const std::map<std::string, std::string>& plan_for) {
   if (checkpoint_ == nullptr) return std::optional<TrainingPlans>();
   std::vector<std::string> changes;
-  if (options_.plan_anew) changes.push_back("as asked for");
+  if (options_.replan) changes.push_back("as asked for");
   for (const FieldDifference& difference : CompareConfigs(
            resumed()->plan_for, plan_for, [](const std::string&) { return FieldPolicy::kFree; })) {
     changes.push_back(DescribeDifference(difference));
@@ -271,7 +271,7 @@ absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
 absl::Status TrainingCheckpoints::Settle() {
   const absl::Status status = saver_->Wait();
   for (const std::string& note : saver_->TakeNotes()) say_(absl::StrCat("Warning:  ", note));
-  if (!status.ok()) last_asked_step_ = -1;
+  if (!status.ok()) last_save_step_ = -1;
   return status;
 }
 
@@ -290,9 +290,8 @@ bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
 
 absl::Status TrainingCheckpoints::Save(const LocalSession& session, const TrainingPlans& plans,
                                        CheckpointInfo info, bool is_last) {
-  const auto is_asked_for = [&] { return session.next_step() == last_asked_step_; };
-  if (is_asked_for() && !is_last)
-    return absl::OkStatus();  // SAVE_NOW coincided with a regular save
+  const auto is_saved = [&] { return session.next_step() == last_save_step_; };
+  if (is_saved() && !is_last) return absl::OkStatus();  // SAVE_NOW coincided with a regular save
   // Finish the copy that is being written first: the next one needs its memory.
   const absl::Status before = Settle();
   if (!before.ok() && is_last) {
@@ -300,13 +299,13 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Traini
   } else {
     DPIPE_RETURN_IF_ERROR(Tolerate(before));
   }
-  if (is_asked_for()) return absl::OkStatus();
+  if (is_saved()) return absl::OkStatus();
   CheckpointContent content;
   DPIPE_ASSIGN_OR_RETURN(content.state, session.State());
   info.step = content.state.next_step;
   info.num_updates = content.state.num_updates;
   info.config = config_;
-  last_asked_step_ = info.step;
+  last_save_step_ = info.step;
   content.info = std::move(info);
   content.texts[kConfigFile] = config_text_;
   content.texts[kPlanFile] = PlanText(plans.plan);
@@ -315,11 +314,11 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Traini
   }
   saver_->set_in_background(options_.in_background && HasRoomForCopy(content.state));
   const absl::Status saved = saver_->Save(std::move(content));
-  if (!saved.ok()) last_asked_step_ = -1;  // so that it is tried again
-  return is_last ? WithWayOn(saved) : Tolerate(saved);
+  if (!saved.ok()) last_save_step_ = -1;  // so that it is tried again
+  return is_last ? WithRemedy(saved) : Tolerate(saved);
 }
 
-absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
+absl::Status TrainingCheckpoints::WithRemedy(const absl::Status& status) const {
   if (status.ok()) return status;
   const bool has_saved = saver_->stats().num_saved > 0;
   const int64_t newest = has_saved ? saver_->stats().last_step : resumed_ ? resumed_->step : 0;
@@ -357,7 +356,7 @@ absl::Status TrainingCheckpoints::Finish() {
                          Count(stats.num_saved, "checkpoint"),
                          FormatDuration(stall_ns / stats.num_saved)));
   }
-  return WithWayOn(status);
+  return WithRemedy(status);
 }
 
 }  // namespace dpipe::tools

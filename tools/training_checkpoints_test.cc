@@ -88,7 +88,7 @@ TEST_F(TrainingCheckpointsTest, WhoOnlyReadsFindsTheSame) {
   EXPECT_FALSE(std::filesystem::exists(options_.folder));
   WriteCheckpoint(10);
   EXPECT_EQ(FirstStep("auto"), 10);
-  EXPECT_TRUE((*Open("auto"))->goes_on_here());
+  EXPECT_TRUE((*Open("auto"))->resumes_here());
   EXPECT_EQ(FirstStep(""), -1);
   EXPECT_THAT(error_, HasSubstr("has a run that is at step 10 of 100"));
 }
@@ -97,7 +97,7 @@ TEST_F(TrainingCheckpointsTest, AFinishedRunIsFollowedByAnother) {
   WriteCheckpoint(100);
   EXPECT_EQ(FirstStep("auto"), 100);
   EXPECT_EQ(FirstStep(""), 0);
-  EXPECT_FALSE((*Open(""))->goes_on_here());
+  EXPECT_FALSE((*Open(""))->resumes_here());
   EXPECT_THAT(Steps(), ElementsAre(100)) << "until the new run is known to start";
 }
 
@@ -113,7 +113,7 @@ TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
     const auto opened = Open(options_.folder + "/step_00000020");
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_EQ((*opened)->resumed()->step, 20);
-    EXPECT_TRUE((*opened)->goes_on_here());
+    EXPECT_TRUE((*opened)->resumes_here());
     ASSERT_TRUE((*opened)->SetLaterAside().ok());
     EXPECT_THAT(said_, HasSubstr("1 later checkpoint that this run does not go on from ("));
     EXPECT_THAT(said_, HasSubstr("rm -r " + options_.folder + "/step_00000030.aside"));
@@ -131,7 +131,7 @@ TEST_F(TrainingCheckpointsTest, GoesOnFromOneOfAnotherRun) {
   const auto opened = Open(other);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ((*opened)->resumed()->step, 20);
-  EXPECT_FALSE((*opened)->goes_on_here());
+  EXPECT_FALSE((*opened)->resumes_here());
 }
 
 TEST_F(TrainingCheckpointsTest, SkipsDamagedOnesAndSaysSo) {
@@ -180,7 +180,7 @@ TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
   auto other = (*Open("auto"))->SavedPlans({{"devices", "1"}});
   EXPECT_TRUE(other.ok() && !other->has_value());
   EXPECT_THAT(said_, HasSubstr("a new one, devices: 2 -> 1"));
-  options_.plan_anew = true;
+  options_.replan = true;
   other = (*Open("auto"))->SavedPlans({{"devices", "2"}});
   EXPECT_TRUE(other.ok() && !other->has_value());
   EXPECT_THAT(said_, HasSubstr("as asked for"));

@@ -41,7 +41,7 @@ std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const Work
 
 // Returns "most off: backward, stage 1 on device 1 (8 a step): 130.2 ms a step, predicted 121.9
 // (+6.8 %)". Without the percentage if no time was predicted; empty if there is nothing to compare.
-std::string MostOffText(const std::vector<InstructionTimes>& times);
+std::string LargestDeviationText(const std::vector<InstructionTimes>& times);
 
 }  // namespace dpipe::report
 

@@ -108,9 +108,9 @@ std::string PredictionText(const BenchResults& results) {
     if (result.instruction_times.empty()) continue;
     const double error = result.MedianStepMs() / result.step_ms_predicted - 1;
     errors.push_back(std::abs(error));
-    const std::string most_off = MostOffText(result.instruction_times);
+    const std::string deviation = LargestDeviationText(result.instruction_times);
     absl::StrAppend(&lines, "\n", result.strategy, absl::StrFormat(": step %+.1f %%", 100 * error),
-                    most_off.empty() ? "" : "; ", most_off);
+                    deviation.empty() ? "" : "; ", deviation);
   }
   if (errors.empty()) return "";
   return absl::StrCat("Measured steps differ from predicted ones by ", PercentText(Median(errors)),

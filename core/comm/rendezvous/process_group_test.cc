@@ -43,7 +43,7 @@ void ExpectFirstsFirst(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts) done[host] = 0;
   JoinAndRun(LocalJob(hosts), [&](ProcessGroup* group) {
     const std::string& host = hosts[group->process()];
-    const absl::Status status = group->FirstOnHostFirst("a file", [&] {
+    const absl::Status status = group->RunFirstOnHost("a file", [&] {
       EXPECT_EQ(done[host]++, group->address().local_process);
       return absl::OkStatus();
     });
@@ -65,7 +65,7 @@ TEST(ProcessGroupTest, TheFirstOfAHostIsFirstWhereHostsTakeTurns) {
 // Others would wait for ever for who has failed; its word ends their wait.
 TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
-    const absl::Status status = group->FirstOnHostFirst(
+    const absl::Status status = group->RunFirstOnHost(
         "the data set", [] { return absl::DataLossError("the disk is gone"); });
     EXPECT_THAT(std::string(status.message()), HasSubstr("the disk is gone"));
     if (group->is_leader()) {
