@@ -232,7 +232,7 @@ TEST_F(PlanningToolsTest, BadCommandLinesEndWithTwo) {
   expect(Run("plan", {"what"}), "plan: unexpected argument 'what'");
   expect(Run("simulate", {"--plan=x.pb", "--steps=2"}), "simulate: --steps=2 must be at least 3");
   expect(RunProgram("tools/trace", {"--output=a.svg"}),
-         "trace: one of --trace and --plan is needed, and not both");
+         "trace: give either --trace or --plan, not both");
   expect(RunProgram("tools/trace", {"--trace=a.pb", "--output=a.png"}),
          "trace: --output=a.png must end in .svg, .html or .json");
   const ProgramOutcome unknown = RunProgram("tools/plan", {"--nosuch=1"});

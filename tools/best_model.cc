@@ -18,9 +18,10 @@ absl::StatusOr<BestModel> BestModel::Open(const std::string& folder, const std::
   if (absl::IsNotFound(record.status())) return best;
   DPIPE_RETURN_IF_ERROR(record.status());
   if (record->held_out_measure != measure) {
-    say(absl::StrCat("Note:     the loss of ", folder, " is of ",
-                     record->held_out_measure.empty() ? "nothing" : record->held_out_measure,
-                     ", this run's are of ", measure, ": the next one counts as the lowest"));
+    say(absl::StrCat(
+        "Note:     the loss of ", folder, " was measured on ",
+        record->held_out_measure.empty() ? "an unknown measure" : record->held_out_measure,
+        "; this run measures ", measure, ": the next loss counts as the lowest"));
     return best;
   }
   best.loss_ = record->held_out_loss;

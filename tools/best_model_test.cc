@@ -60,7 +60,7 @@ TEST_F(BestModelTest, IsTheOneOfTheLowestLoss) {
 }
 
 // Losses are stored exactly, so repeating the same evaluation does not count as lower.
-TEST_F(BestModelTest, ARunThatGoesOnKnowsIt) {
+TEST_F(BestModelTest, ResumedRunKnowsTheBestLoss) {
   auto before = Open(false);
   ASSERT_TRUE(before.ok() && Keep(&*before, 20, 1.0 / 3).ok());
   const auto resumed = Open(/*resumes=*/true);
@@ -78,10 +78,11 @@ TEST_F(BestModelTest, LossesOfAnotherMeasureDoNotCount) {
   const auto resumed = Open(true, "9 samples at quantiles 0.2");
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_TRUE(resumed->IsBelow(0.5));
-  EXPECT_THAT(said_, AllOf(HasSubstr("is of 5 samples"), HasSubstr("this run's are of 9 samples")));
+  EXPECT_THAT(said_, AllOf(HasSubstr("was measured on 5 samples"),
+                           HasSubstr("this run measures 9 samples")));
 }
 
-TEST_F(BestModelTest, WhatItCannotReadOrIsNotItsOwnIsRefused) {
+TEST_F(BestModelTest, UnreadableOrForeignFolderIsRefused) {
   ASSERT_TRUE(MakeFolder(folder_).ok());
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/thesis.txt", "years of work").ok());
   EXPECT_EQ(Open(false).status().code(), absl::StatusCode::kFailedPrecondition);

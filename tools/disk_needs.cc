@@ -145,7 +145,7 @@ absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, cons
     return absl::UnavailableError(
         absl::StrCat("the model could not be saved in ", out, ": it has ", needs.model_files,
                      " files and folders, but the file system of ", place.folder, " takes ",
-                     *place.free_files, " more: remove some, or choose another --out"));
+                     *place.free_files, " more: remove some files, or choose another --out"));
   }
   if (!place.free_bytes.has_value()) return absl::OkStatus();
   const int64_t free = *place.free_bytes + needs.existing_bytes;
@@ -158,10 +158,10 @@ absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, cons
         "the model could not be saved in ", out, ": it takes ", FormatBytes(needs.model_bytes),
         needs.num_models == 1 ? ""
                               : absl::StrCat(", and ", needs.num_models,
-                                             " have to be there at a time, because one is replaced "
-                                             "when the next is complete (--save_every=0 saves it "
-                                             "at the end only)"),
-        ", but ", has, ": make room, or choose another --out"));
+                                             " must exist at a time, because one is replaced when "
+                                             "the next is complete (--save_every=0 saves only at "
+                                             "the end)"),
+        ", but ", has, ": free some space, or choose another --out"));
   }
   if (needs.total_bytes() > free) {
     say(absl::StrCat("Warning:  the run takes up to ", DescribeDiskNeeds(needs), ", but ", has));

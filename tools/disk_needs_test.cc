@@ -17,7 +17,7 @@ CheckpointOptions Every(int64_t every, int keep_last, int64_t keep_every) {
   return options;
 }
 
-TEST(DiskNeedsTest, OneCheckpointMoreThanStaysWhileItIsWritten) {
+TEST(DiskNeedsTest, CountsTheCheckpointBeingWritten) {
   EXPECT_EQ(MaxCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // only the last one
   EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
   EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // the run has no more
@@ -53,7 +53,7 @@ class RoomTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(RoomTest, EnoughIsNotWorthALine) {
+TEST_F(RoomTest, EnoughRoomGivesNoMessage) {
   EXPECT_EQ(needs_.total_bytes(), 154 * kMiB);
   EXPECT_TRUE(Check(154 * kMiB).ok());
   EXPECT_EQ(said_, "");
@@ -70,12 +70,12 @@ TEST_F(RoomTest, TooLittleForAllIsAWarning) {
 }
 
 // The first model could be saved, but not the last.
-TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
+TEST_F(RoomTest, TooLittleForConcurrentModelsIsAnError) {
   for (const int64_t free : {30 * kMiB - 1, 15 * kMiB, int64_t{0}}) {
     const absl::Status status = Check(free);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("/disk/out/model: it takes 15.0 MiB, and 2 have to be there"),
+                AllOf(HasSubstr("/disk/out/model: it takes 15.0 MiB, and 2 must exist at a time"),
                       HasSubstr("--save_every=0")));
     EXPECT_LE(status.message().size(), 300u);
   }
@@ -83,7 +83,7 @@ TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
   EXPECT_TRUE(Check(15 * kMiB).ok());
   EXPECT_EQ(Check(15 * kMiB - kMiB / 10).message(),
             "the model could not be saved in /disk/out/model: it takes 15.0 MiB, but /disk has "
-            "14.9 MiB free: make room, or choose another --out");
+            "14.9 MiB free: free some space, or choose another --out");
 }
 
 TEST_F(RoomTest, TooFewFilesIsAnError) {
@@ -97,7 +97,7 @@ TEST_F(RoomTest, TooFewFilesIsAnError) {
               HasSubstr("it has 20 files and folders, but the file system of /disk takes 19 more"));
 }
 
-TEST_F(RoomTest, WhatARunThatGoesOnHasAlreadyCounts) {
+TEST_F(RoomTest, CountsExistingBytesOfAResumedRun) {
   needs_.existing_bytes = 100 * kMiB;
   EXPECT_TRUE(Check(54 * kMiB).ok());
   EXPECT_EQ(said_, "");

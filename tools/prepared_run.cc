@@ -46,8 +46,8 @@ absl::Status CheckOutputsApart(const TrainerOptions& options) {
   for (const NamedPath& path : kept) {
     if (path.path.empty() || !IsWithin(path.path, options.out)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(path.name, path.path, " lies in --out=", options.out,
-                     ", which is replaced as a whole; choose another place for it"));
+        absl::StrCat(path.name, path.path, " is inside --out=", options.out,
+                     ", which is replaced as a whole; choose a path outside it"));
   }
   return absl::OkStatus();
 }

@@ -16,7 +16,7 @@ std::string RunStop::reason() {
   absl::MutexLock lock(&mutex_);
   if (!stop_file_ && TakeRunSignal(options_, kStopFile)) {
     stop_file_ = true;
-    std::fprintf(stderr, "the file %s: saving and ending\n", kStopFile);
+    std::fprintf(stderr, "the file %s: saving, then exiting\n", kStopFile);
   }
   return stop_file_ ? "the file STOP" : "";
 }

@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<models::TrainableModel>> LoadCascade(
   if (!options.adapters_file.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--lora=", options.adapters_file, ": ", folder,
-                     " is a cascade; low-rank adapters are of Stable Diffusion only"));
+                     " is a cascade; only Stable Diffusion supports low-rank adapters"));
   }
   return models::Cascade::Load(folder, {});
 }
@@ -68,7 +68,7 @@ absl::StatusOr<SamplingModel> LoadSamplingModel(
   } else {
     if (kind->wants_conditions) {
       say(absl::StrCat("Note:     ", folder,
-                       " is drawn from without its ControlNet; with it: --control=IMAGE"));
+                       " is sampled without its ControlNet; to use it: --control=IMAGE"));
     }
     DPIPE_ASSIGN_OR_RETURN(auto model, models::TrainableStableDiffusion::Load(folder, loading));
     DPIPE_RETURN_IF_ERROR(CheckHasUNet(folder));

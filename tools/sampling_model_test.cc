@@ -86,7 +86,7 @@ TEST_F(SamplingModelTest, AControlNetDrawsByAPicture) {
   // Without it, the same folder loads as the plain model.
   const auto plain = Load(folder);
   ASSERT_TRUE(plain.ok()) << plain.status();
-  EXPECT_THAT(said_, HasSubstr("is drawn from without its ControlNet; with it: --control=IMAGE"));
+  EXPECT_THAT(said_, HasSubstr("is sampled without its ControlNet; to use it: --control=IMAGE"));
   const auto original = Load("data/tiny_sd");
   ASSERT_TRUE(original.ok()) << original.status();
   EXPECT_EQ(Draw(*plain, {"a red circle"})[0].pixels, Draw(*original, {"a red circle"})[0].pixels);
@@ -152,7 +152,7 @@ Image Wide() {
   return image;
 }
 
-TEST(ReadConditionPictureTest, IsWhatTrainingMakesOfIt) {
+TEST(ReadConditionPictureTest, EqualsTrainingsPreprocessing) {
   const std::string folder = FreshFolder("conditions");
   ASSERT_TRUE(MakeFolder(folder).ok());
   const auto png = EncodePng(Wide());
@@ -177,7 +177,7 @@ TEST(ReadConditionPictureTest, IsWhatTrainingMakesOfIt) {
   }
 }
 
-TEST(ReadConditionPictureTest, WhatIsNoPictureIsNamed) {
+TEST(ReadConditionPictureTest, NamesFileThatIsNotAPicture) {
   EXPECT_THAT(std::string(ReadConditionPicture("/no/picture.png", 64).status().message()),
               HasSubstr("/no/picture.png"));
 }

@@ -32,7 +32,7 @@ DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the scenes; the built-in data set has seed 1");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
 DEFINE_string(picture, "", "PNG file for the picture; empty: out/score_control.png");
 DEFINE_string(json, "", "file to write the scores to as well");
 FLAG_RANGE(count, 1, 100'000);
@@ -40,10 +40,9 @@ FLAG_RANGE(shown, 1, 1'000);
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
 FLAG_RANGE(devices, 0, 1'024);
-DEFINE_string(
-    images, "",
-    "folder to write the shown images to that were drawn from an outline and a caption, with "
-    "their outlines and captions, for models/controlnet/testdata/check_pictures.py");
+DEFINE_string(images, "",
+              "folder for the shown images that were drawn from an outline and a caption, with "
+              "their outlines and captions, for models/controlnet/testdata/check_pictures.py");
 
 namespace dpipe::tools {
 namespace {

@@ -253,7 +253,7 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int max
   const auto [first, count] = std::pair(window.first_step, window.num_steps);
   const double step_ns =
       static_cast<double>(index.StepEnd(first + count - 1) - index.StepStart(first)) / count;
-  Table table({"traffic of a step", "messages", "bytes", "busy", "of the step"});
+  Table table({"traffic per step", "messages", "bytes", "busy", "share of step"});
   std::vector<NamedTraffic> named;
   for (const auto& [link, traffic] : links) {
     named.push_back({absl::StrCat("link ", link.first, " -> ", link.second), traffic});

@@ -33,7 +33,7 @@ constexpr char kUsage[] =
     "  bazel run //tools:train -- --minutes=10 --strategy=diffusionpipe\n"
     "  bazel run //tools:train -- --config=tools/configs/tiny_sd.textproto --optimizer.lr=1e-3\n"
     "  bazel run //tools:train -- --nproc=2\n"
-    "  bazel run //tools:train -- --nproc=8 --backend=cuda     a process for each of 8 GPUs\n"
+    "  bazel run //tools:train -- --nproc=8 --backend=cuda     one process per GPU\n"
     "\n"
     "Exit codes: 0 done, 1 refused (why is on standard error), 2 wrong command line, 3 nothing "
     "fits in\n"
@@ -42,11 +42,11 @@ constexpr char kUsage[] =
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
     "  --config=FILE                     file with fields as text, which flags overwrite\n"
     "  --print_config                    print the whole configuration, and exit\n"
-    "  --check                           do all that comes before the first step, say what the "
-    "run would\n"
-    "                                    do, need and write, write nothing (but the built-in "
-    "data set where it\n"
-    "                                    is asked for and is not there yet), and exit\n"
+    "  --check                           do everything before the first step, report what the "
+    "run would do,\n"
+    "                                    need and write, write nothing (except the built-in "
+    "data set, if it\n"
+    "                                    is requested and missing), and exit\n"
     "\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -58,7 +58,7 @@ void SayHowToResume(const TrainerOptions& options, const TrainerResult& result) 
   Say(absl::StrCat("Stopped by ", result.stopped_by, " at step ", result.steps, " of ",
                    result.num_steps, "."));
   const bool resumes = options.checkpoints.resume == "auto";  // its flags already resume it
-  Say(absl::StrCat("Go on:    ", options.command, resumes ? "" : " --resume=auto"));
+  Say(absl::StrCat("Resume:   ", options.command, resumes ? "" : " --resume=auto"));
 }
 
 // Returns the exit code that shells give a program ended by a signal; 0 if the run was not ended by
@@ -78,7 +78,7 @@ void PrintSummary(const TrainerOptions& options, const TrainerResult& result) {
                       seconds > 0 ? images / seconds : 0, result.loss));
   if (result.first_step > 0) {
     Say(absl::StrCat("          after ", Count(result.first_step, "step"),
-                     " before: ", result.steps, " in all"));
+                     " before: ", result.steps, " in total"));
   }
   for (const std::string& line : result.faults) Say(line);
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));

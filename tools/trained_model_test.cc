@@ -79,7 +79,7 @@ TEST_F(TrainedModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
       << loaded.status();
 }
 
-TEST_F(TrainedModelTest, ThePredictionTypeGoesWithTheModel) {
+TEST_F(TrainedModelTest, PredictionTypeIsSavedWithTheModel) {
   models::LoadModelOptions options;
   options.prediction_type = diffusion::PredictionType::kV;
   auto model = models::LoadTrainableModel("data/tiny_sd", options);
@@ -101,7 +101,7 @@ TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
     const absl::Status status = CheckDoesNotReplaceModel(folder_, model);
     EXPECT_EQ(status.message(),
               absl::StrCat("will not save to ", folder_, ", which would replace ", model,
-                           ", the model that is trained: choose another --out"));
+                           ", the model being trained: choose another --out"));
   }
   EXPECT_FALSE(CheckDoesNotReplaceModel(link, folder_).ok());
   for (const std::string& model : {std::string("data/tiny_sd"), folder_ + "_not_there_yet"}) {
@@ -131,7 +131,7 @@ TEST_F(TrainedModelTest, OtherClassesAreNamed) {
                          "supported; supported are StableDiffusionPipeline, "
                          "StableDiffusionControlNetPipeline"));
   EXPECT_TRUE(load_as("StableDiffusionControlNetPipeline").ok());
-  EXPECT_THAT(said, HasSubstr(folder_ + " is drawn from without its ControlNet"));
+  EXPECT_THAT(said, HasSubstr(folder_ + " is sampled without its ControlNet"));
 }
 
 }  // namespace

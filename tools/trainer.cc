@@ -173,8 +173,9 @@ class Trainer {
       return checkpoint;
     }
     const std::string other =
-        checkpoint.ok() ? "; the last checkpoint has it: --resume=auto saves it, once there is room"
-                        : absl::StrCat("\n", checkpoint.message());
+        checkpoint.ok()
+            ? "; the last checkpoint contains it; free some space and run again with --resume=auto"
+            : absl::StrCat("\n", checkpoint.message());
     // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
     return absl::UnavailableError(
         absl::StrCat("the model was not saved: ", model.message(), other));

@@ -138,8 +138,8 @@ absl::Status TrainingCheckpoints::Choose() {
     const CheckpointInfo& info = checkpoint_->info();
     if (info.step < info.num_steps) {
       return absl::FailedPreconditionError(absl::StrCat(
-          folder_->path(), " has a run that is at step ", info.step, " of ", info.num_steps,
-          ": --resume=auto goes on with it, --resume=never starts over and sets it aside"));
+          folder_->path(), " has an unfinished run at step ", info.step, " of ", info.num_steps,
+          ": --resume=auto resumes it, --resume=never starts over and sets it aside"));
     }
     checkpoint_ = nullptr;
   }
@@ -162,7 +162,7 @@ absl::Status TrainingCheckpoints::SetLaterAside() {
                          folder_->SetAsideAfter(resumed()->step));
   if (aside.empty()) return absl::OkStatus();
   say_(absl::StrCat("Aside:    ", Count(aside.size(), "later checkpoint"),
-                    " that this run does not go on from (", FormatBytes(BytesIn(aside)),
+                    " that this run does not resume from (", FormatBytes(BytesIn(aside)),
                     ")\n          delete: rm -r ", ShellCommand(aside)));
   return absl::OkStatus();
 }
@@ -190,14 +190,14 @@ absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
     const std::map<std::string, std::string>& plan_for) {
   if (checkpoint_ == nullptr) return std::optional<TrainingPlans>();
   std::vector<std::string> changes;
-  if (options_.replan) changes.push_back("as asked for");
+  if (options_.replan) changes.push_back("as requested");
   for (const FieldDifference& difference : CompareConfigs(
            resumed()->plan_for, plan_for, [](const std::string&) { return FieldPolicy::kFree; })) {
     changes.push_back(DescribeDifference(difference));
   }
   if (!changes.empty()) {
     say_(absl::StrCat("Plan:     a new one, ", absl::StrJoin(changes, "; "),
-                      ": numbers go on to rounding"));
+                      ": results agree up to rounding"));
     return std::optional<TrainingPlans>();
   }
   TrainingPlans plans;
@@ -233,14 +233,14 @@ absl::StatusOr<DataOrder> TrainingCheckpoints::OrderFor(int64_t size,
     say_(absl::StrCat("Order:    starts over at step ", saved.step, ": the data set had ",
                       saved.dataset_size, " samples and has ", size,
                       saved.dataset_size == size ? " others" : "",
-                      " now; weights, optimizer, averages and step go on"));
+                      " now; weights, optimizer, averages and step are kept"));
     return order;
   }
   if (saved.dataset_size != size) {
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint_->folder(), ": the data set had ", saved.dataset_size, " samples and has ", size,
-        " now; ", kDataFlag, " goes on and begins a new order of the samples, ", FlagsOfNewRun(),
-        " begins a new run with the saved weights"));
+        " now; ", kDataFlag, " resumes with a new order of the samples, ", FlagsOfNewRun(),
+        " starts a new run with the saved weights"));
   }
   if (options_.allow_config_change) {
     say_(absl::StrCat("Changed:  the data set's fingerprint: ", saved.data_fingerprint, " -> ",
@@ -249,8 +249,8 @@ absl::StatusOr<DataOrder> TrainingCheckpoints::OrderFor(int64_t size,
   }
   return absl::FailedPreconditionError(absl::StrCat(
       checkpoint_->folder(), ": names, captions or sizes of the data set's ", size,
-      " samples have changed; ", kRiskFlag, " goes on in the same order, ", kDataFlag,
-      " goes on in a new one, ", FlagsOfNewRun(), " begins a new run with the saved weights"));
+      " samples have changed; ", kRiskFlag, " resumes in the same order, ", kDataFlag,
+      " resumes in a new one, ", FlagsOfNewRun(), " starts a new run with the saved weights"));
 }
 
 absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
@@ -264,7 +264,7 @@ absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
   if (status.ok()) return status;
   // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
   if (options_.stop_on_error) return absl::UnavailableError(status.message());
-  say_(absl::StrCat("Warning:  ", status.message(), "; training goes on"));
+  say_(absl::StrCat("Warning:  ", status.message(), "; training continues"));
   return absl::OkStatus();
 }
 
@@ -281,8 +281,8 @@ bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
   const bool has_room = available == 0 || size < available - available / 8;
   if (std::exchange(had_room_, has_room) && !has_room) {
     say_(
-        absl::StrFormat("Warning:  no room for a copy of the state (%s, of %s that are free): "
-                        "training waits for its checkpoints",
+        absl::StrFormat("Warning:  no room for a copy of the state (%s, but only %s free): "
+                        "training waits while checkpoints are written",
                         FormatBytes(size), FormatBytes(available)));
   }
   return has_room;
@@ -324,8 +324,8 @@ absl::Status TrainingCheckpoints::WithRemedy(const absl::Status& status) const {
   const int64_t newest = has_saved ? saver_->stats().last_step : resumed_ ? resumed_->step : 0;
   const std::string from = newest == 0
                                ? "starts over"
-                               : absl::StrCat("goes on from step ", newest, ", the newest saved");
-  return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
+                               : absl::StrCat("resumes from step ", newest, ", the newest saved");
+  return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, " once ",
                                              folder_->path(), " can be written"));
 }
 
@@ -340,7 +340,7 @@ bool TrainingCheckpoints::MakeRoom(int64_t bytes,
   for (const int64_t step : *steps) {
     if (!folder_->Remove(step).ok()) break;
     say_(absl::StrCat("Warning:  ", folder_->PathOf(step),
-                      " is removed: the model, which counts more, needs its room"));
+                      " was removed to make room for the model"));
     if (!lacks_room()) return true;
   }
   return false;

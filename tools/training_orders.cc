@@ -34,7 +34,7 @@ std::string FirstDifference(const RunIdentity& here, const RunIdentity& there) {
 }
 
 absl::Status NotUnderstood(const char* what) {
-  return absl::InternalError(absl::StrCat(what, " of the first process make no sense here"));
+  return absl::InternalError(absl::StrCat(what, " of the first process cannot be parsed"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::string CacheText(const models::CachedInputs& cache, const std::string& fold
   const std::string damaged =
       cache.num_damaged == 0
           ? ""
-          : absl::StrCat("; ", Count(cache.num_damaged, "damaged record"), " there not used");
+          : absl::StrCat("; ", Count(cache.num_damaged, "damaged record"), " ignored");
   return absl::StrCat("Cache:    ", Count(cache.num_images, "image"), " and ",
                       Count(cache.num_captions, "caption"), ", ", FormatBytes(cache.size_bytes),
                       " in ", folder.empty() ? "memory" : folder, ", ", cache.num_computed,
@@ -128,7 +128,7 @@ void TrainingRun::WarnOfMemory(const Say& say) const {
   }
   if (available == 0 || needed <= available) return;
   say(absl::StrCat("Warning:  training takes about ", FormatBytes(needed),
-                   " of this machine's memory, of which ", FormatBytes(available), " are free"));
+                   " of this machine's memory, but only ", FormatBytes(available), " is free"));
 }
 
 absl::Status TrainingRun::Start() {
