@@ -87,7 +87,7 @@ std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& o
 }
 
 std::string DifferenceText(const Parting& parting) {
-  return absl::StrFormat("%.1e apart, over %.1e", Apart(parting.one, parting.other),
+  return absl::StrFormat("difference %.1e exceeds %.1e", Apart(parting.one, parting.other),
                          parting.quantity.ToleranceAt(parting.step));
 }
 
@@ -114,8 +114,8 @@ std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& pas
   }
   if (!earliest.has_value()) return std::nullopt;
   const std::string reason = absl::StrFormat(
-      "strategies that should agree differ, and no reference says which is right: the %s of step "
-      "%d is %.9g by %s, but %.9g by %s: %s",
+      "strategies that should agree differ, and there is no reference: the %s of step %d is %.9g "
+      "by %s, but %.9g by %s: %s",
       earliest->quantity.name, earliest->step, earliest->one, passed[0]->strategy, earliest->other,
       parted->strategy, DifferenceText(*earliest));
   for (StrategyResult* result : passed) result->invalid = reason;

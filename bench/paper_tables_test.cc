@@ -213,7 +213,7 @@ TEST(PaperGridTest, EveryBackboneIsPlannedOrTheCaseRefused) {
   }
 }
 
-TEST(PaperGridTest, ErrorsNameWhatIsWrong) {
+TEST(PaperGridTest, ErrorsNameTheWrongValue) {
   const auto error = [](const GridCase& c) {
     return std::string(RunGrid({}, {c}).status().message());
   };

@@ -120,23 +120,23 @@ class SuiteRun {
     if (!json.ok() || options_.fresh) return std::nullopt;
     auto result = CaseResultFromJson(*json);
     if (!result.ok()) {
-      Say(place, "measured anew: ", result.status().message());
+      Say(place, "measured again: ", result.status().message());
       return std::nullopt;
     }
     if (result->state != CaseState::kMeasured) return std::nullopt;
     if (result->definition != definition || result->id != id) {
-      Say(place, "measured anew: the suite defined it otherwise");
+      Say(place, "measured again: its result is from another definition");
       return std::nullopt;
     }
     const report::BenchResults identity = IdentityOn(one.backend);
     const std::string code = CodeDifference(result->results, identity);
     const std::string machine = MachineDifference(result->results, identity);
     if (!options_.mix && !(code.empty() && machine.empty())) {
-      Say(place, "measured anew: what is there is of another ",
+      Say(place, "measured again: its result is from another ",
           machine.empty() ? "program (" + code : "machine (" + machine, ")");
       return std::nullopt;
     }
-    Say(place, "is there from ", result->results.created);
+    Say(place, "already measured on ", result->results.created);
     return *std::move(result);
   }
 
