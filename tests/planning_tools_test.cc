@@ -327,7 +327,7 @@ TEST_F(PlanningToolsTest, BadTracesSayWhatIsWrong) {
   };
   Trace trace = good;
   trace.mutable_events(3)->set_rank(9);
-  expect(trace, "trace: an event names rank 9; the plan has none such");
+  expect(trace, "trace: an event names rank 9; the plan has no such rank");
   trace = good;
   trace.mutable_step_start_ns()->Set(1, -7);
   expect(trace,

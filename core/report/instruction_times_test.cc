@@ -51,7 +51,7 @@ TEST(InstructionTimesTest, TheSlowedDownWorkComesFirstAndIsNamed) {
   EXPECT_EQ(times[0].device, 1);
   EXPECT_EQ(times[0].per_step, 4);
   EXPECT_NEAR(times[0].difference_ms(), 8, 1e-6);
-  EXPECT_NE(LargestDeviationText(times).find("backward, stage 1 on device 1 (4 a step)"),
+  EXPECT_NE(LargestDeviationText(times).find("backward, stage 1 on device 1 (4 per step)"),
             std::string::npos)
       << LargestDeviationText(times);
   EXPECT_EQ(times.back().work, "waiting");
@@ -71,10 +71,11 @@ TEST(InstructionTimesTest, MediansAreOverTheStepsOfAllTraces) {
 
 TEST(InstructionTimesTest, NoPercentageOfNothing) {
   EXPECT_EQ(LargestDeviationText({{"forward, stage 0", 1, 4, 2.5, 0}}),
-            "most off: forward, stage 0 on device 1 (4 a step): 2.5 ms a step, predicted 0.0");
+            "largest deviation: forward, stage 0 on device 1 (4 per step): 2.5 ms per step, "
+            "predicted 0.0");
 }
 
-TEST(InstructionTimesTest, NothingMeasuredNothingOff) {
+TEST(InstructionTimesTest, NoMeasurementsNoDeviation) {
   EXPECT_TRUE(CompareTimes(WorkTimes(), WorkTimes()).empty());
   EXPECT_EQ(LargestDeviationText({}), "");
 }
