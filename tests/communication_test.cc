@@ -71,8 +71,8 @@ TEST(CommunicationTest, AJobsProcessesAreNoThreads) {
   ASSERT_TRUE(job.ok()) << job.status();
   (*job)->Start(0);
   EXPECT_EQ((*job)->ExitCode(0), 2);
-  EXPECT_THAT((*job)->Said(0), HasSubstr("--transports=in_process: the processes of a job have "
-                                         "gloo or nccl"));
+  EXPECT_THAT((*job)->Said(0), HasSubstr("--transports=in_process: processes of a job need gloo "
+                                         "or nccl"));
 }
 
 TEST(CommunicationTest, WrongFlagsAreNamed) {

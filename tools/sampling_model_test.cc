@@ -113,8 +113,8 @@ TEST_F(SamplingModelTest, ACascadeDraws) {
   EXPECT_THAT(
       std::string(LoadSamplingModel(folder, options, [](const std::string&) {}).status().message()),
       HasSubstr("--lora=a.safetensors: " + folder +
-                " is a cascade; low-rank adapters are "
-                "of Stable Diffusion only"));
+                " is a cascade; only Stable Diffusion supports "
+                "low-rank adapters"));
 }
 
 TEST_F(SamplingModelTest, OtherClassesAreRefusedAsInTraining) {

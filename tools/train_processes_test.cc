@@ -62,7 +62,7 @@ TEST(TrainProcessesTest, InvalidSettingsAreRefused) {
   config.set_process(1);
   EXPECT_THAT(Refusal(config), HasSubstr("--job.process=1 needs --job.processes"));
   config.set_processes(1);
-  EXPECT_THAT(Refusal(config), HasSubstr("no process 1 of 1"));
+  EXPECT_THAT(Refusal(config), HasSubstr("process 1 does not exist: there are 1 processes"));
   config.set_processes(3);
   EXPECT_THAT(
       Refusal(config, Torchrun()),

@@ -298,8 +298,8 @@ TEST_F(TrainingCheckpointsTest, MakesRoomForTheModelFromTheOldestOn) {
   EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(10, 20, 100));
   EXPECT_TRUE(make_room(300));
   EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(100));
-  EXPECT_THAT(said_, AllOf(HasSubstr("step_00000010 is removed: the model"),
-                           HasSubstr("step_00000020 is removed")));
+  EXPECT_THAT(said_, AllOf(HasSubstr("step_00000010 was removed to make room for the model"),
+                           HasSubstr("step_00000020 was removed")));
 }
 
 TEST_F(TrainingCheckpointsTest, InitialWeightsMayDiffer) {

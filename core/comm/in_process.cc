@@ -148,7 +148,7 @@ class InProcessCommunicator : public Communicator {
       } else {
         DPIPE_RETURN_IF_ERROR(
             waiter_->Await([&] { return sums.generation != generation; },
-                           [&what] { return absl::StrCat(what, " of all its ranks"); }));
+                           [&what] { return absl::StrCat(what, " from all ranks of its group"); }));
       }
       AddInRankOrder(brought, values, what);
       last_came_ns = brought.last_came_ns;
@@ -176,7 +176,8 @@ class InProcessCommunicator : public Communicator {
     const std::pair<std::vector<int>, int64_t> key(std::move(group.ranks), number);
     std::shared_ptr<SharedCollective>& shared = state_->collectives[key];
     if (shared == nullptr) shared = std::make_shared<SharedCollective>(kind, members);
-    DPIPE_CHECK(shared->kind() == kind) << what << ": another rank of its group is at another kind";
+    DPIPE_CHECK(shared->kind() == kind)
+        << what << ": a rank of its group started a different kind of collective";
     share->shared = shared;
     if (shared->Join(own, std::move(brought), now_ns)) {
       state_->collectives.erase(key);

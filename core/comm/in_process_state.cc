@@ -58,7 +58,7 @@ void InProcessWaiter::Work() {
 absl::Status InProcessWaiter::EndFirst() {
   const std::shared_ptr<CollectiveShare> share = shares_.front();
   const SharedCollective& shared = *share->shared;
-  const auto what = [&share] { return absl::StrCat(share->what, " of all its ranks"); };
+  const auto what = [&share] { return absl::StrCat(share->what, " from all ranks of its group"); };
   const auto await = [&](const auto& ready, const auto& ready_ns) -> absl::Status {
     const Nanos begin_ns = MonotonicNow();
     {

@@ -164,10 +164,10 @@ TEST_F(EmulatedCommunicatorTest, RanksThatWaitForOneAnotherAreNamed) {
     return message->Wait().status();
   });
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(
-      std::string(statuses[0].message()),
-      "every rank waits for another: rank 0 for activation of nothing from rank 1; rank 1 for "
-      "activation of nothing from rank 0");
+  EXPECT_EQ(std::string(statuses[0].message()),
+            "deadlock: every rank waits for another: rank 0 for activation of nothing from rank 1; "
+            "rank 1 "
+            "for activation of nothing from rank 0");
   EXPECT_EQ(statuses[1].message(), statuses[0].message());
 }
 

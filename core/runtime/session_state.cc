@@ -46,15 +46,14 @@ absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
     for (; part != parts.end() && part->IsOfSame(first); ++part) {
       if (part->end() <= covered) continue;
       if (part->state.begin != covered) {
-        return absl::InternalError(absl::StrCat(part->name(), " has a part from element ",
-                                                part->state.begin, " on, where one from ", covered,
-                                                " on is due"));
+        return absl::InternalError(absl::StrCat(part->name(), " has a part that begins at element ",
+                                                part->state.begin, "; expected ", covered));
       }
       covered = part->end();
       kept.push_back(*part);
     }
     if (covered != first.state.whole.num_elements()) {
-      return absl::InternalError(absl::StrCat(first.name(), " has ", covered, " elements of ",
+      return absl::InternalError(absl::StrCat(first.name(), " has only ", covered, " elements of ",
                                               first.state.whole.num_elements()));
     }
   }

@@ -28,7 +28,7 @@ void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 // A process that joins after all others have ended cannot know the reason.
 bool CameTooLate(const std::string& said) {
-  return absl::StrContains(said, "no store of the job, which process 0 hosts");
+  return absl::StrContains(said, "cannot reach the job's store (on process 0)");
 }
 
 // A process has no name before it has joined the store.

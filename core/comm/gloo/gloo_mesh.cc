@@ -140,7 +140,7 @@ absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) 
     if (!SameBytes(received[peer], proof(peer, rank()))) {
       const absl::Status status = absl::UnavailableError(
           absl::StrCat("rank ", rank(), "'s connection to rank ", peer,
-                       " goes to somebody who does not know the job's secret"));
+                       " leads to a peer that does not know the job's secret"));
       Abort(status);
       return status;
     }
@@ -152,7 +152,7 @@ absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) 
 // A peer that has proved itself may fail or leave at once, which ends every wait here; but what it
 // sent before arrives, and so whether all ranks have connected does not depend on who is faster.
 absl::Status GlooMesh::AwaitProof(GlooTransfer* transfer) {
-  const absl::Status status = Wait(transfer, "the proof of who it is");
+  const absl::Status status = Wait(transfer, "the proof of its identity");
   if (status.ok()) return status;
   try {
     ::gloo::transport::UnboundBuffer* buffer = transfer->buffer_.get();
@@ -198,7 +198,7 @@ absl::Status GlooMesh::Wait(GlooTransfer* transfer, const std::string& what, boo
         reason.code(),
         absl::StrCat("rank ", rank(), " waited ",
                      absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " for ",
-                     what, sends ? " to be taken by rank " : " from rank ", transfer->peer_,
+                     what, sends ? " to be received by rank " : " from rank ", transfer->peer_,
                      reason.message().empty() ? "" : ": ", reason.message()));
   };
   const auto wait = watch_.Begin(forever ? absl::InfiniteDuration() : deadline(), [=] {

@@ -256,7 +256,7 @@ ncclResult_t Abort(ncclComm_t handle) {
   }
   absl::MutexLock lock(&state->mutex);
   state->violations.push_back(
-      absl::StrCat("rank ", comm->rank, ": an abort waits for ever for its communicator's stream"));
+      absl::StrCat("rank ", comm->rank, ": an abort waits forever for its communicator's stream"));
   return ncclInternalError;
 }
 

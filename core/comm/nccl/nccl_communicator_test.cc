@@ -541,8 +541,8 @@ TEST(NcclCommunicatorTest, StreamsThatShareQueuesOfTheGpuAreRefused) {
     return CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(60)).status();
   };
   EXPECT_EQ(connect("1"), absl::FailedPreconditionError(
-                              "CUDA_DEVICE_MAX_CONNECTIONS is 1, with which streams wait for each "
-                              "other; it should be 8 or more, or not be set"));
+                              "CUDA_DEVICE_MAX_CONNECTIONS is 1, which makes streams block each "
+                              "other; set it to 8 or more, or unset it"));
   for (const char* queues : {"8", "32"}) EXPECT_TRUE(connect(queues).ok());
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }

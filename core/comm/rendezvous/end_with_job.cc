@@ -35,8 +35,8 @@ void EndWithJob::Loop() {
     if (failed_for < time_to_end_) continue;
     const std::string line =
         absl::StrCat(store_->NameOf(store_->process()), ": ", store_->failure().message(),
-                     "; this process has not ended ", absl::FormatDuration(time_to_end_),
-                     " after that, and is ended\n");
+                     "; this process was still running ", absl::FormatDuration(time_to_end_),
+                     " later and is being terminated\n");
     std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
     _exit(1);

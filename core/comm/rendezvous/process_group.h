@@ -60,7 +60,7 @@ class ProcessGroup {
   absl::StatusOr<std::string> FromLeader(const std::string& what, const std::string& text);
   // Runs `work` in the first process of each host, and when that is done in the host's others:
   // where the first makes files that the others then find. All call this alike.
-  absl::Status RunFirstOnHost(const std::string& what, const std::function<absl::Status()>& work);
+  absl::Status FirstOnHostFirst(const std::string& what, const std::function<absl::Status()>& work);
 
  private:
   ProcessGroup(const JobAddress& address, int ranks_per_process)

@@ -26,7 +26,7 @@ void JoinAndRun(const std::vector<JobMember>& job, const std::function<void(Proc
   });
 }
 
-TEST(ProcessGroupTest, AllGetWhatTheLeaderHas) {
+TEST(ProcessGroupTest, BroadcastsFromLeader) {
   JoinAndRun(LocalJob(3), [](ProcessGroup* group) {
     for (int round = 0; round < 3; ++round) {
       const auto text =
@@ -43,7 +43,7 @@ void ExpectFirstsFirst(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts) done[host] = 0;
   JoinAndRun(LocalJob(hosts), [&](ProcessGroup* group) {
     const std::string& host = hosts[group->process()];
-    const absl::Status status = group->RunFirstOnHost("a file", [&] {
+    const absl::Status status = group->FirstOnHostFirst("a file", [&] {
       EXPECT_EQ(done[host]++, group->address().local_process);
       return absl::OkStatus();
     });
@@ -58,14 +58,14 @@ TEST(ProcessGroupTest, TheFirstOfAHostIsFirst) {
 }
 
 // As by srun -m cyclic, or mpirun --map-by node.
-TEST(ProcessGroupTest, TheFirstOfAHostIsFirstWhereHostsTakeTurns) {
+TEST(ProcessGroupTest, FirstOnHostWithRoundRobinPlacement) {
   ExpectFirstsFirst({"node1", "node2", "node1", "node2"});
 }
 
 // Others would wait for ever for who has failed; its word ends their wait.
 TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
-    const absl::Status status = group->RunFirstOnHost(
+    const absl::Status status = group->FirstOnHostFirst(
         "the data set", [] { return absl::DataLossError("the disk is gone"); });
     EXPECT_THAT(std::string(status.message()), HasSubstr("the disk is gone"));
     if (group->is_leader()) {
@@ -86,10 +86,10 @@ TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   std::abort();
 }
 
-TEST(EndWithJobDeathTest, WhoDoesNotNoticeIsEnded) {
+TEST(EndWithJobDeathTest, EndsUnawareProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndGoOn(), ::testing::ExitedWithCode(1),
-              "rank 0 .*: rank 7 has died; this process has not ended 200ms after that");
+              "rank 0 .*: rank 7 has died; this process was still running 200ms later");
 }
 
 // Says on standard error when a hold, which begins with the failure, is over.
@@ -107,19 +107,19 @@ TEST(EndWithJobDeathTest, WhoDoesNotNoticeIsEnded) {
   std::abort();
 }
 
-TEST(EndWithJobDeathTest, WhoHoldsIsWaitedFor) {
+TEST(EndWithJobDeathTest, WaitsForHold) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndHold(absl::Seconds(1), absl::Minutes(10)), ::testing::ExitedWithCode(1),
-              "the checkpoint is written\n.*rank 7 has died; this process has not ended 100ms");
+              "the checkpoint is written\n.*rank 7 has died; this process was still running 100ms");
 }
 
-TEST(EndWithJobDeathTest, WhoHoldsForTooLongIsEnded) {
+TEST(EndWithJobDeathTest, EndsAfterMaxHold) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndHold(absl::Minutes(10), absl::Milliseconds(100)), ::testing::ExitedWithCode(1),
               "^rank 0 .*rank 7 has died; this process");
 }
 
-TEST(EndWithJobTest, WhoEndsInTimeIsLeftAlone) {
+TEST(EndWithJobTest, LeavesFinishedProcessAlone) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
     const EndWithJob end(&group->store());
     if (group->is_leader()) group->store().Fail(absl::UnavailableError("rank 7 has died"));
