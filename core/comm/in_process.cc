@@ -131,7 +131,7 @@ class InProcessCommunicator : public Communicator {
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
     if (size() == 1) return absl::OkStatus();
     const Nanos begin_ns = MonotonicNow();
-    Nanos last_came_ns = 0;
+    Nanos last_arrival_ns = 0;
     {
       absl::MutexLock lock(&state_->mutex);
       if (!state_->failure.ok()) return state_->failure;
@@ -139,7 +139,7 @@ class InProcessCommunicator : public Communicator {
       const int64_t generation = sums.generation;
       DoubleSums::Brought& brought = sums.brought[generation % 2];
       brought.values[rank().value()].assign(values.begin(), values.end());
-      brought.last_came_ns = std::max(brought.last_came_ns, begin_ns);
+      brought.last_arrival_ns = std::max(brought.last_arrival_ns, begin_ns);
       if (++sums.arrived == size()) {
         sums.arrived = 0;
         ++sums.generation;
@@ -151,9 +151,9 @@ class InProcessCommunicator : public Communicator {
                            [&what] { return absl::StrCat(what, " from all ranks of its group"); }));
       }
       AddInRankOrder(brought, values, what);
-      last_came_ns = brought.last_came_ns;
+      last_arrival_ns = brought.last_arrival_ns;
     }
-    waiter_->Observe(begin_ns, last_came_ns);
+    waiter_->Observe(begin_ns, last_arrival_ns);
     return absl::OkStatus();
   }
 

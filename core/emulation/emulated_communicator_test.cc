@@ -113,7 +113,7 @@ TEST_F(EmulatedCommunicatorTest, AWaitEndsWithWhatItIsFor) {
   EXPECT_EQ(clock_.Now(1), cost_.AllReduce({0, 1, 2}, 400000));
 }
 
-TEST_F(EmulatedCommunicatorTest, CollectivesRunBesideWhatTheirRanksCompute) {
+TEST_F(EmulatedCommunicatorTest, CollectivesOverlapWithComputation) {
   std::vector<Tensor> sums;
   for (int r = 0; r < num_ranks_; ++r) sums.push_back(Numbers(8, static_cast<float>(r + 1)));
   const Nanos length = cost_.AllReduce({0, 1, 2}, 32);

@@ -410,7 +410,7 @@ TEST(NcclCommunicatorTest, NobodyLeavesBeforeWhatItSentIsRead) {
   }
 }
 
-TEST(NcclCommunicatorTest, AnErrorOfNcclIsToldToAllRanks) {
+TEST(NcclCommunicatorTest, NcclErrorReachesAllRanks) {
   NcclJob job(2);
   const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
     if (comm.rank() == Rank(1)) job.nccl().Break(1, ncclRemoteError);
@@ -501,7 +501,7 @@ TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
   }));
 }
 
-TEST(NcclCommunicatorTest, WhatIsWaitedForInItsOwnRunIsNamed) {
+TEST(NcclCommunicatorTest, ErrorNamesTheMessageAwaitedInItsOwnRun) {
   NcclJob job(2);
   ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
     const Rank peer(1 - comm.rank().value());

@@ -61,8 +61,8 @@ class NcclFailure {
   bool End(const absl::Status& status, bool explained) ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing can be enqueued from now on. What this rank waits for, if it waits for anything.
   std::optional<CommStream::Wait> CloseStreams();
-  absl::Status InVain(const std::string& what, absl::Duration waited,
-                      const absl::Status& reason) const;
+  absl::Status WaitFailed(const std::string& what, absl::Duration waited,
+                          const absl::Status& reason) const;
   void WatchLoop(absl::Duration interval);
 
   const Rank rank_;

@@ -380,13 +380,13 @@ void StoreClient::SetFailure(const absl::Status& status) {
     failure_ = status;
   }
   absl::MutexLock lock(&listeners_mutex_);
-  told_ = true;
+  notified_ = true;
   for (const auto& [id, listener] : listeners_) listener(status);
 }
 
 int StoreClient::AddFailureListener(std::function<void(const absl::Status&)> listener) {
   absl::MutexLock lock(&listeners_mutex_);
-  if (told_) listener(failure());
+  if (notified_) listener(failure());
   listeners_[next_listener_] = std::move(listener);
   return next_listener_++;
 }

@@ -151,9 +151,9 @@ void StoreServer::Tick(absl::Duration elapsed) {
     Fail(absl::DeadlineExceededError(absl::StrCat(
         "only ", num_joined(), " of ", options_.num_processes, " processes joined at port ", port_,
         " within ", absl::FormatDuration(options_.join_deadline), "; missing: process ",
-        ShowNames(missing), RefusedWords())));
+        ShowNames(missing), RefusalSummary())));
   }
-  SayWhoWasRefused(elapsed);
+  ReportRefused(elapsed);
   const bool beat = since_heartbeat_ >= HeartbeatInterval(options_.silence);
   if (beat) since_heartbeat_ = absl::ZeroDuration();
   StoreMessage heartbeat;
@@ -201,7 +201,7 @@ void StoreServer::Refuse(Client* client) {
   last_refused_ = client->address;
 }
 
-std::string StoreServer::RefusedWords() const {
+std::string StoreServer::RefusalSummary() const {
   if (num_refused_ == 0) return "";
   return absl::StrCat("; ", Count(num_refused_, "connection"),
                       " had no proof of the job's secret, the last from ", last_refused_,
@@ -209,14 +209,14 @@ std::string StoreServer::RefusedWords() const {
                       options_.secret.source());
 }
 
-void StoreServer::SayWhoWasRefused(absl::Duration elapsed) {
-  since_said_ += elapsed;
-  if (num_refused_ == num_said_ || since_said_ < kSayInterval) return;
+void StoreServer::ReportRefused(absl::Duration elapsed) {
+  since_report_ += elapsed;
+  if (num_refused_ == num_said_ || since_report_ < kSayInterval) return;
   const std::string line = absl::StrCat(
       "The job's store at port ", port_, " refused ", Count(num_refused_ - num_said_, "connection"),
       " without proof of the job's secret, the last from ", last_refused_, ".");
   num_said_ = num_refused_;
-  since_said_ = absl::ZeroDuration();
+  since_report_ = absl::ZeroDuration();
   if (options_.say) return options_.say(line);
   std::fprintf(stderr, "%s\n", line.c_str());
 }

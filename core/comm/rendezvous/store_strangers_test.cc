@@ -219,7 +219,7 @@ TEST_F(StoreStrangersTest, NothingIsReadSetJoinedOrEndedInAnyPhase) {
   for (const std::string& line : Said()) EXPECT_THAT(line, Not(HasSubstr(kJob)));
 }
 
-TEST_F(StoreStrangersTest, AFloodOfThemKeepsNobodyOut) {
+TEST_F(StoreStrangersTest, FloodDoesNotKeepProcessesOut) {
   Start();
   constexpr int kHeld = 600;
   std::vector<Socket> held;
@@ -330,7 +330,7 @@ TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsSaid) {
   }
 }
 
-TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsHeard) {
+TEST_F(StoreStrangersTest, ManInTheMiddleCannotAlterReplies) {
   auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
   StoreClientOptions options;
@@ -357,7 +357,7 @@ TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsHeard) {
       << "it came once";
 }
 
-TEST_F(StoreStrangersTest, BothSidesAreToldOfAnotherSecret) {
+TEST_F(StoreStrangersTest, BothSidesReportDifferentSecrets) {
   join_deadline_ = absl::Milliseconds(600);
   Start();
   StoreClientOptions other = Options(1);

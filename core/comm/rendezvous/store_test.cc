@@ -150,7 +150,7 @@ TEST(StoreTest, WrongCountsAndSecondComersAreRefusedWithBothNumbers) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("process 1 has already joined"));
 }
 
-TEST(StoreTest, WhoIsMissingIsNamed) {
+TEST(StoreTest, ErrorNamesMissingProcess) {
   StoreServerOptions options = Options(4);
   options.join_deadline = absl::Milliseconds(300);
   auto server = StartServer(options);
@@ -430,7 +430,7 @@ TEST(StoreTest, WhatWasSentWholeIsASuccessAndTheNextCallTellsTheFailure) {
   EXPECT_EQ(played.client->Set("other", "value"), absl::DataLossError("disk full"));
 }
 
-TEST(StoreTest, AMessageThatIsTooLongIsRefusedAndTheJobGoesOn) {
+TEST(StoreTest, TooLongMessageIsRefusedAndTheJobContinues) {
   auto server = StartServer(Options(1));
   auto client = StoreClient::Join(ClientOptions(*server, 0, 1));
   ASSERT_TRUE(client.ok()) << client.status();
