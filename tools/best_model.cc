@@ -20,7 +20,7 @@ absl::StatusOr<BestModel> BestModel::Open(const std::string& folder, const std::
   if (record->held_out_measure != measure) {
     say(absl::StrCat(
         "Note:     the loss of ", folder, " was measured on ",
-        record->held_out_measure.empty() ? "an unknown measure" : record->held_out_measure,
+        record->held_out_measure.empty() ? "unknown samples" : record->held_out_measure,
         "; this run measures ", measure, ": the next loss counts as the lowest"));
     return best;
   }

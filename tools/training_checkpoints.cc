@@ -325,7 +325,7 @@ absl::Status TrainingCheckpoints::WithRemedy(const absl::Status& status) const {
   const std::string from = newest == 0
                                ? "starts over"
                                : absl::StrCat("resumes from step ", newest, ", the newest saved");
-  return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, " once ",
+  return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
                                              folder_->path(), " can be written"));
 }
 
