@@ -34,7 +34,7 @@ bool CameTooLate(const std::string& said) {
 // A process has no name before it has joined the store.
 bool NeverCame(const std::string& said, int gone) {
   return absl::StrContains(said, absl::StrCat("missing: process ", gone)) ||
-         (gone == 0 && absl::StrContains(said, "store of the job, which process 0 hosts"));
+         (gone == 0 && absl::StrContains(said, "the job's store (on process 0)"));
 }
 
 // True if a process that waited for rank `gone` names it, in the words of any part that may notice.
