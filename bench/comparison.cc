@@ -97,7 +97,7 @@ class ComparisonRun {
     stopped_by_ = options_.stop_requested();
     if (job_.processes != nullptr) {
       DPIPE_ASSIGN_OR_RETURN(stopped_by_,
-                             job_.processes->FromLeader("whether to go on", stopped_by_));
+                             job_.processes->FromLeader("whether to continue", stopped_by_));
     }
     return !stopped_by_.empty();
   }

@@ -60,7 +60,7 @@ DEFINE_int32(frozen_quantum, 0,
              "share of the batch");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
-DEFINE_string(json, "", "file to write the results to as well");
+DEFINE_string(json, "", "also write the results to this file");
 FLAG_RANGE(devices, 0, 1'024);
 FLAG_RANGE(nproc, 1, 1'024);
 FLAG_RANGE(virtual_devices, 0, 1'024);

@@ -56,7 +56,7 @@ DEFINE_double(
     "share by which a result that was not measured in turns may be slower without being a "
     "regression");
 DEFINE_bool(other_machines, false, "compare results of different machine classes");
-DEFINE_string(markdown, "", "file to write the verdict to as well, as Markdown");
+DEFINE_string(markdown, "", "also write the verdict to this file, as Markdown");
 FLAG_RANGE(rounds, 2, 1'000);
 FLAG_RANGE(confidence, 0, 1);
 FLAG_RANGE(tolerance, 0, 10);

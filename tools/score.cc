@@ -32,7 +32,7 @@ DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the captions; the built-in data set has seed 1");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
 DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
-DEFINE_string(json, "", "file to write the scores to as well");
+DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);

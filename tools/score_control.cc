@@ -34,7 +34,7 @@ DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the scenes; the built-in data set has seed 1");
 DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
 DEFINE_string(picture, "", "PNG file for the picture; empty: out/score_control.png");
-DEFINE_string(json, "", "file to write the scores to as well");
+DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(shown, 1, 1'000);
 FLAG_RANGE(steps, 1, 10'000);

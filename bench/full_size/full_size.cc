@@ -44,7 +44,7 @@ DEFINE_string(strategy, "diffusionpipe", "strategy of the pipeline");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_bool(one_device, true, "also train the same steps on one device, and compare the losses");
-DEFINE_string(json, "", "file to write the results to as well");
+DEFINE_string(json, "", "also write the results to this file");
 FLAG_RANGE(image_size, 8, 4'096);
 FLAG_RANGE(stages, 1, 1'024);
 FLAG_RANGE(global_batch, 1, 65'536);
