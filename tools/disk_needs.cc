@@ -85,13 +85,13 @@ void SetCheckpoints(const TrainingRun& run, DiskNeeds* needs) {
   const double per_parameter = sizeof(float) + OptimizerBytesPerParameter(run.job().optimizer);
   needs->checkpoint_bytes = static_cast<int64_t>(
       per_parameter * ParameterCount(run.setup().model().model(), /*of_backbones=*/true));
-  int64_t num_there = 0;
+  int64_t num_existing = 0;
   if (run.checkpoints().resumes_here()) {
     const auto steps = run.checkpoints().folder()->Steps();
-    if (steps.ok()) num_there = steps->size();
+    if (steps.ok()) num_existing = steps->size();
   }
   needs->num_checkpoints =
-      MaxCheckpoints(run.options().checkpoints, run.first_step(), run.num_steps(), num_there);
+      MaxCheckpoints(run.options().checkpoints, run.first_step(), run.num_steps(), num_existing);
 }
 
 // An upper bound: enlarged pictures, whose neighbouring pixels are equal, compress well, but noise
@@ -110,12 +110,13 @@ void SetSamples(const TrainingRun& run, DiskNeeds* needs) {
 }  // namespace
 
 int64_t MaxCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
-                       int64_t num_there) {
+                       int64_t num_existing) {
   // The last step is always saved.
-  int64_t all = num_there + 1;
+  int64_t all = num_existing + 1;
   int64_t for_ever = 0;
   if (options.every > 0) {
-    all = num_there + (num_steps + options.every - 1) / options.every - first_step / options.every;
+    all =
+        num_existing + (num_steps + options.every - 1) / options.every - first_step / options.every;
     if (options.retention.keep_every > 0) {
       for_ever = num_steps / std::lcm(options.every, options.retention.keep_every);
     }

@@ -29,9 +29,9 @@ struct DiskNeeds {
 };
 
 // Returns the maximum number of checkpoints on disk at a time, including the one being written, for
-// a run from `first_step` to `num_steps` that starts with `num_there` checkpoints.
+// a run from `first_step` to `num_steps` that starts with `num_existing` checkpoints.
 int64_t MaxCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
-                       int64_t num_there);
+                       int64_t num_existing);
 
 // Returns the needs of a prepared run; of several processes, those of process 0.
 DiskNeeds DiskNeedsOf(const TrainingRun& run);

@@ -10,8 +10,8 @@ namespace dpipe::tools {
 std::string RunStop::reason() {
   if (request_.signal() != nullptr) return request_.signal();
   if (others_ != nullptr) {
-    const std::string wish = others_->wish();
-    if (!wish.empty()) return wish;
+    const std::string request = others_->request();
+    if (!request.empty()) return request;
   }
   absl::MutexLock lock(&mutex_);
   if (!stop_file_ && TakeRunSignal(options_, kStopFile)) {
