@@ -55,8 +55,8 @@ std::string GroupsNote(const report::BenchResults& results) {
   }
   if (groups.size() < 2) return "";
   std::string text =
-      "The devices had no memory for all strategies together, so that groups were measured one "
-      "behind another: ";
+      "The devices had no memory for all strategies together, so groups were measured one after "
+      "another: ";
   const char* separator = "";
   for (const auto& [number, strategies] : groups) {
     absl::StrAppend(&text, separator, absl::StrJoin(strategies, ", "));
@@ -64,7 +64,7 @@ std::string GroupsNote(const report::BenchResults& results) {
   }
   return text +
          ". Ratios between strategies of different groups are of medians, not of turns taken one "
-         "after another: what else the machine did meanwhile is in them.";
+         "after another: they include other work on the machine.";
 }
 
 CaseAnalysis AnalyseCase(const report::BenchResults& results) {

@@ -63,7 +63,7 @@ TEST(CaseAnalysisTest, TurnsOfAnyStrategysWarmUpAreLeftOutOfAll) {
               ElementsAre(true, false, false, false, false, false));
 }
 
-TEST(CaseAnalysisTest, WhatDoesNotCountHasNoNumbersAndIsNoRival) {
+TEST(CaseAnalysisTest, InvalidResultsHaveNoNumbersAndAreNoRivals) {
   report::BenchResults results;
   results.results = {Result("data_parallel", {100, 101}), Result("1f1b", {90, 91})};
   results.results[0].invalid = "its losses differ";

@@ -31,13 +31,13 @@
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(methods, "exact,pipedream,xpipe,hetpipe,l-greco,cupcake,speed,patches",
-              "methods to train by, separated by commas");
-DEFINE_int32(devices, 0, "number of devices to train on; 0: one for each core");
-DEFINE_int32(batch, 32, "images of an update of the weights, over all devices");
+              "methods to train with, separated by commas");
+DEFINE_int32(devices, 0, "number of devices to train on; 0: one per core");
+DEFINE_int32(batch, 32, "images per update of the weights, over all devices");
 DEFINE_int32(updates, 320,
              "total number of updates of the weights, a multiple of --window and of --points");
 DEFINE_int32(window, 8,
-             "updates in a step of methods whose weights lag behind; at its end all weights agree "
+             "updates per step of methods whose weights lag behind; at its end all weights agree "
              "again");
 DEFINE_int32(points, 10, "number of evaluations during training");
 DEFINE_double(lr, 1.5e-3,
@@ -73,12 +73,12 @@ std::vector<Method> Methods() {
       {"pipedream", "pipedream_stashing", "weights stashed, an update behind each stage after it",
        true, 1, true},
       {"xpipe", "xpipe", "forward passes with weights predicted by Adam's moments", true, 2, true},
-      {"hetpipe", "hetpipe", "a worker a device, updates shared every second", true, 1, false},
+      {"hetpipe", "hetpipe", "one worker per device, updates shared every second", true, 1, false},
       {"l-greco", "data_parallel,compress=l-greco", "gradients of low rank, chosen by layer", false,
        0, false},
       {"cupcake", "data_parallel,compress=cupcake", "1 % of each fused gradient", false, 0, false},
-      {"speed", "1f1b", "timesteps where noise hardly grows drawn a fifth as often", false, 0, true,
-       diffusion::TimestepSampling::kSpeed},
+      {"speed", "1f1b", "timesteps at which noise hardly grows drawn one fifth as often", false, 0,
+       true, diffusion::TimestepSampling::kSpeed},
       {"patches", "1f1b", "half of the steps on random halves and quarters of pictures' sides",
        false, 0, true, diffusion::TimestepSampling::kUniform, 0.5},
   };
@@ -218,7 +218,7 @@ absl::StatusOr<Outcome> Train(const Method& method, const std::string& data) {
 
 std::string ResultTable(const std::vector<Outcome>& outcomes) {
   report::Table table(
-      {"method", "what is changed", "held-out loss", "less exact", "img/s", "peak MiB a device"});
+      {"method", "change", "held-out loss", "minus exact", "img/s", "peak MiB per device"});
   for (const Outcome& outcome : outcomes) {
     const double loss = outcome.losses.back().second;
     table.AddRow({outcome.method.name, outcome.method.what, absl::StrFormat("%.4f", loss),
@@ -226,11 +226,11 @@ std::string ResultTable(const std::vector<Outcome>& outcomes) {
                   absl::StrFormat("%.1f", outcome.images_per_s),
                   absl::StrFormat("%.1f", outcome.peak_memory_bytes / 1048576.0)});
   }
-  return absl::StrCat(table.ToMarkdown(),
-                      "\nNo method clips gradients, exact neither: where weights ",
-                      "lag behind, no stage knows the norm of all. Such pipelines drain at the ",
-                      "end of each window of updates here, as the published ones do not, so that ",
-                      "their img/s are lower than those could have.\n");
+  return absl::StrCat(
+      table.ToMarkdown(), "\nNo method clips gradients, not even exact: if weights lag ",
+      "behind, no stage knows the norm of all gradients. Such pipelines drain at ",
+      "the end of each window of updates here, unlike the published ones, so their ",
+      "img/s are lower.\n");
 }
 
 nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {
@@ -290,7 +290,7 @@ absl::Status Run() {
     DPIPE_ASSIGN_OR_RETURN(methods.emplace_back(), FindMethod(name));
   }
   if (methods.empty() || methods[0].name != "exact") {
-    return CommandLineError("--methods begins with exact, which others are compared to");
+    return CommandLineError("--methods must begin with exact, the reference of the others");
   }
   const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, say));

@@ -12,7 +12,7 @@ namespace dpipe::bench {
 namespace {
 
 // Each process determines its identity once, so this must be the program's only test.
-TEST(CodeIdentityTest, ProgramsOfABundleAreToldTheirFileAndRevision) {
+TEST(CodeIdentityTest, BundledProgramsReadTheirFileAndRevision) {
   const std::string path = ::testing::TempDir() + "/program";
   ASSERT_TRUE(WriteFileAtomically(path, "instructions").ok());
   ASSERT_EQ(setenv("DPIPE_PROGRAM_FILE", path.c_str(), /*overwrite=*/1), 0);

@@ -33,23 +33,22 @@
 DEFINE_string(transports, "gloo,in_process,nccl",
               "transports to measure, separated by commas. gloo: ranks are processes of this "
               "machine; in_process: ranks are threads, and a message is a reference; nccl: ranks "
-              "are GPUs, if there are two or more. A job's processes have nccl where each has a "
-              "GPU, and else gloo");
+              "are GPUs, if there are two or more. A job's processes use nccl if each has a GPU, "
+              "else gloo");
 DEFINE_string(ranks, "2,4",
-              "numbers of ranks, separated by commas; nccl is also measured on all GPUs. A job has "
-              "its own");
+              "numbers of ranks, separated by commas; nccl is also measured on all GPUs. A job "
+              "has its own");
 DEFINE_int64(min_bytes, 1024, "smallest tensor size in bytes");
 DEFINE_int64(max_bytes, 256 << 20, "largest tensor size in bytes");
 DEFINE_int32(factor, 4, "factor between consecutive sizes");
-DEFINE_int32(milliseconds, 100, "time in milliseconds to repeat each size and kind of traffic for");
+DEFINE_int32(milliseconds, 100,
+             "time in milliseconds for which each size and kind of traffic is repeated");
 DEFINE_string(out, "", "folder for results.json and table.md; empty: out/communication");
 FLAG_RANGE(min_bytes, 4, int64_t{1} << 40);
 FLAG_RANGE(max_bytes, 4, int64_t{1} << 40);
 FLAG_RANGE(factor, 2, 1 << 20);
 FLAG_RANGE(milliseconds, 1, 3'600'000);
-DEFINE_string(
-    part, "",
-    "file for the measurements of the processes of gloo, which this program starts itself");
+DEFINE_string(part, "", "file for the measurements of the gloo processes that this program starts");
 
 namespace dpipe::bench {
 namespace {
@@ -85,7 +84,7 @@ absl::StatusOr<CommunicationTimes> MeasureGpus(const std::vector<std::shared_ptr
 absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<CommunicationTimes>* all) {
   const auto gpus = GpusForNccl(cuda::SystemDriver);
   if (absl::IsUnimplemented(gpus.status()) || absl::IsFailedPrecondition(gpus.status())) {
-    Say(absl::StrCat("nccl is left out: ", gpus.status().message()));
+    Say(absl::StrCat("skipping nccl: ", gpus.status().message()));
     return absl::OkStatus();
   }
   DPIPE_RETURN_IF_ERROR(gpus.status());
@@ -95,14 +94,14 @@ absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<Communicatio
   }
   for (int num_ranks : rank_numbers) {
     if (num_ranks > num_gpus) {
-      Say(absl::StrCat("nccl with ", num_ranks, " ranks is left out: there are ", num_gpus,
+      Say(absl::StrCat("skipping nccl with ", num_ranks, " ranks: there are only ", num_gpus,
                        " GPUs"));
       continue;
     }
     Say(absl::StrCat("measuring nccl with ", num_ranks, " ranks"));
     auto measured = MeasureGpus({gpus->begin(), gpus->begin() + num_ranks});
     if (absl::IsNotFound(measured.status())) {
-      Say(absl::StrCat("nccl is left out: ", measured.status().message()));
+      Say(absl::StrCat("skipping nccl: ", measured.status().message()));
       return absl::OkStatus();
     }
     DPIPE_ASSIGN_OR_RETURN(all->emplace_back(), std::move(measured));
@@ -151,7 +150,7 @@ absl::StatusOr<std::vector<int>> RankNumbers() {
     int number = 0;
     if (!absl::SimpleAtoi(text, &number) || number < 2) {
       return CommandLineError(
-          absl::StrCat("--ranks=", FLAGS_ranks, " must be numbers of at least 2"));
+          absl::StrCat("--ranks=", FLAGS_ranks, " must be numbers, at least 2"));
     }
     numbers.push_back(number);
   }
@@ -186,8 +185,8 @@ absl::StatusOr<std::string> JobBackend(const std::vector<std::string>& transport
     return std::count(transports.begin(), transports.end(), name) > 0;
   };
   if (!has("nccl") && !has("gloo")) {
-    return CommandLineError(absl::StrCat("--transports=", FLAGS_transports,
-                                         ": the processes of a job have gloo or nccl"));
+    return CommandLineError(
+        absl::StrCat("--transports=", FLAGS_transports, ": processes of a job need gloo or nccl"));
   }
   return has("nccl") ? has("gloo") ? "auto" : "cuda" : "cpu";
 }

@@ -64,7 +64,7 @@ TEST(CommunicationProbeTest, AWrongNumberIsSeen) {
   }
 }
 
-TEST(CommunicationProbeTest, BandwidthsAreSizeOverTimeAndWhatALinkCarries) {
+TEST(CommunicationProbeTest, BandwidthsAreSizeAndLinkTrafficOverTime) {
   TrafficTime time;
   time.num_ranks = 4;
   time.size_bytes = 1000;

@@ -75,7 +75,7 @@ TEST(CommunicationRanksTest, AWrongNumberFromAGpuEndsAllRanks) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("send/receive of 256 numbers: element 255"));
 }
 
-TEST(CommunicationRanksTest, NcclIsLeftOutWhereThereAreNotTwoGpus) {
+TEST(CommunicationRanksTest, NcclIsSkippedWithoutTwoGpus) {
   FakeGpus one(1);
   EXPECT_EQ(one.ForNccl().status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(one.ForNccl().status().message()),

@@ -97,7 +97,7 @@ class ComparisonRun {
     stopped_by_ = options_.stop_requested();
     if (job_.processes != nullptr) {
       DPIPE_ASSIGN_OR_RETURN(stopped_by_,
-                             job_.processes->FromLeader("whether to go on", stopped_by_));
+                             job_.processes->FromLeader("whether to continue", stopped_by_));
     }
     return !stopped_by_.empty();
   }
@@ -147,9 +147,9 @@ class ComparisonRun {
     const std::vector<int> batches(local_batches_.begin(), local_batches_.end());
     SessionGroups found = GroupSessions(NeedsOf(plans, batches, cost));
     if (!found.all_at_once) {
-      progress_->Message(absl::StrCat(
-          "the devices have no memory for all strategies at once: they are measured in ",
-          found.groups.size(), " group(s), one behind another"));
+      progress_->Message(
+          absl::StrCat("the devices have no memory for all strategies at once: measuring them in ",
+                       found.groups.size(), " group(s), one after another"));
     }
     return found;
   }
@@ -172,8 +172,8 @@ class ComparisonRun {
   absl::StatusOr<int> TakeTurns(const std::vector<int>& group) {
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
       if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
-      const int most = std::min(options_.profiles, options_.repeats);
-      if (groups_.all_at_once && num_profiles() * options_.repeats <= repeat * most) {
+      const int max_profiles = std::min(options_.profiles, options_.repeats);
+      if (groups_.all_at_once && num_profiles() * options_.repeats <= repeat * max_profiles) {
         DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
       }
       // Each repeat begins with another strategy, so that none always follows the same one.
@@ -352,14 +352,16 @@ class ComparisonRun {
     std::vector<report::StrategyResult>* results = &comparison_.results.results;
     const std::optional<int> open = CheckSteps(reference_, tolerance, results);
     if (!open.has_value() || !stopped_by_.empty()) return;
-    progress_->Message(absl::StrCat("strategies disagree in step ", *open,
-                                    ": one device trains as far to say which is right"));
+    progress_->Message(
+        absl::StrCat("strategies disagree in step ", *open,
+                     ": training as many steps on one device to find the right one"));
     auto longer = OneDeviceSteps(job_, comparison_.profile, options_.global_batch,
                                  options_.num_micro_batches, *open + 1);
     if (longer.ok()) {
       CheckSteps(*longer, tolerance, results);
     } else {
-      progress_->Message(absl::StrCat("one device alone cannot: ", longer.status().message()));
+      progress_->Message(
+          absl::StrCat("training on one device failed: ", longer.status().message()));
     }
   }
 

@@ -76,10 +76,10 @@ class ComparisonGpuTest : public ::testing::Test {
   std::string messages_;
 };
 
-TEST_F(ComparisonGpuTest, WhatDoesNotFitTogetherIsMeasuredOneBehindAnother) {
+TEST_F(ComparisonGpuTest, StrategiesThatDoNotFitTogetherAreMeasuredInGroups) {
   const auto together = Compare(/*memory_bytes=*/0);
   ASSERT_TRUE(together.ok()) << together.status();
-  EXPECT_THAT(messages_, Not(HasSubstr("one behind another")));
+  EXPECT_THAT(messages_, Not(HasSubstr("one after another")));
   EXPECT_EQ(together->cluster.memory_bytes_per_device(), 0);
   int64_t largest = 0;
   for (const report::StrategyResult& result : together->results.results) {
@@ -89,7 +89,7 @@ TEST_F(ComparisonGpuTest, WhatDoesNotFitTogetherIsMeasuredOneBehindAnother) {
   // Room for one strategy, but not for both.
   const auto apart = Compare(largest * 13 / 10 * kDevices * 8 / 7);
   ASSERT_TRUE(apart.ok()) << apart.status();
-  EXPECT_THAT(messages_, HasSubstr("2 group(s), one behind another"));
+  EXPECT_THAT(messages_, HasSubstr("2 group(s), one after another"));
   EXPECT_NEAR(static_cast<double>(apart->cluster.memory_bytes_per_device()), 1.3 * largest,
               0.01 * largest);
   ASSERT_THAT(apart->results.results, SizeIs(2));

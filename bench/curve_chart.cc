@@ -26,13 +26,13 @@ struct Scale {
   double At(double value) const { return from + (to - from) * (value - low) / (high - low); }
 };
 
-Scale ScaleOf(double least, double most, double from, double to) {
+Scale ScaleOf(double min, double max, double from, double to) {
   Scale scale;
   scale.from = from;
   scale.to = to;
-  scale.tick = report::NiceTick(most - least, 6);
-  scale.low = std::floor(least / scale.tick) * scale.tick;
-  scale.high = std::ceil(most / scale.tick) * scale.tick;
+  scale.tick = report::NiceTick(max - min, 6);
+  scale.low = std::floor(min / scale.tick) * scale.tick;
+  scale.high = std::ceil(max / scale.tick) * scale.tick;
   return scale;
 }
 

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // 0 to 100 maps to pixels 64 to 944 from the left, 1 to 2 to pixels 380 to 40 from the top.
-TEST(CurveChartTest, PointsAreWhereTheyBelong) {
+TEST(CurveChartTest, PointsHaveTheirCoordinates) {
   CurveChart chart{"loss", "images", "", {{"a & b", {{0, 1}, {50, 1.5}, {100, 2}}, false}}};
   const std::string svg = CurveChartSvg(chart);
   EXPECT_THAT(svg, HasSubstr("points=\"64,380 504,210 944,40\""));
@@ -23,7 +23,7 @@ TEST(CurveChartTest, PointsAreWhereTheyBelong) {
   EXPECT_THAT(CurveChartSvg(chart), HasSubstr("class=\"l c0 d\" points=\"64,380 944,40\""));
 }
 
-TEST(CurveChartTest, TheReferenceLiesOverTheOthersAndTheYAxisIsNamed) {
+TEST(CurveChartTest, ReferenceIsDrawnLastAndYAxisIsNamed) {
   const std::string svg =
       CurveChartSvg({"loss",
                      "images",
@@ -33,7 +33,7 @@ TEST(CurveChartTest, TheReferenceLiesOverTheOthersAndTheYAxisIsNamed) {
   EXPECT_THAT(svg, HasSubstr(">held-out loss</text>"));
 }
 
-TEST(CurveChartTest, NothingToShowIsSaid) {
+TEST(CurveChartTest, EmptyChartHasANote) {
   EXPECT_THAT(CurveChartSvg({"empty", "", "", {}}), HasSubstr("nothing to show"));
   EXPECT_THAT(CurveChartSvg({"one", "", "", {{"a", {{1, 1}}, false}}}),
               HasSubstr("nothing to show"));

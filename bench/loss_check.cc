@@ -50,7 +50,7 @@ StepNumbers NumbersOf(const StrategyResult& result) {
   return {result.losses, result.gradient_norms};
 }
 
-std::string WhatIsNotFinite(const StrategyResult& result) {
+std::string DescribeNotFinite(const StrategyResult& result) {
   const StepNumbers numbers = NumbersOf(result);
   for (const Quantity& quantity : Quantities({})) {
     const std::vector<double>& values = numbers.*quantity.numbers;
@@ -86,8 +86,8 @@ std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& o
   return parting;
 }
 
-std::string HowFar(const Parting& parting) {
-  return absl::StrFormat("%.1e apart, over %.1e", Apart(parting.one, parting.other),
+std::string DifferenceText(const Parting& parting) {
+  return absl::StrFormat("difference %.1e exceeds %.1e", Apart(parting.one, parting.other),
                          parting.quantity.ToleranceAt(parting.step));
 }
 
@@ -114,10 +114,10 @@ std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& pas
   }
   if (!earliest.has_value()) return std::nullopt;
   const std::string reason = absl::StrFormat(
-      "strategies that should agree differ, and no reference says which is right: the %s of step "
-      "%d is %.9g by %s, but %.9g by %s: %s",
+      "strategies that should agree differ, and there is no reference: the %s of step %d is %.9g "
+      "by %s, but %.9g by %s: %s",
       earliest->quantity.name, earliest->step, earliest->one, passed[0]->strategy, earliest->other,
-      parted->strategy, HowFar(*earliest));
+      parted->strategy, DifferenceText(*earliest));
   for (StrategyResult* result : passed) result->invalid = reason;
   return earliest->step;
 }
@@ -160,14 +160,14 @@ std::optional<int> CheckSteps(const StepNumbers& reference, const StepTolerance&
     check = LossCheck();
     check.tolerance = tolerance.loss;
     check.gradient_norm_tolerance = tolerance.gradient_norm;
-    result.invalid = WhatIsNotFinite(result);
+    result.invalid = DescribeNotFinite(result);
     if (!result.invalid.empty() || result.changes_mathematics) continue;
     if (!reference.losses.empty()) check.reference = kOneDevice;
     const auto parting = FirstParting(NumbersOf(result), reference, 0, tolerance, &check);
     if (parting.has_value()) {
       result.invalid = absl::StrFormat("the %s of step %d is %.9g, but %.9g on %s: %s",
                                        parting->quantity.name, parting->step, parting->one,
-                                       parting->other, kOneDevice, HowFar(*parting));
+                                       parting->other, kOneDevice, DifferenceText(*parting));
     } else {
       passed.push_back(&result);
     }

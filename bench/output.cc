@@ -80,8 +80,8 @@ std::string LossesText(const report::BenchResults& results) {
     }
   }
   if (!text.empty()) {
-    absl::StrAppend(&text, "Strategies must compute the same on the same samples: what is INVALID ",
-                    "has no speedup, and its speed means nothing.\n");
+    absl::StrAppend(&text, "Strategies must compute the same on the same samples: INVALID results ",
+                    "have no speedup, and their speed means nothing.\n");
   }
   if (compared > 1) {
     absl::StrAppend(
@@ -95,7 +95,7 @@ std::string LossesText(const report::BenchResults& results) {
   if (!left_out.empty()) {
     absl::StrAppend(
         &text, text.empty() || text.back() == '\n' ? "" : " ",
-        "Not compared, because its mathematics is another: ", absl::StrJoin(left_out, ", "), ".");
+        "Not compared, because they change the mathematics: ", absl::StrJoin(left_out, ", "), ".");
   }
   return text;
 }

@@ -30,7 +30,7 @@ TEST(LossesTextTest, RoundingIsCalledSo) {
   EXPECT_THAT(LossesText(results), HasSubstr("agree bit for bit"));
 }
 
-TEST(LossesTextTest, WhatDoesNotCountIsNamedAndNotCalledRounding) {
+TEST(LossesTextTest, InvalidResultsAreNamedAndNotCalledRounding) {
   report::BenchResults results;
   results.results = {Result("data_parallel", 0.58, 0.5), Result("gpipe", 1e-8, 1e-8),
                      Result("1f1b", 1e-8, 1e-8)};
@@ -47,7 +47,7 @@ TEST(LossesTextTest, OtherMathematicsIsNotCompared) {
   results.results[0].changes_mathematics = true;
   EXPECT_THAT(LossesText(results),
               AllOf(HasSubstr("all 2 strategies that count agree"),
-                    HasSubstr("Not compared, because its mathematics is another: xpipe.")));
+                    HasSubstr("Not compared, because they change the mathematics: xpipe.")));
 }
 
 }  // namespace

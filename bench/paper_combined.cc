@@ -28,16 +28,17 @@ double SpeedupOf(const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find
 // any idle time.
 double HeadroomOf(const CaseResult& c) {
   const Outcome* plain = c.Find(kPlain);
-  if (plain == nullptr || c.least_step_ns == 0) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(plain->step_ns) / static_cast<double>(c.least_step_ns);
+  if (plain == nullptr || c.min_step_ns == 0) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(plain->step_ns) / static_cast<double>(c.min_step_ns);
 }
 
 // Returns the share of the time between DiffusionPipe's step and that bound that opendiffusionpipe
 // saves.
 std::string ShareText(const CaseResult& c) {
-  const double most = 1 - 1 / HeadroomOf(c), taken = 1 - 1 / SpeedupOf(c);
-  return most > 0.001 && std::isfinite(taken) ? absl::StrFormat("%.0f %%", 100 * taken / most)
-                                              : "-";
+  const double max_saved = 1 - 1 / HeadroomOf(c), taken = 1 - 1 / SpeedupOf(c);
+  return max_saved > 0.001 && std::isfinite(taken)
+             ? absl::StrFormat("%.0f %%", 100 * taken / max_saved)
+             : "-";
 }
 
 bool HasTooLittle(const CaseResult& c) {
@@ -81,7 +82,7 @@ BarChart ChartOf(const std::string& model, const Cases& cases) {
   chart.title = absl::StrCat("opendiffusionpipe over diffusionpipe: ", model,
                              " (stages / micro-batches, 8 devices)");
   chart.unit = "x";
-  chart.references = {{"the aim: 1.15x", kPromised}};
+  chart.references = {{"target: 1.15x", kPromised}};
   Cases by_shape = cases;  // free shapes last
   std::stable_sort(by_shape.begin(), by_shape.end(), [](const CaseResult* a, const CaseResult* b) {
     const auto key = [](const CaseResult& c) {
@@ -132,28 +133,28 @@ Table RegimeTable(const Cases& cases) {
        [=](const CaseResult& c) {
          return text_to_image(c) && c.num_stages == 8 && c.num_micro_batches == 8;
        }},
-      {"2 samples a device, any asked S and M; Stable Diffusion, ControlNet",
+      {"2 samples per device, any given S and M; Stable Diffusion, ControlNet",
        [=](const CaseResult& c) {
          return text_to_image(c) && c.num_stages > 0 && c.global_batch == 2 * c.num_devices;
        }},
-      {"CDM, 8 stages, any asked M",
+      {"CDM, 8 stages, any given M",
        [=](const CaseResult& c) { return cascaded(c) && c.num_stages == 8; }},
       {"CDM, S and M free: each strategy's own choice",
        [=](const CaseResult& c) { return cascaded(c) && c.num_stages == 0; }},
-      {"FLUX-size, 8 stages, any asked M",
+      {"FLUX-size, 8 stages, any given M",
        [=](const CaseResult& c) { return flux(c) && c.num_stages == 8; }},
       {"FLUX-size, S and M free",
        [=](const CaseResult& c) { return flux(c) && c.num_stages == 0; }},
       {"Stable Diffusion, ControlNet, S and M free",
        [=](const CaseResult& c) { return text_to_image(c) && c.num_stages == 0; }},
-      {"all of the grid", [](const CaseResult&) { return true; }}};
-  Table table({"where", "both planned", "too little frozen work", "of these at least 1.15x",
-               "of these: least / median / most", "their least headroom",
-               "the others: least / median / most", "only opendiffusionpipe fits", "neither"});
+      {"the whole grid", [](const CaseResult&) { return true; }}};
+  Table table({"cases", "both planned", "too little frozen work", "of these at least 1.15x",
+               "of these: min / median / max", "min headroom", "the others: min / median / max",
+               "only opendiffusionpipe fits", "neither"});
   table.SetAlign(0, Table::Align::kLeft);
   for (const Regime& regime : regimes) {
     std::vector<double> speedups[2];  // by HasTooLittle: enough frozen work, or too little
-    double least_headroom = std::numeric_limits<double>::quiet_NaN();
+    double min_headroom = std::numeric_limits<double>::quiet_NaN();
     int alone = 0, neither = 0;
     for (const CaseResult* c : cases) {
       if (!regime.holds(*c)) continue;
@@ -162,13 +163,13 @@ Table RegimeTable(const Cases& cases) {
         continue;
       }
       speedups[HasTooLittle(*c)].push_back(SpeedupOf(*c));
-      if (HasTooLittle(*c)) least_headroom = std::fmin(least_headroom, HeadroomOf(*c));
+      if (HasTooLittle(*c)) min_headroom = std::fmin(min_headroom, HeadroomOf(*c));
     }
     const auto enough = std::count_if(speedups[1].begin(), speedups[1].end(),
                                       [](double speedup) { return speedup >= kPromised; });
     table.AddRow({regime.name, absl::StrCat(speedups[0].size() + speedups[1].size()),
                   absl::StrCat(speedups[1].size()), absl::StrCat(enough), SpreadText(speedups[1]),
-                  RatioText(least_headroom), SpreadText(speedups[0]), absl::StrCat(alone),
+                  RatioText(min_headroom), SpreadText(speedups[0]), absl::StrCat(alone),
                   absl::StrCat(neither)});
   }
   return table;
@@ -180,8 +181,8 @@ std::string Missed(const Cases& cases) {
   for (const CaseResult* c : cases) {
     if (!HasTooLittle(*c) || SpeedupOf(*c) >= kPromised) continue;
     absl::StrAppend(&text, "- ", c->model, ", S / M ", ShapeName(*c), ", batch ", c->global_batch,
-                    ": ", RatioText(SpeedupOf(*c)), " of a headroom of ", RatioText(HeadroomOf(*c)),
-                    "\n");
+                    ": ", RatioText(SpeedupOf(*c)), " with a headroom of ",
+                    RatioText(HeadroomOf(*c)), "\n");
   }
   return text.empty() ? "" : "\nOf these below 1.15x:\n\n" + text;
 }
@@ -200,13 +201,12 @@ void AppendCombinedGrid(const std::vector<std::pair<std::string, Cases>>& by_mod
       "\n## Zero-bubble and V schedules with filling, against plain DiffusionPipe\n\nBoth on the "
       "same 8 devices with the same memory, at the same depth S (in groups of S devices), the same "
       "number M of a group's micro-batches and the same batch; in rows marked free each chooses "
-      "its own. A strategy that recomputes may fit where the other does not.\n\nFrozen work counts "
-      "as too little where filling leaves diffusionpipe idle for at least 15 % of its step; at "
-      "less "
-      "than 13 % the same work cannot be done 1.15 times as fast. Headroom is diffusionpipe's step "
-      "over what all of the work takes if no device is ever idle: no plan of that shape is "
-      "faster, and what fills and drains a pipeline may leave all plans short of it. Taken is the "
-      "part of the time in between that opendiffusionpipe saves.\n\n",
+      "its own. A strategy that recomputes may fit if the other does not.\n\nFrozen work counts as "
+      "too little if filling leaves diffusionpipe idle for at least 15 % of its step; at less than "
+      "13 % the same work cannot be done 1.15 times as fast. Headroom is diffusionpipe's step "
+      "divided by the time of all work if no device is ever idle: no plan of that shape is faster, "
+      "and filling and draining a pipeline may keep all plans from reaching it. Taken is the share "
+      "of the time in between that opendiffusionpipe saves.\n\n",
       RegimeTable(all).ToMarkdown(), Missed(all));
   for (const auto& [model, cases] : by_model) {
     const std::string picture = model + "_combined.svg";

@@ -195,7 +195,7 @@ absl::Status SetWorkBound(const GridOptions& options, CaseResult* c) {
   if (c->num_stages > 0 && c->num_micro_batches > 0) {
     local_batch = c->global_batch / (c->num_devices / c->num_stages) / c->num_micro_batches;
   }
-  c->least_step_ns = WorkBound(cost, c->global_batch, local_batch);
+  c->min_step_ns = WorkBound(cost, c->global_batch, local_batch);
   return absl::OkStatus();
 }
 

@@ -75,7 +75,7 @@ struct CaseResult {
   int global_batch = 0;
   int num_stages = 0;              // as requested in GridCase
   int num_micro_batches = 0;       // as requested in GridCase
-  Nanos least_step_ns = 0;         // see SetWorkBounds; 0: unknown
+  Nanos min_step_ns = 0;           // see SetWorkBounds; 0: unknown
   std::vector<Outcome> outcomes;   // in the order of the contenders
   std::vector<Outcome> ablations;  // in the order of the case's ablations
 
@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<CaseResult>> RunGrid(const GridOptions& options,
                                                 const std::vector<CaseResult>& finished = {},
                                                 const OnFinished& on_finished = nullptr);
 
-// Sets least_step_ns, a lower bound on the step of every plan with the case's S and M, or of any
+// Sets min_step_ns, a lower bound on the step of every plan with the case's S and M, or of any
 // plan if the case leaves them free (sim/work_bound.h). Returns an error if a file cannot be read.
 absl::Status SetWorkBounds(const GridOptions& options, std::vector<CaseResult>* results);
 

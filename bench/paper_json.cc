@@ -84,7 +84,7 @@ CaseResult CaseOf(const Json& json) {
   c.global_batch = json.at("global_batch");
   c.num_stages = json.at("asked_stages");
   c.num_micro_batches = json.at("asked_micro_batches");
-  c.least_step_ns = json.value("least_step_ns", Nanos{0});
+  c.min_step_ns = json.value("least_step_ns", Nanos{0});
   for (const Json& outcome : json.at("strategies")) c.outcomes.push_back(OutcomeOf(outcome));
   for (const Json& outcome : json.at("ablations")) c.ablations.push_back(OutcomeOf(outcome));
   return c;
@@ -119,7 +119,7 @@ std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource
                              {"global_batch", c.global_batch},
                              {"asked_stages", c.num_stages},
                              {"asked_micro_batches", c.num_micro_batches},
-                             {"least_step_ns", c.least_step_ns},
+                             {"least_step_ns", c.min_step_ns},
                              {"strategies", OutcomesJson(c.outcomes)},
                              {"ablations", OutcomesJson(c.ablations)}});
   }

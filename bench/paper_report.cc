@@ -37,7 +37,7 @@ double RateOf(const Outcome* outcome) {
 
 Section Throughput(const Cases& cases) {
   Section section = NewSection("throughput", "Throughput",
-                               "Images a second of the whole cluster, simulated.", "images/s");
+                               "Images per second of the whole cluster, simulated.", "images/s");
   section.per_device = true;
   section.text = RateText;
   for (const Outcome& outcome : cases[0]->outcomes) {
@@ -51,9 +51,9 @@ Section Throughput(const Cases& cases) {
 Section Speedups(const std::string& ours) {
   Section section = NewSection(
       "speedups_" + ours, "Speedups of " + ours,
-      "Simulated throughput over that of each rival's own best plan. The best pipelines are of "
-      "those "
-      "that fill nothing; chimera holds every layer twice, and is left out of those of one copy.",
+      "Simulated throughput over that of each rival's own best plan. The best pipelines are "
+      "those without filling; chimera holds every layer twice and is excluded from those of one "
+      "copy.",
       "x");
   section.text = RatioText;
   for (const std::string rival : {"data_parallel", "zero3", "gpipe", "spp"}) {
@@ -85,7 +85,7 @@ Section Bubbles() {
   Section section = NewSection(
       "bubbles", "Bubbles",
       "Idle compute time over devices x step, steady state: of the same schedule before filling, "
-      "and filled. The published bound speaks of the paper's runs.",
+      "and filled. The published bound is for the paper's runs.",
       "%");
   section.scale = 100;
   section.text = PercentText;
@@ -117,9 +117,8 @@ Section Bubbles() {
 Section Ablations(const Cases& cases) {
   Section section = NewSection(
       "ablations", "Ablations",
-      "Throughput of diffusionpipe with something taken away or changed, over "
-      "diffusionpipe's; on one node. An offline cache needs somebody to fill it first, and "
-      "storage for every sample.",
+      "Throughput of diffusionpipe with a part removed or changed, over diffusionpipe's; on one "
+      "node. An offline cache must be filled first, and needs storage for every sample.",
       "x");
   section.text = RatioText;
   for (size_t i = 0; i < cases[0]->ablations.size(); ++i) {
@@ -135,8 +134,8 @@ Section Ablations(const Cases& cases) {
 Section PlanningTime(const Cases& cases) {
   Section section = NewSection(
       "planning", "Planning time",
-      "Milliseconds of the whole search on one core of the machine named above, processor "
-      "time.",
+      "Processor time of the whole search in milliseconds, on one core of the machine named "
+      "above.",
       "ms");
   section.text = MillisecondsText;
   for (const Outcome& outcome : cases[0]->outcomes) {

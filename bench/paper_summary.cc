@@ -49,13 +49,13 @@ std::vector<Rival> Rivals() {
     return [label](const CaseResult& c) { return c.Find(label); };
   };
   const std::string none = "-";
-  return {{"data_parallel", "at most " + RatioText(kPublishedDataParallelSpeedup),
+  return {{"data_parallel", "up to " + RatioText(kPublishedDataParallelSpeedup),
            by_label("data_parallel")},
           {"zero3", none, by_label("zero3")},
           {"gpipe", none, by_label("gpipe")},
           {"spp", none, by_label("spp")},
           {"the best unfilled pipeline of one copy of the weights",
-           "at most " + RatioText(kPublishedPipelineSpeedup) + " over pipelines",
+           "up to " + RatioText(kPublishedPipelineSpeedup) + " over pipelines",
            [](const CaseResult& c) { return BestUnfilled(c, false); }},
           {"the best unfilled pipeline, also chimera's two copies", none,
            [](const CaseResult& c) { return BestUnfilled(c, true); }}};
@@ -63,7 +63,7 @@ std::vector<Rival> Rivals() {
 
 Table SpeedupTable(const Cases& cases) {
   Table table({"speedup over", "published by the paper, on its clusters",
-               "diffusionpipe here: least / median / most", "opendiffusionpipe here", "cases"});
+               "diffusionpipe here: min / median / max", "opendiffusionpipe here", "cases"});
   for (const Rival& rival : Rivals()) {
     const auto over = [&](const char* label) {
       return Sorted(cases,
@@ -90,10 +90,9 @@ Table SpeedupTable(const Cases& cases) {
 // Returns per model the maximum speedup over data parallelism and over pipelines, and the idle time
 // that limits the former.
 Table ModelTable(const Cases& cases) {
-  Table table({"model", "over data_parallel, at most",
-               "over the best unfilled pipeline of one copy, at most",
-               "idle in data_parallel: least / median / most",
-               "bubbles of opendiffusionpipe: least / median / most", "of them over 5 %"});
+  Table table({"model", "max over data_parallel", "max over the best unfilled pipeline of one copy",
+               "idle in data_parallel: min / median / max",
+               "bubbles of opendiffusionpipe: min / median / max", "of them over 5 %"});
   table.SetAlign(0, Table::Align::kLeft);
   std::vector<std::string> models;
   for (const CaseResult* c : cases) {
@@ -119,12 +118,12 @@ Table ModelTable(const Cases& cases) {
       });
     };
     const std::vector<double> ours = bubbles(kCombined);
-    const auto most = [](const std::vector<double>& v) {
+    const auto max_text = [](const std::vector<double>& v) {
       return v.empty() ? "-" : RatioText(v.back());
     };
     const auto above =
         ours.end() - std::upper_bound(ours.begin(), ours.end(), kPublishedBubbleRatio);
-    table.AddRow({model, most(speedups(false)), most(speedups(true)),
+    table.AddRow({model, max_text(speedups(false)), max_text(speedups(true)),
                   Spread(bubbles("data_parallel"), PercentText), Spread(ours, PercentText),
                   absl::StrCat(above, " of ", ours.size())});
   }
@@ -162,12 +161,12 @@ std::string AgainstPublished(const Cases& cases) {
     absl::StrAppend(
         &text, "- opendiffusionpipe over data_parallel: ",
         Counts(over_data, kPublishedDataParallelSpeedup),
-        ". What a pipeline can gain over data parallelism is the time for which the exchange of "
+        ". A pipeline can gain over data parallelism only the time for which the exchange of "
         "gradients leaves devices idle, and the optimizer's work, which stages divide. On these "
         "clusters, with NVSwitch in a node and 400 Gb/s or more between nodes, that idle time is ",
         PercentText(idle.front()), " to ", PercentText(idle.back()),
         " of data_parallel's step, in the median ", PercentText(Median(idle)),
-        ": large only where a device has few samples.\n");
+        ": large only if a device has few samples.\n");
   }
   if (!over_pipe.empty()) {
     absl::StrAppend(
@@ -202,10 +201,8 @@ std::string SummaryText(const Cases& cases) {
   if (cases.empty()) return "";
   return absl::StrCat(
       "\n## Summary\n\nPublished numbers are the paper's, measured on its own clusters with its "
-      "own "
-      "systems. The others are simulated from modelled profiles: they say what the planner "
-      "expects, "
-      "not what a cluster did.\n\n",
+      "own systems. The others are simulated from modelled profiles: they are the planner's "
+      "predictions, not measurements of a cluster.\n\n",
       SpeedupTable(cases).ToMarkdown(), "\nOf opendiffusionpipe by model:\n\n",
       ModelTable(cases).ToMarkdown(), "\nAgainst the published maxima:\n\n",
       AgainstPublished(cases));

@@ -29,21 +29,20 @@ DEFINE_string(device, "", "GPU of every model, a100, h100 or h200; empty: the de
 DEFINE_string(devices, "8,16,32,64", "numbers of devices, multiples of 8, separated by commas");
 DEFINE_string(
     device_batches, "",
-    "samples of a step on each device, increasing, separated by commas; empty: the default "
-    "grid's");
+    "samples per step and device, increasing, separated by commas; empty: the default grid's");
 DEFINE_string(strategies, "",
-              "strategies, separated by semicolons; all: every one with a name; empty: the default "
+              "strategies, separated by semicolons; all: every named one; empty: the default "
               "grid's");
 DEFINE_bool(ablations, true, "also diffusionpipe without parts of it, on 8 devices");
 DEFINE_bool(combined, true,
             "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
 DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
 DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
-             "number of instructions that each search may simulate, about; at least 1");
+             "approximate number of instructions that each search may simulate; at least 1");
 DEFINE_int32(jobs, 1, "number of threads that plan");
-DEFINE_bool(resume, true, "keep the cases that --out already has");
+DEFINE_bool(resume, true, "keep the cases that are already in --out");
 DEFINE_bool(report_only, false,
-            "plan nothing; only write the tables of the cases that --out already has");
+            "plan nothing; only write the tables of the cases that are already in --out");
 DEFINE_string(profiles, "", "folder of modelled profiles; empty: data/profiles/modelled");
 DEFINE_string(clusters, "", "folder of clusters; empty: data/clusters");
 DEFINE_string(date, "", "date to write into the tables; empty: today");
@@ -64,7 +63,7 @@ absl::StatusOr<std::vector<int>> Numbers(const char* flag, const std::string& te
     }
     numbers.push_back(number);
   }
-  if (numbers.empty()) return CommandLineError(absl::StrCat("--", flag, " names none"));
+  if (numbers.empty()) return CommandLineError(absl::StrCat("--", flag, " is empty"));
   return numbers;
 }
 
@@ -195,7 +194,7 @@ int main(int argc, char** argv) {
   const dpipe::Command command = {
       "paper_tables",
       "Plans and simulates every strategy for models, cluster sizes and batches.\n"
-      "The default grid writes out/paper_tables/README.md. An aborted run goes on where it was.\n"
+      "The default grid writes out/paper_tables/README.md. An aborted run resumes.\n"
       "  bazel run //bench:paper_tables -- --quick\n"
       "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4\n"};
   return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Run(command_line); });

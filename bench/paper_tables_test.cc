@@ -205,15 +205,15 @@ TEST(PaperGridTest, EveryBackboneIsPlannedOrTheCaseRefused) {
   ASSERT_TRUE(results.ok()) << results.status();
   const Outcome& outcome = (*results)[0].outcomes[0];
   // Multiply-adds of both backbones' forward and backward passes at the peak of eight A100.
-  const double least_s = 64 * 3 * (109.68e9 + 631.64e9) / (8 * 156e12);
+  const double min_s = 64 * 3 * (109.68e9 + 631.64e9) / (8 * 156e12);
   if (outcome.planned()) {
-    EXPECT_GT(outcome.step_ns * 1e-9, least_s);
+    EXPECT_GT(outcome.step_ns * 1e-9, min_s);
   } else {
     EXPECT_NE(outcome.refusal.find("backbone"), std::string::npos) << outcome.refusal;
   }
 }
 
-TEST(PaperGridTest, ErrorsNameWhatIsWrong) {
+TEST(PaperGridTest, ErrorsNameTheWrongValue) {
   const auto error = [](const GridCase& c) {
     return std::string(RunGrid({}, {c}).status().message());
   };

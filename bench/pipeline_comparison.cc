@@ -62,8 +62,8 @@ absl::StatusOr<report::StorageCost> FillCache(const PipelineComparisonOptions& o
                          }));
   if (setup->cache_is_partial()) {
     return absl::UnimplementedError(
-        "this model's frozen components cannot all be cached, so that offline_cache would plan for "
-        "another model than the other strategies: leave it out of --strategies");
+        "this model's frozen components cannot all be cached, so offline_cache would plan for "
+        "another model than the other strategies: remove it from --strategies");
   }
   report::StorageCost cost;
   cost.num_images = cache->num_images;

@@ -24,43 +24,43 @@
 #include "models/trainable/find_data.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
-DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
-DEFINE_int32(devices, 0, "number of devices to train on; 0: one for each core, or every GPU");
+DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda if there is a GPU, else cpu");
+DEFINE_int32(devices, 0, "number of devices to train on; 0: one per core, or every GPU");
 DEFINE_int32(nproc, 1,
-             "number of processes to start on this machine, with --devices each (0: one each "
-             "then); messages between them go over Gloo, or NCCL between GPUs");
+             "number of processes to start on this machine, with --devices each (then, 0 means one "
+             "each); they communicate over Gloo, or NCCL between GPUs");
 DEFINE_int32(virtual_devices, 0,
              "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
-DEFINE_bool(cuda_graphs, false, "with --backend=cuda: record passes that repeat as CUDA graphs");
+DEFINE_bool(cuda_graphs, false, "with --backend=cuda: record repeated passes as CUDA graphs");
 DEFINE_string(engines, "",
-              "with --backend=cuda: JSON file that says which engines of cuDNN and cuBLASLt to "
-              "use; empty: the first that the libraries propose");
+              "with --backend=cuda: JSON file with the engines of cuDNN and cuBLASLt to use; "
+              "empty: the first that the libraries propose");
 DEFINE_bool(time_engines, false,
-            "time the engines of operations that --engines lacks, and add the fastest to the file");
+            "time the engines of operations missing in --engines, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
             "with --backend=cuda: false lets engines add in an order that varies from run to run");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; or, separated by semicolons, also "
               "compositions such as 'schedule=1f1b,frozen=fill'; bazel run //tools:plan -- --list "
               "shows all");
-DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
+DEFINE_int32(global_batch, 32, "images per training step, over all devices");
 DEFINE_int32(micro_batches, 0,
              "number of micro-batches of a pipeline; 0: the best number for each strategy");
-DEFINE_int32(steps, 4, "number of measured training steps in each turn");
-DEFINE_int32(warmup_steps, 1, "number of steps before the measured ones in each turn");
+DEFINE_int32(steps, 4, "number of measured training steps per turn");
+DEFINE_int32(warmup_steps, 1, "number of steps before the measured ones per turn");
 DEFINE_int32(repeats, 15,
-             "number of turns of each strategy; strategies take turns so that drift of the "
-             "machine's speed affects all alike");
+             "number of turns per strategy; strategies take turns so that drift of the machine's "
+             "speed affects all equally");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(dtype, "fp32",
               "element type of the computation, fp32 or bf16; weights are fp32. On CPUs without "
-              "AMX, or AMD's AVX512-BF16, fp32 is the faster");
+              "AMX or AVX512-BF16, fp32 is faster");
 DEFINE_int32(frozen_quantum, 0,
-             "number of samples that frozen components run on at a time; 0: up to 4, as many as "
-             "divide a device's share of the batch");
+             "number of samples per pass of frozen components; 0: up to 4, a divisor of a device's "
+             "share of the batch");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
-DEFINE_string(json, "", "file to write the results to as well");
+DEFINE_string(json, "", "also write the results to this file");
 FLAG_RANGE(devices, 0, 1'024);
 FLAG_RANGE(nproc, 1, 1'024);
 FLAG_RANGE(virtual_devices, 0, 1'024);
@@ -82,20 +82,19 @@ void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflu
 // Checks that the plan's simulation, which is shown beside the measured steps, has a steady step.
 // For a strategy that works for the next step, that needs one between the first and the last.
 absl::Status CheckNumSteps(const Strategy& strategy) {
-  constexpr int kFewest = 3;
-  if (strategy.frozen() != "fill" || FLAGS_warmup_steps + FLAGS_steps >= kFewest) {
+  constexpr int kMinSteps = 3;
+  if (strategy.frozen() != "fill" || FLAGS_warmup_steps + FLAGS_steps >= kMinSteps) {
     return absl::OkStatus();
   }
-  return CommandLineError(absl::StrCat("--warmup_steps=", FLAGS_warmup_steps,
-                                       " and --steps=", FLAGS_steps, " must be at least ", kFewest,
-                                       " together with strategy ", strategy.name(),
-                                       ", which works for the next step, too"));
+  return CommandLineError(absl::StrCat(
+      "--warmup_steps=", FLAGS_warmup_steps, " and --steps=", FLAGS_steps, " must be at least ",
+      kMinSteps, " with strategy ", strategy.name(), ", which also works for the next step"));
 }
 
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  if (strategies.empty()) return CommandLineError("--strategies names none");
+  if (strategies.empty()) return CommandLineError("--strategies is empty");
   for (const std::string& name : strategies) {
     const absl::StatusOr<Strategy> strategy = FindStrategy(name);
     DPIPE_RETURN_IF_ERROR(AsCommandLineError(strategy.status()));

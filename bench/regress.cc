@@ -29,23 +29,24 @@ DEFINE_string(old, "",
 DEFINE_string(new, "", "results to judge: the folder of a suite's results, or its results.json");
 DEFINE_string(
     baselines, "bench/results/baselines",
-    "folder of stored baselines, <machine class>/<suite>.json, to compare with where --old is "
+    "folder of stored baselines, <machine class>/<suite>.json, to compare with if --old is "
     "empty");
 DEFINE_bool(store, false, "make --new the baseline of its machine class and suite");
 DEFINE_string(old_program, "",
-              "program //bench:suite of before the change, run in turns with --new_program");
+              "program //bench:suite without the change, run in turns with --new_program");
 DEFINE_string(new_program, "",
               "program //bench:suite with the change, run in turns with --old_program");
 DEFINE_string(suite, "gate", "name or path of the suite that both programs run");
-DEFINE_string(old_flags, "", "further flags for the old program, separated by blanks");
-DEFINE_string(new_flags, "", "further flags for the new program, separated by blanks");
-DEFINE_bool(own_profiles, false,
-            "let each program plan from its own profile, which is needed where they divide a model "
-            "into layers differently; otherwise both plan from one, so that noise cannot give them "
-            "different plans");
+DEFINE_string(old_flags, "", "further flags for the old program, separated by spaces");
+DEFINE_string(new_flags, "", "further flags for the new program, separated by spaces");
+DEFINE_bool(
+    own_profiles, false,
+    "let each program plan from its own profile, which is needed if they divide a model into "
+    "layers differently; otherwise both plan from one, so that noise cannot give them "
+    "different plans");
 DEFINE_int32(
     rounds, 12,
-    "largest number of rounds, an even number, in which the programs run the suite until a "
+    "maximum number of rounds, an even number, in which the programs run the suite until a "
     "slowdown of 5 % is found or ruled out");
 DEFINE_string(out, "", "folder for the programs' results; empty: out/regress");
 DEFINE_double(confidence, 0.99, "probability that nothing is called slower or faster by chance");
@@ -55,7 +56,7 @@ DEFINE_double(
     "share by which a result that was not measured in turns may be slower without being a "
     "regression");
 DEFINE_bool(other_machines, false, "compare results of different machine classes");
-DEFINE_string(markdown, "", "file to write the verdict to as well, as Markdown");
+DEFINE_string(markdown, "", "also write the verdict to this file, as Markdown");
 FLAG_RANGE(rounds, 2, 1'000);
 FLAG_RANGE(confidence, 0, 1);
 FLAG_RANGE(tolerance, 0, 10);
@@ -107,9 +108,9 @@ absl::Status CheckMachines(const SuiteResults& old_results, const SuiteResults& 
   const std::string old_class = MachineClass(MachineOf(old_results));
   const std::string new_class = MachineClass(MachineOf(new_results));
   if (old_class == new_class || FLAGS_other_machines) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the old results are of machine class ", old_class, ", the new ones of ",
-                   new_class, "; --other_machines compares them all the same"));
+  return absl::FailedPreconditionError(absl::StrCat("the old results are of machine class ",
+                                                    old_class, ", the new ones of ", new_class,
+                                                    "; --other_machines compares them anyway"));
 }
 
 RegressionOptions OptionsOfFlags() {
@@ -129,8 +130,8 @@ absl::StatusOr<int> Report(const Regression& regression, const RegressionOptions
   if (regression.failed()) return kRegression;
   if (regression.compared()) return kPass;
   return absl::FailedPreconditionError(
-      "no row could be compared: the two results have no strategy of one case that was measured in "
-      "both; see above, and the suites' own output, for why");
+      "no row could be compared: no strategy of any case was measured in both results; see above, "
+      "and the suites' own output, for the reasons");
 }
 
 absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {
@@ -178,13 +179,13 @@ absl::StatusOr<int> ComparePrograms() {
     const bool new_first = (chance / kNanosPerMicro + round) % 2 == 0;
     DPIPE_RETURN_IF_ERROR(RunRound(players, new_first, folder, turns, &all));
     regression = CompareResults(all[0], all[1], options);
-    const bool goes_on = NeedsAnotherRound(regression, round);
+    const bool continues = NeedsAnotherRound(regression, round);
     std::printf("Round %d: %s\n", round,
-                !goes_on         ? "settled"
-                : round % 2 == 1 ? "who is started first is exchanged for the next"
+                !continues       ? "settled"
+                : round % 2 == 1 ? "swapping the start order"
                                  : "still unclear");
     std::fflush(stdout);
-    if (!goes_on) break;
+    if (!continues) break;
   }
   return Report(regression, options);
 }
@@ -197,12 +198,12 @@ absl::StatusOr<int> Main() {
         absl::StrCat("--confidence=", FLAGS_confidence, " is not between 0 and 1"));
   }
   if (FLAGS_old_program.empty() != FLAGS_new_program.empty()) {
-    return CommandLineError("--old_program and --new_program belong together");
+    return CommandLineError("give both --old_program and --new_program");
   }
   if (FLAGS_rounds < 2 || FLAGS_rounds % 2 == 1) {
     return CommandLineError(absl::StrCat(
         "--rounds=", FLAGS_rounds,
-        " must be an even number of at least 2: the program that is started first alternates"));
+        " must be an even number, at least 2: the programs alternate in starting first"));
   }
   if (!FLAGS_old_program.empty() && FLAGS_store) {
     return CommandLineError("--store needs --new, and neither --old nor --old_program");
@@ -224,7 +225,7 @@ absl::StatusOr<int> Main() {
   if (FLAGS_old.empty() && !std::filesystem::exists(baseline)) {
     std::printf(
         "There is no baseline of this machine class and suite, %s: nothing is compared.\n"
-        "--store makes these results one.\n",
+        "To make these results the baseline, add --store.\n",
         baseline.c_str());
     return kPass;
   }

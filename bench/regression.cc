@@ -89,16 +89,16 @@ class Comparer {
     if (!machine.empty()) regression_.notes.push_back("The machines differ: " + machine + ".");
     for (const SuiteResults* results : {&old_, &new_}) {
       for (const std::string& mixed : MixedOrigins(*results)) {
-        regression_.notes.push_back("Not of one run: " + mixed + ".");
+        regression_.notes.push_back("Mixed runs: " + mixed + ".");
       }
     }
     if (InTurns() && old_.rounds == 1) {
       regression_.notes.push_back(
-          "Of a single round of turns: what two processes of one program differ by counts too.");
+          "Single round: the verdict includes differences between two processes of one program.");
     }
     if (!InTurns()) {
       regression_.notes.push_back(
-          "The two were not measured in turns: whatever else changed between them counts too.");
+          "Not measured in turns: the verdict includes whatever else changed between the results.");
     }
   }
 
@@ -114,7 +114,7 @@ class Comparer {
     const bool same_work = new_case != nullptr && new_case->definition == old_case.definition;
     if (new_case != nullptr && !same_work) {
       regression_.notes.push_back(
-          absl::StrCat(old_case.id, " is defined otherwise in the two results."));
+          absl::StrCat(old_case.id, " has different definitions in the two results."));
     }
     const int warm_up = InTurns() ? 0 : WarmUp(old_case, new_case);
     for (const report::StrategyResult& old_result : old_case.results.results) {
@@ -289,12 +289,12 @@ std::string Conclusion(const Regression& regression, const RegressionOptions& op
   absl::StrAppend(&text, ". Slower: the whole interval is above ",
                   PercentChange(1 + options.tolerance), " (",
                   PercentChange(1 + options.tolerance_apart),
-                  " where not measured in turns); all intervals hold together with ",
+                  " if not measured in turns); all intervals hold together with ",
                   absl::StrFormat("%g %%", 100 * options.confidence), " confidence.");
   if (counts[Verdict::kUnclear] > 0) {
     absl::StrAppend(&text, " Unclear rows may hide a slowdown of ",
                     absl::StrFormat("%g %%", 100 * options.must_find),
-                    ": more turns or a quieter machine would tell.");
+                    "; use more turns or a quieter machine.");
   }
   return text;
 }

@@ -79,8 +79,8 @@ struct Regression {
 // True if more rounds of turns are needed than the `rounds` (>= 1) of this result. Rounds go on
 // until the result is settled and both programs have been started first equally often.
 bool NeedsAnotherRound(const Regression& regression, int rounds);
-// Returns RegressionOptions.looks for up to `most_rounds` rounds judged that way.
-inline int LooksOfRounds(int most_rounds) { return std::max(1, most_rounds / 2); }
+// Returns RegressionOptions.looks for up to `max_rounds` rounds judged that way.
+inline int LooksOfRounds(int max_rounds) { return std::max(1, max_rounds / 2); }
 
 // Compares two results. Results of different machine classes (code_identity.h) are compared too,
 // with a note; the caller decides if that is wanted.

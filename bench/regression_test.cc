@@ -114,7 +114,7 @@ TEST(RegressionTest, TwentyOfTwentySlowdownsOfFivePercentAreCaught) {
 }
 
 // With so much noise per turn, one round gives no verdict, but several do.
-TEST(RegressionTest, RoundsTellWhatOneOfThemCannot) {
+TEST(RegressionTest, SeveralRoundsSettleWhatOneCannot) {
   constexpr double kLoaded = 0.1;
   int clear_at_once = 0;
   for (uint32_t trial = 0; trial < 6; ++trial) {
@@ -169,7 +169,7 @@ constexpr ProcessNoise kProcessNoises[] = {
 };
 
 // Fewer than one in a hundred runs of a program against itself fails, whatever its processes share.
-TEST(RegressionTest, WhatProcessesOfOneProgramDifferByIsRarelyCalledSlower) {
+TEST(RegressionTest, DifferencesBetweenProcessesAreRarelyCalledSlower) {
   constexpr uint32_t kTrials = 1000;
   for (size_t i = 0; i < std::size(kProcessNoises); ++i) {
     int failed = 0;
@@ -324,7 +324,7 @@ TEST(RegressionTest, ResultsOfDifferentTimesAreComparedMoreLeniently) {
   new_results.turns = "another time";
   const Regression apart = CompareResults(old_results, new_results);
   EXPECT_FALSE(apart.failed());
-  EXPECT_THAT(RegressionText(apart, {}), HasSubstr("not measured in turns"));
+  EXPECT_THAT(RegressionText(apart, {}), HasSubstr("Not measured in turns"));
   new_results.turns = old_results.turns;
   EXPECT_TRUE(CompareResults(old_results, new_results).failed());
 }
@@ -399,7 +399,7 @@ TEST(RegressionTest, ACaseThatFailedIsInvalidWithItsReason) {
   }
 }
 
-TEST(RegressionTest, WhereNothingIsComparedNothingHasPassed) {
+TEST(RegressionTest, NoComparisonIsNotAPass) {
   SuiteResults skipped = Measure({5, 0, 0, 0.01, 0});
   for (SuiteCaseResult& one : skipped.cases) {
     one.state = CaseState::kSkipped;
@@ -413,15 +413,15 @@ TEST(RegressionTest, WhereNothingIsComparedNothingHasPassed) {
   EXPECT_TRUE(CompareResults(measured, measured).compared());
 }
 
-TEST(RegressionTest, WhatDiffersBesidesTheCodeIsSaid) {
+TEST(RegressionTest, NotesNameOtherDifferencesThanTheCode) {
   const SuiteResults old_results = Measure({6, 0, 0, 0.01, 0});
   SuiteResults new_results = old_results;
   new_results.cases[0].results.machine.cpu_model = "another";
   new_results.cases[1].definition = "other steps";
   const std::string text = RegressionText(CompareResults(old_results, new_results), {});
   EXPECT_THAT(text, HasSubstr("The machines differ: processor"));
-  EXPECT_THAT(text, HasSubstr("cpu.b is defined otherwise"));
-  EXPECT_THAT(text, HasSubstr("Not of one run"));
+  EXPECT_THAT(text, HasSubstr("cpu.b has different definitions"));
+  EXPECT_THAT(text, HasSubstr("Mixed runs"));
 }
 
 }  // namespace

@@ -29,12 +29,12 @@
 #include "models/trainable/training_setup.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
-DEFINE_int32(devices, 0, "number of devices to train on; 0: one for each core");
+DEFINE_int32(devices, 0, "number of devices to train on; 0: one per core");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,opendiffusionpipe,offline_cache",
               "strategies to measure, separated by commas");
-DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
-DEFINE_int32(steps, 5, "number of measured training steps in each turn");
-DEFINE_int32(repeats, 9, "number of turns of each strategy; medians over the turns are shown");
+DEFINE_int32(global_batch, 32, "images per training step, over all devices");
+DEFINE_int32(steps, 5, "number of measured training steps per turn");
+DEFINE_int32(repeats, 9, "number of turns per strategy; medians over the turns are shown");
 FLAG_RANGE(devices, 0, 1'024);
 FLAG_RANGE(global_batch, 1, 1 << 20);
 FLAG_RANGE(steps, 1, 1'000'000);
@@ -135,7 +135,7 @@ absl::Status CheckFlags(const std::vector<std::string>& strategies) {
   for (const std::string& name : strategies) {
     DPIPE_RETURN_IF_ERROR(AsCommandLineError(FindStrategy(name).status()));
   }
-  if (strategies.empty()) return CommandLineError("--strategies names none");
+  if (strategies.empty()) return CommandLineError("--strategies is empty");
   return absl::OkStatus();
 }
 
@@ -166,15 +166,13 @@ absl::Status Main() {
   for (int turn = 0; turn < FLAGS_repeats; ++turn) {
     for (Contender& contender : contenders) DPIPE_RETURN_IF_ERROR(TakeTurn(&contender));
   }
-  report::Table table({"strategy", "instructions a step", "us each", "us a step",
-                       "of that waking up", "step ms", "part of the step", "us a run",
-                       "last loss"});
+  report::Table table({"strategy", "instructions/step", "us/instruction", "us/step",
+                       "wake-up us/step", "step ms", "share of step", "us/run", "last loss"});
   for (const Contender& contender : contenders) table.AddRow(Row(contender));
   std::printf(
-      "\nTime in which a rank neither computes nor waits for another's work, of the rank where it "
-      "is "
-      "most;\nmedians of %d turns of %d steps; %s:\n\n%s\n'us a run': beside its steps, for "
-      "handing it to the ranks' threads and back.\n",
+      "\nTime in which a rank neither computes nor waits for another's work, of the rank with the "
+      "most;\nmedians of %d turns of %d steps; %s:\n\n%s\n'us/run': in addition to its steps, "
+      "to hand it to the ranks' threads and back.\n",
       FLAGS_repeats, FLAGS_steps, report::DescribeMachine(report::CollectMachineInfo()).c_str(),
       table.ToMarkdown().c_str());
   return absl::OkStatus();

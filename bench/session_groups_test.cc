@@ -18,7 +18,7 @@ SessionNeeds Needs(int64_t limit) {
   return needs;
 }
 
-TEST(SessionGroupsTest, AllAreThereAtOnceWhereThereIsRoomOrNoLimit) {
+TEST(SessionGroupsTest, AllRunTogetherIfTheyFitOrThereIsNoLimit) {
   for (const int64_t limit : {int64_t{0}, int64_t{150}}) {
     const SessionGroups found = GroupSessions(Needs(limit));
     EXPECT_TRUE(found.all_at_once) << limit;
@@ -39,7 +39,7 @@ TEST(SessionGroupsTest, GroupsHaveAsManyAsFit) {
               ElementsAre(ElementsAre(0, 1), ElementsAre(3), ElementsAre(4)));
 }
 
-TEST(SessionGroupsTest, WhatFitsNowhereIsAlone) {
+TEST(SessionGroupsTest, SessionsThatFitNowhereAreAlone) {
   EXPECT_THAT(GroupSessions(Needs(2)).groups,
               ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(3), ElementsAre(4)));
   EXPECT_THAT(GroupSessions({{{}, {}}, {5}, {1}}).groups, IsEmpty());

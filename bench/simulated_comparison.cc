@@ -30,8 +30,9 @@ absl::Status Emulated(const CostModel& cost, report::StrategyResult* result,
   result->loss_check = {"one device without plan", static_cast<int>(emulation.losses.size()),
                         emulation.loss_error, kEmulatedLossTolerance};
   if (!(emulation.loss_error <= kEmulatedLossTolerance)) {
-    result->invalid = absl::StrFormat("its losses are %.1e apart from the reference's, over %.1e",
-                                      emulation.loss_error, kEmulatedLossTolerance);
+    result->invalid =
+        absl::StrFormat("its losses differ from the reference's by %.1e, more than %.1e",
+                        emulation.loss_error, kEmulatedLossTolerance);
   }
   outcome->measured = std::move(emulation.trace);
   DPIPE_ASSIGN_OR_RETURN(result->idle_by_reason, IdleByReason(outcome->measured));

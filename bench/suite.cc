@@ -24,19 +24,20 @@
 
 DEFINE_string(suite, "quick", "name of a suite in bench/suites, or path of a .textproto");
 DEFINE_string(out, "", "folder for the results; empty: out/suite/ and the suite's name");
-DEFINE_bool(fresh, false, "measure everything anew instead of going on from an interrupted run");
-DEFINE_bool(
-    mix, false,
-    "keep finished cases that other code or another machine measured; the report says which");
+DEFINE_bool(fresh, false, "measure everything again instead of resuming an interrupted run");
+DEFINE_bool(mix, false,
+            "keep finished cases measured by other code or another machine; the report names them");
 DEFINE_bool(list, false, "print the suite's cases and run nothing");
-DEFINE_double(slow_down, 0,
-              "share by which to slow down every executed step, to test what finds slowdowns");
+DEFINE_double(
+    slow_down, 0,
+    "share by which to slow down every executed step, to test the detection of slowdowns");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(profiles, "",
               "folder of profiles to plan from; missing ones are measured and written there");
-DEFINE_string(only, "",
-              "id of a single case to run, whose files are left in the results' folder; the suite "
-              "runs each case on a GPU in such a process of its own");
+DEFINE_string(
+    only, "",
+    "id of a single case to run; its files are left in the results' folder. The suite runs "
+    "each case on a GPU in such a process of its own");
 DEFINE_string(turns, "",
               "READ,WRITE,NAME: file descriptors and name that //bench:regress passes to run two "
               "suites in turns");
@@ -46,7 +47,7 @@ namespace dpipe::bench {
 namespace {
 
 constexpr char kStopping[] =
-    "ending, with the cases that are finished; a second signal ends at once";
+    "stopping with the cases finished so far; a second signal ends at once";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
@@ -75,7 +76,7 @@ absl::Status WriteReports(const std::string& folder, const SuiteResults& results
 
 void PrintResults(const std::string& folder, const SuiteResults& results) {
   std::printf("\n%s", SuiteText(results).c_str());
-  for (const std::string& mixed : MixedOrigins(results)) Say("Not of one run: " + mixed);
+  for (const std::string& mixed : MixedOrigins(results)) Say("Mixed runs: " + mixed);
   std::printf("Report:   %s/report.html\nTables:   %s/tables.md\nResults:  %s/results.json\n",
               folder.c_str(), folder.c_str(), folder.c_str());
 }
@@ -128,7 +129,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   };
   DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
   if (!FLAGS_only.empty()) return RunOnly(suite, cases, options);
-  options.run_apart = [&](const std::string& id) {
+  options.run_in_process = [&](const std::string& id) {
     return RunProcess(OwnCommand(given, "--only=" + id), options.cases.stop_requested);
   };
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
@@ -155,12 +156,12 @@ int main(int argc, char** argv) {
   dpipe::Command command;
   command.name = "suite";
   command.usage =
-      "Runs a benchmark suite, or goes on with an interrupted one.\n"
+      "Runs a benchmark suite, or resumes an interrupted one.\n"
       "  bazel run //bench:suite -- --suite=quick\n\n"
       "Exit codes: 0 done, 1 refused or a wrong command line (why is on standard error), 2 a "
       "result\n"
       "does not count or a case failed, 3 stopped by //bench:regress, 130 stopped by a signal: the "
-      "same\ncommand goes on.\n";
+      "same\ncommand resumes.\n";
   command.groups = {{"What is run", {"suite", "list", "data", "profiles"}},
                     {"Results", {"out", "fresh", "mix"}},
                     {"For other programs", {"only", "turns", "slow_down"}}};

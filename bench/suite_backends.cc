@@ -20,7 +20,7 @@ absl::Status CheckCores(const SuiteCase& one) {
   const int cores = report::CollectMachineInfo().num_logical_cores;
   if (one.num_devices <= cores) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat(one.num_devices, " CPU devices want a core each; ", cores, " may be used"));
+      absl::StrCat(one.num_devices, " CPU devices need one core each; ", cores, " are available"));
 }
 
 // Requests one GPU, whole or divided.

@@ -44,26 +44,29 @@ absl::Status CheckGroup(const SuiteGroup& group, const std::string& where) {
   };
   if (group.backends().empty() || group.models().empty() || group.strategies().empty() ||
       group.global_batches().empty()) {
-    return wrong("backends, models, strategies and global_batches must each have one at least");
+    return wrong(
+        "backends, models, strategies and global_batches must each have at least one entry");
   }
   for (const std::string& strategy : group.strategies()) {
     const absl::Status status = FindStrategy(strategy).status();
     if (!status.ok()) return wrong(status.message());
   }
   for (const int batch : group.global_batches()) {
-    if (batch < 1) return wrong("a global batch of ", batch, " is less than 1");
+    if (batch < 1) return wrong("a global batch is ", batch, "; it must be at least 1");
   }
   for (const int devices : group.devices()) {
-    if (devices < 1) return wrong(devices, " devices are less than 1");
+    if (devices < 1) return wrong("a number of devices is ", devices, "; it must be at least 1");
   }
   if (group.dtype() != "fp32" && group.dtype() != "bf16") {
     return wrong("dtype is '", group.dtype(), "'; expected fp32 or bf16");
   }
   for (const int count : {group.repeats(), group.steps(), group.warmup_steps(), group.profiles(),
                           group.reference_steps()}) {
-    if (count < 1) return wrong("a number of repeats, steps or profiles is ", count);
+    if (count < 1)
+      return wrong("a number of repeats, steps or profiles is ", count, "; it must be at least 1");
   }
-  if (group.micro_batches() < 0) return wrong("micro_batches is ", group.micro_batches());
+  if (group.micro_batches() < 0)
+    return wrong("micro_batches is ", group.micro_batches(), "; it must not be negative");
   return absl::OkStatus();
 }
 

@@ -49,7 +49,7 @@ TEST(SuiteCasesTest, ClustersArePlacesOfBackendsThatAreNotHere) {
   EXPECT_EQ((*cases)[1].num_devices, 0);
 }
 
-TEST(SuiteCasesTest, WhatIsWrongIsNamedWithItsPlace) {
+TEST(SuiteCasesTest, ErrorsNameTheirGroup) {
   struct Wrong {
     const char* text;
     const char* message;
@@ -64,7 +64,7 @@ TEST(SuiteCasesTest, WhatIsWrongIsNamedWithItsPlace) {
             "gpip"},
            {"groups { backends: 'cpu' models { name: 'm' } strategies: 'gpipe' devices: 0 "
             "global_batches: 1 }",
-            "0 devices are less than 1"},
+            "a number of devices is 0; it must be at least 1"},
            {"groups { backends: 'cpu' models { name: 'm' } strategies: 'gpipe' devices: 1 "
             "global_batches: 1 dtype: 'fp8' }",
             "dtype is 'fp8'"},
@@ -107,11 +107,11 @@ TEST(SuiteCasesTest, EverySuiteThatIsCheckedInCanBeExpanded) {
               HasSubstr("there is no suite 'quack'; there are cpu, gate, gpu, paper, quick"));
 }
 
-TEST(SuiteCasesTest, WhatThisMachineLacksIsSkippedWithAReason) {
+TEST(SuiteCasesTest, CasesThisMachineCannotRunAreSkippedWithAReason) {
   SuiteCase one;
   one.num_devices = 100000;
   EXPECT_THAT(std::string(FindBackend("cpu")->check(one).message()),
-              HasSubstr("100000 CPU devices want a core each"));
+              HasSubstr("100000 CPU devices need one core each"));
   EXPECT_EQ(FindBackend("tpu"), nullptr);
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 using report::EscapeMarkup;
 
-constexpr int kMostTimelines = 5;  // per case: more would be too much for a phone
+constexpr int kMaxTimelines = 5;  // per case: more would be too much for a phone
 
 std::string Section(const std::string& title, const std::string& note, const std::string& body) {
   if (body.empty()) return "";
@@ -44,8 +44,8 @@ std::string Warnings(const SuiteResults& results) {
   const std::vector<std::string> failures = Failures(results);
   lines.insert(lines.end(), failures.begin(), failures.end());
   if (lines.empty()) return "";
-  return absl::StrCat("<section class=\"warning\"><h2>To be read first</h2>\n<p class=\"note\">",
-                      "Results that do not count, or are not of one run.</p>\n", ListHtml(lines),
+  return absl::StrCat("<section class=\"warning\"><h2>Read this first</h2>\n<p class=\"note\">",
+                      "Invalid results, and results of different runs.</p>\n", ListHtml(lines),
                       "</section>\n");
 }
 
@@ -70,7 +70,7 @@ std::string Tiles(const SuiteResults& results) {
       const double speedup = result.speedup_vs_best_unfilled_pipeline;
       if (!FillsBubbles(result) || !(speedup > best)) continue;
       best = speedup;
-      best_case = absl::StrCat(result.strategy, " over the best unfilled pipeline, at most (",
+      best_case = absl::StrCat(result.strategy, " over the best unfilled pipeline, maximum (",
                                one.results.model, ", ", one.results.backend, ")");
     }
   }
@@ -79,7 +79,7 @@ std::string Tiles(const SuiteResults& results) {
     errors.push_back(std::abs(row.ratio - 1));
   }
   std::string html = "<div class=\"tiles\">\n";
-  html += report::TileHtml(absl::StrCat(rows), "results that count");
+  html += report::TileHtml(absl::StrCat(rows), "valid results");
   if (best > 0) html += report::TileHtml(absl::StrFormat("%.2f×", best), best_case);
   if (checked > 0) {
     html += report::TileHtml(
@@ -126,7 +126,7 @@ std::vector<int> ShownTimelines(const report::BenchResults& results, const CaseT
   std::vector<int> shown(traces.traces_size());
   for (int i = 0; i < traces.traces_size(); ++i) shown[i] = i;
   std::stable_sort(shown.begin(), shown.end(), [&](int a, int b) { return speed(a) > speed(b); });
-  if (shown.size() > kMostTimelines) shown.resize(kMostTimelines);
+  if (shown.size() > kMaxTimelines) shown.resize(kMaxTimelines);
   std::sort(shown.begin(), shown.end());
   return shown;
 }
@@ -227,11 +227,11 @@ absl::StatusOr<std::string> SuitePage(const SuiteResults& results,
       Section("Throughput against devices",
               "Images per second. Dashed: in proportion to devices, from the slowest start.",
               DevicesHtml(results)),
-      Section("Predicted against measured",
-              "Step time simulated from a profile of the same minutes, relative to the median "
-              "measured one; the band is ±5 %, and what is further off than the chart is at its "
-              "edge.",
-              chart),
+      Section(
+          "Predicted against measured",
+          "Step time simulated from a profile taken in the same minutes, relative to the median "
+          "measured one; the band is ±5 %. Values outside the chart are drawn at its edge.",
+          chart),
       cases, report::kHowToReadTimelines, Section("How it was measured", "", OriginHtml(results)),
       "</main>\n<script>", report::kReportScript, "</script>\n</body>\n</html>\n");
 }

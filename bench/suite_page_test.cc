@@ -85,16 +85,16 @@ TEST_F(SuitePageTest, HasEveryPart) {
   for (const char* part :
        {"small&lt;suite&gt;", "tiny&amp;sd", "Throughput against devices",
         "Predicted against measured", "Idle time by reason", "the same steps as predicted",
-        "How to read the timelines", "results that count", "+4.0 %"}) {
+        "How to read the timelines", "valid results", "+4.0 %"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
-  EXPECT_THAT(html, Not(HasSubstr("To be read first")));
+  EXPECT_THAT(html, Not(HasSubstr("Read this first")));
 }
 
-TEST_F(SuitePageTest, WhatDoesNotCountIsSaidFirst) {
+TEST_F(SuitePageTest, InvalidResultsComeFirst) {
   results_.cases[1].results.results[2].invalid = "the loss of step 0 is nan";
   const std::string html = *SuitePage(results_, traces_);
-  EXPECT_THAT(html, HasSubstr("To be read first"));
+  EXPECT_THAT(html, HasSubstr("Read this first"));
   EXPECT_THAT(html, HasSubstr("cpu.2, diffusionpipe: the loss of step 0 is nan"));
 }
 

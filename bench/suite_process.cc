@@ -23,7 +23,7 @@ namespace {
 // Number of bytes of output kept to find the last line.
 constexpr size_t kTail = 4096;
 
-[[noreturn]] void Become(const std::vector<char*>& argv, int standard_error) {
+[[noreturn]] void ExecProgram(const std::vector<char*>& argv, int standard_error) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(standard_error, STDERR_FILENO);
   execv(argv[0], argv.data());
@@ -33,7 +33,7 @@ constexpr size_t kTail = 4096;
 
 // Interval between checks for a request to stop, and time limit for a process to end.
 constexpr int kPollMs = 100;
-constexpr Nanos kTimeToEnd = 2 * kNanosPerSecond;
+constexpr Nanos kTerminationGrace = 2 * kNanosPerSecond;
 
 std::string StoppedBy(const std::function<std::string()>& stop_requested) {
   return stop_requested ? stop_requested() : "";
@@ -45,12 +45,12 @@ class Stopper {
   Stopper(pid_t pid, const std::function<std::string()>& stop_requested)
       : pid_(pid), stop_requested_(stop_requested) {}
 
-  void Look() {
-    if (told_at_ == 0) {
+  void Poll() {
+    if (terminated_at_ == 0) {
       if (StoppedBy(stop_requested_).empty()) return;
       kill(pid_, SIGTERM);
-      told_at_ = MonotonicNow();
-    } else if (MonotonicNow() - told_at_ > kTimeToEnd) {
+      terminated_at_ = MonotonicNow();
+    } else if (MonotonicNow() - terminated_at_ > kTerminationGrace) {
       kill(pid_, SIGKILL);
     }
   }
@@ -58,15 +58,15 @@ class Stopper {
  private:
   const pid_t pid_;
   const std::function<std::string()>& stop_requested_;
-  Nanos told_at_ = 0;  // 0: not told yet
+  Nanos terminated_at_ = 0;  // 0: not terminated yet
 };
 
-// Passes on all output until its end, and returns the last part.
-std::string PassOn(int from, Stopper* stopper) {
+// Forwards all output to standard error until its end, and returns the last part.
+std::string ForwardOutput(int from, Stopper* stopper) {
   std::string tail;
   char buffer[4096];
   for (;;) {
-    stopper->Look();
+    stopper->Poll();
     pollfd readable = {from, POLLIN, 0};
     if (poll(&readable, 1, kPollMs) <= 0) continue;
     const ssize_t count = read(from, buffer, sizeof(buffer));
@@ -119,14 +119,14 @@ absl::Status RunProcess(const std::vector<std::string>& command,
   argv.push_back(nullptr);
   std::fflush(nullptr);
   const pid_t pid = fork();
-  if (pid == 0) Become(argv, pipes[1]);
+  if (pid == 0) ExecProgram(argv, pipes[1]);
   close(pipes[1]);
   if (pid < 0) {
     close(pipes[0]);
     return absl::InternalError(absl::StrCat("starting ", program, ": ", strerror(errno)));
   }
   Stopper stopper(pid, stop_requested);
-  const std::string said = LastLine(PassOn(pipes[0], &stopper));
+  const std::string said = LastLine(ForwardOutput(pipes[0], &stopper));
   close(pipes[0]);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {

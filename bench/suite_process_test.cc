@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 absl::Status Shell(const std::string& script) { return RunProcess({"/bin/sh", "-c", script}); }
 
-TEST(SuiteProcessTest, HowItEndedIsTold) {
+TEST(SuiteProcessTest, ReportsHowTheProcessEnded) {
   EXPECT_TRUE(Shell("echo fine >&2").ok());
   EXPECT_EQ(Shell("echo first >&2; echo last >&2; exit 7").message(),
             "its process ended with status 7: last");
@@ -25,7 +25,7 @@ TEST(SuiteProcessTest, HowItEndedIsTold) {
               HasSubstr("status 127: starting /no/such/program: No such file"));
 }
 
-TEST(SuiteProcessTest, OfALotThatIsSaidTheLastLineIsTold) {
+TEST(SuiteProcessTest, ErrorHasTheLastLineOfLongOutput) {
   EXPECT_EQ(Shell("seq 1 20000 >&2; exit 1").message(), "its process ended with status 1: 20000");
 }
 

@@ -39,7 +39,7 @@ class Process {
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     process->pid_ = fork();
-    if (process->pid_ == 0) Become(argv, player.log_path, to_player[0], to_referee[1]);
+    if (process->pid_ == 0) ExecProgram(argv, player.log_path, to_player[0], to_referee[1]);
     close(to_player[0]), close(to_referee[1]);
     if (process->pid_ < 0) {
       return absl::InternalError(absl::StrCat("starting ", player.program, ": ", strerror(errno)));
@@ -76,8 +76,8 @@ class Process {
   explicit Process(const SuitePlayer& player) : player_(player) {}
 
   // Runs in the child and never returns. Calls only functions that are safe after fork.
-  [[noreturn]] static void Become(const std::vector<char*>& argv, const std::string& log_path,
-                                  int read_fd, int write_fd) {
+  [[noreturn]] static void ExecProgram(const std::vector<char*>& argv, const std::string& log_path,
+                                       int read_fd, int write_fd) {
     const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
     if (log >= 0) dup2(log, STDOUT_FILENO), dup2(log, STDERR_FILENO);
     fcntl(read_fd, F_SETFD, 0);

@@ -48,7 +48,7 @@ void Append(const std::vector<T>& from, std::vector<T>* to) {
 absl::Status AppendTurnsOf(const std::string& case_id, const report::StrategyResult* more,
                            report::StrategyResult* result) {
   if (more == nullptr || more->skipped.empty() != result->skipped.empty()) {
-    const std::string then = more == nullptr ? "not there" : more->skipped;
+    const std::string then = more == nullptr ? "missing" : more->skipped;
     return absl::FailedPreconditionError(absl::StrCat("suite results: ", case_id, ", ",
                                                       result->strategy, ": skipped '",
                                                       result->skipped, "', then '", then, "'"));
@@ -106,8 +106,8 @@ std::vector<std::string> MixedOrigins(const SuiteResults& results) {
     const std::string machine = MachineDifference(first, one.results);
     if (!machine.empty()) absl::StrAppend(&difference, difference.empty() ? "" : ", ", machine);
     if (difference.empty()) continue;
-    mixed.push_back(
-        absl::StrCat(one.id, " was measured apart from ", results.cases[0].id, ": ", difference));
+    mixed.push_back(absl::StrCat(one.id, " was measured separately from ", results.cases[0].id,
+                                 ": ", difference));
   }
   return mixed;
 }
@@ -122,7 +122,7 @@ absl::Status AppendTurns(const SuiteResults& more, SuiteResults* results) {
     if (other == nullptr || other->state != one.state) {
       return absl::FailedPreconditionError(absl::StrCat(
           "suite results: ", one.id, " was ", kStates[static_cast<int>(one.state)], ", then ",
-          other == nullptr ? "not there" : kStates[static_cast<int>(other->state)],
+          other == nullptr ? "missing" : kStates[static_cast<int>(other->state)],
           other == nullptr ? "" : ": " + other->reason));
     }
     for (report::StrategyResult& result : one.results.results) {
@@ -163,7 +163,7 @@ absl::StatusOr<SuiteResults> SuiteResultsFromJson(const std::string& json) {
   if (rounds != parsed.end()) {  // older files have none, meaning 1
     if (!rounds->is_number_integer() || *rounds < 1) {
       return absl::InvalidArgumentError(absl::StrCat("suite results: rounds is ", rounds->dump(),
-                                                     ", which is not a number of at least 1"));
+                                                     "; it must be a number, at least 1"));
     }
     results.rounds = rounds->get<int>();
   }

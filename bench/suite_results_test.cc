@@ -91,18 +91,18 @@ TEST(SuiteResultsTest, BadFilesAreNamed) {
               HasSubstr("case cpu.a: benchmark results: results[0].strategy"));
 }
 
-TEST(SuiteResultsTest, ResultsOfOtherCodeOrMachinesAreSaidToBe) {
+TEST(SuiteResultsTest, MixedOriginsAreNamed) {
   SuiteResults results = TwoCases();
   EXPECT_THAT(MixedOrigins(results), IsEmpty());
   results.cases[1].results.versions["program"] = "5678";
   EXPECT_THAT(MixedOrigins(results),
-              ElementsAre("cpu.b was measured apart from cpu.a: program 1234 and 5678"));
+              ElementsAre("cpu.b was measured separately from cpu.a: program 1234 and 5678"));
   results.cases[1].results.machine.num_logical_cores = 4;
   EXPECT_THAT(MixedOrigins(results), ElementsAre(HasSubstr("cores 2 and 4")));
-  EXPECT_THAT(SuiteMarkdown(results), HasSubstr("**Not of one run:** cpu.b"));
+  EXPECT_THAT(SuiteMarkdown(results), HasSubstr("**Mixed runs:** cpu.b"));
 }
 
-TEST(SuiteResultsTest, TablesShowWhatDoesNotCountAsSuch) {
+TEST(SuiteResultsTest, TablesMarkInvalidResults) {
   SuiteResults results = TwoCases();
   results.cases[0].results.results[0].invalid = "the loss of step 1 is nan";
   results.cases[1].state = CaseState::kFailed;

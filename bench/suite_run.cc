@@ -108,7 +108,7 @@ class SuiteRun {
   absl::StatusOr<SuiteCaseResult> Measure(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) {
     DPIPE_RETURN_IF_ERROR(StopRequested());
-    const bool apart = options_.run_apart && FindBackend(one.backend)->may_end_program;
+    const bool apart = options_.run_in_process && FindBackend(one.backend)->may_end_program;
     return apart ? RunApart(one, definition, place) : RunCase(one, definition, place);
   }
 
@@ -120,29 +120,29 @@ class SuiteRun {
     if (!json.ok() || options_.fresh) return std::nullopt;
     auto result = CaseResultFromJson(*json);
     if (!result.ok()) {
-      Say(place, "measured anew: ", result.status().message());
+      Say(place, "measured again: ", result.status().message());
       return std::nullopt;
     }
     if (result->state != CaseState::kMeasured) return std::nullopt;
     if (result->definition != definition || result->id != id) {
-      Say(place, "measured anew: the suite defined it otherwise");
+      Say(place, "measured again: its result is from another definition");
       return std::nullopt;
     }
     const report::BenchResults identity = IdentityOn(one.backend);
     const std::string code = CodeDifference(result->results, identity);
     const std::string machine = MachineDifference(result->results, identity);
     if (!options_.mix && !(code.empty() && machine.empty())) {
-      Say(place, "measured anew: what is there is of another ",
+      Say(place, "measured again: its result is from another ",
           machine.empty() ? "program (" + code : "machine (" + machine, ")");
       return std::nullopt;
     }
-    Say(place, "is there from ", result->results.created);
+    Say(place, "already measured on ", result->results.created);
     return *std::move(result);
   }
 
   absl::StatusOr<SuiteCaseResult> RunCase(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) {
-    SuiteCaseResult result = NothingOf(one, definition);
+    SuiteCaseResult result = EmptyResult(one, definition);
     const SuiteBackend& backend = *FindBackend(one.backend);
     CaseTraces traces;
     const Nanos start = MonotonicNow();
@@ -181,14 +181,14 @@ class SuiteRun {
     const std::string path = CasePath(options_.folder, one.id, ".json");
     std::error_code error;
     std::filesystem::remove(path, error);  // left over by an earlier run
-    absl::Status ended = options_.run_apart(one.id);
+    absl::Status ended = options_.run_in_process(one.id);
     if (absl::IsCancelled(ended)) return ended;
     if (ended.ok()) {
       absl::StatusOr<std::string> json = ReadFile(path);
       if (!json.ok()) return json.status();
       return CaseResultFromJson(*json);
     }
-    SuiteCaseResult result = NothingOf(one, definition);
+    SuiteCaseResult result = EmptyResult(one, definition);
     result.state = CaseState::kFailed;
     result.reason = std::string(ended.message());
     Say(place, "failed: ", result.reason);
@@ -197,7 +197,7 @@ class SuiteRun {
   }
 
   // Returns the fields that are known before the case is run.
-  SuiteCaseResult NothingOf(const SuiteCase& one, const std::string& definition) const {
+  SuiteCaseResult EmptyResult(const SuiteCase& one, const std::string& definition) const {
     SuiteCaseResult result;
     result.id = one.id;
     result.definition = definition;

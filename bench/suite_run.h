@@ -26,7 +26,7 @@ struct SuiteRunOptions {
   // Runs the case with that id in another process, by RunCaseAlone with the same folder. Used for
   // cases that may end the program, so that the others are still measured. Empty: all cases run
   // here.
-  std::function<absl::Status(const std::string& id)> run_apart;
+  std::function<absl::Status(const std::string& id)> run_in_process;
   CaseOptions cases;
 };
 

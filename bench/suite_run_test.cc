@@ -43,7 +43,7 @@ class SuiteRunTest : public ::testing::Test {
 };
 
 TEST_F(SuiteRunTest, ACaseThatEndsItsProgramFailsAndTheOthersGoOn) {
-  options_.run_apart = [this](const std::string& id) -> absl::Status {
+  options_.run_in_process = [this](const std::string& id) -> absl::Status {
     if (id == cases_[1].id) return absl::InternalError("its process ended with signal 6: no room");
     SuiteCaseResult result;
     result.id = id;
@@ -67,7 +67,7 @@ TEST_F(SuiteRunTest, ACaseThatEndsItsProgramFailsAndTheOthersGoOn) {
 // Files of an earlier run are not results of this one.
 TEST_F(SuiteRunTest, AProgramThatLeavesNothingIsAnError) {
   cases_.resize(1);
-  options_.run_apart = [](const std::string&) { return absl::OkStatus(); };
+  options_.run_in_process = [](const std::string&) { return absl::OkStatus(); };
   ASSERT_TRUE(MakeFolder(options_.folder + "/cases").ok());
   SuiteCaseResult old;
   old.id = cases_[0].id;
@@ -81,7 +81,7 @@ TEST_F(SuiteRunTest, AProgramThatLeavesNothingIsAnError) {
 TEST_F(SuiteRunTest, AStopKeepsTheCasesBeforeIt) {
   bool stop = false;
   options_.cases.stop_requested = [&] { return stop ? "SIGINT" : ""; };
-  options_.run_apart = [&](const std::string& id) -> absl::Status {
+  options_.run_in_process = [&](const std::string& id) -> absl::Status {
     if (id == cases_[1].id) {
       stop = true;
       return absl::CancelledError("stopped by SIGINT");
@@ -103,7 +103,7 @@ TEST_F(SuiteRunTest, AStopKeepsTheCasesBeforeIt) {
 
 TEST_F(SuiteRunTest, ACaseIsNotBegunAfterAStop) {
   options_.cases.stop_requested = [] { return "SIGTERM"; };
-  options_.run_apart = [](const std::string&) -> absl::Status {
+  options_.run_in_process = [](const std::string&) -> absl::Status {
     ADD_FAILURE() << "a case was run";
     return absl::OkStatus();
   };
@@ -112,7 +112,9 @@ TEST_F(SuiteRunTest, ACaseIsNotBegunAfterAStop) {
 }
 
 TEST_F(SuiteRunTest, TheEndOfTurnsEndsTheSuite) {
-  options_.run_apart = [](const std::string&) { return absl::CancelledError("no more turns"); };
+  options_.run_in_process = [](const std::string&) {
+    return absl::CancelledError("no more turns");
+  };
   EXPECT_TRUE(absl::IsCancelled(RunSuite(suite_, cases_, options_).status()));
   EXPECT_THAT(num_cases_, ElementsAre());
 }

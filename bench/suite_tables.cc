@@ -21,16 +21,16 @@ namespace {
 using report::PercentText;
 
 constexpr char kColumns[] =
-    "img/s: median over turns, without those of a warm-up, with its 95 % interval (bootstrap; of "
-    "fewer than 6 turns Student's, as if they scattered normally). vs data parallel, vs pipeline: "
-    "median ratio of turns taken one after another (ratio of medians, where a note says that "
-    "groups were measured one behind another), over data_parallel and over the fastest pipeline "
-    "with unfilled bubbles, with its interval. bubble: idle compute time over devices times step, "
-    "measured (simulated where nothing is executed) and predicted. step predicted / measured: step "
-    "time simulated from a profile of the same minutes over the median step. memory: of the "
+    "img/s: median over turns after the warm-up, with its 95 % interval (bootstrap; with fewer "
+    "than 6 turns Student's, which assumes a normal distribution). vs data parallel, vs pipeline: "
+    "median ratio of turns taken one after another (ratio of medians, if a note says that groups "
+    "were measured one after another), over data_parallel and over the fastest pipeline with "
+    "unfilled bubbles, with its interval. bubble: idle compute time over devices times step, "
+    "measured (simulated if nothing is executed) and predicted. step predicted / measured: step "
+    "time simulated from a profile taken in the same minutes over the median step. memory: of the "
     "fullest device. losses: largest relative difference to one device, or to the other strategies "
-    "in steps beyond those of one device, on the same samples; gradients' global norms are "
-    "compared likewise.";
+    "in steps beyond those of one device, on the same samples; gradients' global norms are also "
+    "compared.";
 
 std::string LossText(const report::StrategyResult& result) {
   if (!result.invalid.empty()) return "INVALID";
@@ -141,8 +141,8 @@ std::vector<std::string> CaseNotes(const SuiteCaseResult& result) {
     notes.push_back(std::string(line));
   }
   if (!outliers.empty()) {
-    notes.push_back(
-        absl::StrCat("Outliers, counted like others: ", absl::StrJoin(outliers, "; "), "."));
+    notes.push_back(absl::StrCat(
+        "Outliers, which count like other turns: ", absl::StrJoin(outliers, "; "), "."));
   }
   return notes;
 }
@@ -162,7 +162,7 @@ std::string SuiteMarkdown(const SuiteResults& results) {
   if (results.cases.empty()) return text + "No case.\n";
   absl::StrAppend(&text, OriginText(results), "\n\n");
   for (const std::string& mixed : MixedOrigins(results)) {
-    absl::StrAppend(&text, "**Not of one run:** ", mixed, ".\n\n");
+    absl::StrAppend(&text, "**Mixed runs:** ", mixed, ".\n\n");
   }
   absl::StrAppend(
       &text,

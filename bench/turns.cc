@@ -44,13 +44,13 @@ absl::StatusOr<TurnPipes> ParseTurnPipes(const std::string& text) {
       !absl::SimpleAtoi(parts[1], &pipes.write_fd) || fcntl(pipes.read_fd, F_GETFD) < 0 ||
       fcntl(pipes.write_fd, F_GETFD) < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not two numbers of open descriptors, READ,WRITE"));
+        absl::StrCat("'", text, "' is not READ,WRITE, two open file descriptors"));
   }
   return pipes;
 }
 
 absl::Status WaitForTurn(const TurnPipes& pipes) {
-  const auto gone = absl::CancelledError("the program that gives turns has ended");
+  const auto gone = absl::CancelledError("the program that coordinates the turns has ended");
   if (!WriteByte(pipes.write_fd)) return gone;
   DPIPE_ASSIGN_OR_RETURN(const int count, ReadByte(pipes.read_fd));
   return count == 1 ? absl::OkStatus() : gone;

@@ -231,7 +231,7 @@ TEST(ChainsTest, SelfConditioningNeedsAnInput) {
   const auto outcome = Train({}, Listed({{{0, 1, 0, 1}, 4, 2}}));
   EXPECT_EQ(outcome.status().message(),
             "model toy: component backbone declares no self-conditioning, but the plan runs it "
-            "twice a micro-batch");
+            "twice per micro-batch");
 }
 
 // Plans that were not verified end with an error that names what is missing.
@@ -256,7 +256,7 @@ TEST(ChainsTest, BrokenPlansAreNamed) {
   };
   using ::testing::HasSubstr;
   EXPECT_THAT(error_without(0, Instruction::RECOMPUTE),
-              HasSubstr("its forward pass has kept nothing and has not run again"));
+              HasSubstr("its forward pass kept no state and was not recomputed"));
   EXPECT_THAT(error_without(0, Instruction::WEIGHT_GRAD),
               HasSubstr("(OPTIMIZER_STEP): 1 passes are not finished; the first is micro-batch"));
   EXPECT_THAT(error_without(1, Instruction::RECV), HasSubstr("no activation was received for it"));

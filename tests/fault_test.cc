@@ -182,7 +182,7 @@ TEST_F(FaultTest, TooManyInARowEndTheRun) {
   EXPECT_TRUE(Train("gpipe", 2, {1, 2, 4, 5}, 2).status.ok());
   const Outcome outcome = Train("gpipe", 2, {1, 4, 5, 6, 7}, 2);
   EXPECT_THAT(std::string(outcome.status.message()),
-              HasSubstr("3 such steps in a row are more than the limit of 2"));
+              HasSubstr("3 such steps in a row exceed the limit of 2"));
   EXPECT_THAT(Skipped(outcome), ElementsAre(1, 4, 5, 6));
 }
 

@@ -86,7 +86,7 @@ TEST_F(GrowingDataTest, ContinuesWithANewOrderOnRequest) {
   ProgramOutcome grown = Train("grown", {resume, "--check"});
   EXPECT_EQ(grown.exit_code, 1) << grown.out;
   EXPECT_THAT(grown.err, AllOf(HasSubstr("the data set had 8 samples and has 9 now"),
-                               HasSubstr("--allow_data_change goes on"),
+                               HasSubstr("--allow_data_change resumes"),
                                HasSubstr("--model=" + Out("before") + " --init=checkpoint")));
 
   grown = Train("grown", {resume, "--allow_data_change", "--checkpoint_every=3"});

@@ -128,7 +128,7 @@ TEST(KeepWorkTest, OnASmallDiskTheModelOutranksTheLastCheckpoint) {
   if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
   EXPECT_THAT(run.out, HasSubstr("/run/unet:\nconfig.json\ndiffusion_pytorch_model.safetensors"));
   // It depends on timing which of the two is written first.
-  const bool gave_up = absl::StrContains(run.out, "is removed: the model, which counts more");
+  const bool gave_up = absl::StrContains(run.out, "was removed to make room for the model");
   if (gave_up) {
     EXPECT_THAT(run.out, AllOf(HasSubstr("exit 0\n"), Not(HasSubstr("MANIFEST"))));
   } else {
@@ -151,7 +151,7 @@ TEST(KeepWorkTest, ARunThatCannotSaveItsModelDoesNotBegin) {
   EXPECT_EQ(run.exit_code, 1) << run.out;
   EXPECT_THAT(run.err,
               HasSubstr("the model could not be saved in " + folder + "/run: it takes 13."));
-  EXPECT_THAT(run.err, HasSubstr("MiB free: make room, or choose another --out"));
+  EXPECT_THAT(run.err, HasSubstr("MiB free: free some space, or choose another --out"));
   EXPECT_THAT(run.out, Not(HasSubstr("Training:")));
 }
 

@@ -130,11 +130,11 @@ class NetworkCutTest : public ::testing::Test {
     }
     for (int i : {0, 1}) {
       EXPECT_THAT(job_->Output(i), HasSubstr("rank 2 (pid "));
-      EXPECT_THAT(job_->Output(i), HasSubstr("has not been heard of for 3s: it is frozen, or its "
+      EXPECT_THAT(job_->Output(i), HasSubstr("has sent nothing for 3s: it is frozen, or its "
                                              "network is cut"));
       EXPECT_THAT(job_->Output(i), HasSubstr(", instruction "));
     }
-    EXPECT_THAT(job_->Output(2), HasSubstr("has not been heard of for 3s: it is frozen, or the "
+    EXPECT_THAT(job_->Output(2), HasSubstr("has sent nothing for 3s: it is frozen, or the "
                                            "network between 10.77.0.1:29400 and rank 2"));
   }
 

@@ -232,7 +232,7 @@ TEST_F(PlanningToolsTest, BadCommandLinesExitWithTwo) {
   expect(Run("plan", {"what"}), "plan: unexpected argument 'what'");
   expect(Run("simulate", {"--plan=x.pb", "--steps=2"}), "simulate: --steps=2 must be at least 3");
   expect(RunProgram("tools/trace", {"--output=a.svg"}),
-         "trace: one of --trace and --plan is needed, and not both");
+         "trace: give either --trace or --plan, not both");
   expect(RunProgram("tools/trace", {"--trace=a.pb", "--output=a.png"}),
          "trace: --output=a.png must end in .svg, .html or .json");
   const ProgramOutcome unknown = RunProgram("tools/plan", {"--nosuch=1"});
@@ -327,7 +327,7 @@ TEST_F(PlanningToolsTest, BadTracesSayWhatIsWrong) {
   };
   Trace trace = good;
   trace.mutable_events(3)->set_rank(9);
-  expect(trace, "trace: an event names rank 9; the plan has none such");
+  expect(trace, "trace: an event names rank 9; the plan has no such rank");
   trace = good;
   trace.mutable_step_start_ns()->Set(1, -7);
   expect(trace,

@@ -118,7 +118,7 @@ TEST_F(ProcessSessionTest, ARunThatCannotBeginEndsTheSession) {
     // Process 1 has already left when it should report its state.
     EXPECT_FALSE(session->State().ok());
     EXPECT_THAT(std::string(session->Run(1, false, false).status().message()),
-                HasSubstr("has left the session before its end"));
+                HasSubstr("left the session early"));
     return session->Run(1, false, false).status();
   };
   const auto statuses =

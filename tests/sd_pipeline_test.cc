@@ -52,7 +52,7 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   for (const char* expected :
        {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
         "Note: offline_cache keeps ", "Note: xpipe does not clip gradients",
-        "Not compared, because its mathematics is another: xpipe."}) {
+        "Not compared, because they change the mathematics: xpipe."}) {
     EXPECT_THAT(run.out, HasSubstr(expected));
   }
   const json results = json::parse(*ReadFile(out + "/results.json"));
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
                               "does not divide over 2 pipelines; change --global_batch=7"},
                       BadCase{"NoSteadyStep",
                               {"--steps=1"},
-                              "--warmup_steps=1 and --steps=1 must be at least 3 together"},
+                              "--warmup_steps=1 and --steps=1 must be at least 3 with"},
                       BadCase{"MissingData", {"--data=/no/such/folder"}, "/no/such/folder"},
                       BadCase{"StrayArgument", {"gpipe"}, "unexpected argument 'gpipe'"}),
     [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });

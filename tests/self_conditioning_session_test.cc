@@ -142,8 +142,8 @@ TEST(SelfConditioningTest, PlansThatDoNotFitAreNamed) {
   ASSERT_TRUE(pipeline.ok() && parallel.ok());
   const auto mixed = fixture.Train({pipeline->plain, parallel->self_conditioned});
   EXPECT_EQ(mixed.status().message(),
-            "the plan of self-conditioned steps has other layers on some rank than the other "
-            "steps'");
+            "the plan of self-conditioned steps has different layers on some rank than the plan of "
+            "the other steps");
   Fixture one(1, 0.5);
   const auto plans = one.Plans("data_parallel");
   const auto session = StartSession(one.job(), plans->plain, &plans->self_conditioned);

@@ -122,7 +122,7 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndContinues) {
     EXPECT_EQ(result["invalid"], "") << result["strategy"];
     EXPECT_GT(result["loss_check"]["steps"], 0) << result["strategy"];
   }
-  EXPECT_THAT(first.out, HasSubstr("4096 CPU devices want a core each"));
+  EXPECT_THAT(first.out, HasSubstr("4096 CPU devices need one core each"));
   EXPECT_THAT(*ReadFile(folder_ + "/out/report.html"), HasSubstr("</html>"));
   EXPECT_THAT(*ReadFile(folder_ + "/out/tables.md"), HasSubstr("| data_parallel"));
 
@@ -130,7 +130,7 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndContinues) {
   ASSERT_TRUE(std::filesystem::remove(folder_ + "/out/cases/" + kSecond + ".json"));
   const ProgramOutcome second = Suite({});
   ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.out, AllOf(HasSubstr(absl::StrCat(kFirst, " is there from")),
+  EXPECT_THAT(second.out, AllOf(HasSubstr(absl::StrCat(kFirst, " already measured on")),
                                 HasSubstr(absl::StrCat(kSecond, " took")),
                                 Not(HasSubstr(absl::StrCat(kFirst, " took")))));
   EXPECT_EQ(CaseOf(Results(), kFirst), CaseOf(results, kFirst));
@@ -150,12 +150,12 @@ TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAgainOrNamed) {
 
   forge();
   ProgramOutcome run = Suite({"--mix"});
-  EXPECT_THAT(run.out, HasSubstr("Not of one run: simulated.sd.a100_8x1.batch_128"));
-  EXPECT_THAT(*ReadFile(folder_ + "/out/report.html"), HasSubstr("To be read first"));
+  EXPECT_THAT(run.out, HasSubstr("Mixed runs: simulated.sd.a100_8x1.batch_128"));
+  EXPECT_THAT(*ReadFile(folder_ + "/out/report.html"), HasSubstr("Read this first"));
 
   run = Suite({});
-  EXPECT_THAT(run.out, HasSubstr("measured anew: what is there is of another program"));
-  EXPECT_THAT(run.out, Not(HasSubstr("Not of one run")));
+  EXPECT_THAT(run.out, HasSubstr("measured again: its result is from another program"));
+  EXPECT_THAT(run.out, Not(HasSubstr("Mixed runs")));
   EXPECT_NE(json::parse(*ReadFile(path))["results"]["versions"]["program"], "another");
 }
 
@@ -187,7 +187,7 @@ TEST_F(SuiteTest, ASignalEndsItWithTheCasesSoFar) {
   suite.Wait();
   EXPECT_EQ(suite.exit_code(), 130);
   EXPECT_THAT(*ReadFile(options.err),
-              AllOf(HasSubstr("SIGINT: ending, with the cases that are finished"),
+              AllOf(HasSubstr("SIGINT: stopping with the cases finished so far"),
                     HasSubstr("suite: stopped by SIGINT after 1 of 2 cases")));
   const json results = Results();
   ASSERT_EQ(results["cases"].size(), 1u);
@@ -241,7 +241,7 @@ TEST_F(RegressTest, TheSameProgramPasses) {
   const ProgramOutcome run = InTurns(/*rounds=*/2, "");
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("No regression: 3 rows"), HasSubstr("all rows"),
-                             Not(HasSubstr("The two were not measured in turns"))));
+                             Not(HasSubstr("Not measured in turns"))));
 }
 
 TEST_F(RegressTest, ProgramAtAFifthOfTheSpeedFails) {

@@ -183,7 +183,7 @@ TEST(ToolsTest, SignalSavesTheModelAndStops) {
   ASSERT_EQ(run.exit_code, 128 + 15) << run.err;
   EXPECT_THAT(run.err, HasSubstr("SIGTERM: saving and ending after this step"));
   EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM at step "));
-  EXPECT_THAT(run.out, HasSubstr("Go on:    bazel run //tools:train -- "));
+  EXPECT_THAT(run.out, HasSubstr("Resume:   bazel run //tools:train -- "));
   const json record = json::parse(*ReadFile(out + "/training.json"));
   EXPECT_GE(record["steps"], 1);
   EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + ".log.jsonl").size());
@@ -464,7 +464,7 @@ TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
   second.insert(second.end(), {"--steps=3", "--resume=auto", "--allow_config_change"});
   const ProgramOutcome resumed = RunProgram("tools/train", second);
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_THAT(resumed.out, HasSubstr("after 2 steps before: 3 in all"));
+  EXPECT_THAT(resumed.out, HasSubstr("after 2 steps before: 3 in total"));
 }
 
 TEST(ToolsTest, TruncatedPromptIsReported) {
@@ -480,7 +480,7 @@ TEST(ToolsTest, TruncatedPromptIsReported) {
   EXPECT_THAT(run.out,
               HasSubstr("Warning:  the prompt 'red circle red circle red circle red cir...' "
                         "has "));
-  EXPECT_THAT(run.out, HasSubstr(" tokens, of which the model reads the first "));
+  EXPECT_THAT(run.out, HasSubstr(" tokens; the model reads only the first "));
   // Byte 40 is inside a character.
   EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }

@@ -79,10 +79,10 @@ TEST_F(TrainCheckTest, ReportsWhatARunWouldDoAndWritesNothing) {
   EXPECT_THAT(check.out,
               AllOf(HasSubstr("Plan:     diffusionpipe, 2 stages"),
                     HasSubstr("Steps:    4 steps of 2 images, 1.00 epochs\n"),
-                    HasSubstr("Memory:   at most, as predicted: device 0 "), HasSubstr("Disk:  "),
+                    HasSubstr("Memory:   predicted peak: device 0 "), HasSubstr("Disk:  "),
                     HasSubstr(absl::StrCat(scratch_.path(), " has ")),
                     HasSubstr(absl::StrCat("          ", Out(), ".log.jsonl\n")),
-                    HasSubstr("Checked:  the run can begin")));
+                    HasSubstr("Checked:  the run can start")));
   EXPECT_EQ(Disk(), before);
 }
 
@@ -105,7 +105,7 @@ TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   ProgramOutcome check = Train(with_basis({"--check", "--lr=1e-4", "--resume=never"}));
   ASSERT_EQ(check.exit_code, 0) << check.out << check.err;
   EXPECT_EQ(LineOf(check.out, "Plan: "), LineOf(first.out, "Plan: "));
-  EXPECT_THAT(check.out, HasSubstr("Aside:    of an earlier run, under another name: " + Out()));
+  EXPECT_THAT(check.out, HasSubstr("Aside:    earlier run to set aside: " + Out()));
   EXPECT_THAT(check.err, Not(HasSubstr("profiling")));
   check = Train(with_basis({"--check", "--global_batch=4", "--max_micro_batch=0"}));
   EXPECT_EQ(check.exit_code, 1) << check.out;

@@ -9,18 +9,19 @@
 namespace dpipe::tools {
 
 absl::StatusOr<BestModel> BestModel::Open(const std::string& folder, const std::string& measure,
-                                          bool goes_on,
+                                          bool resumes,
                                           const std::function<void(const std::string&)>& say) {
   DPIPE_RETURN_IF_ERROR(CheckWritable(folder));
   BestModel best(folder, measure);
-  if (!goes_on) return best;
+  if (!resumes) return best;
   auto record = ReadTrainingRecord(folder);
   if (absl::IsNotFound(record.status())) return best;
   DPIPE_RETURN_IF_ERROR(record.status());
   if (record->held_out_measure != measure) {
-    say(absl::StrCat("Note:     the loss of ", folder, " is of ",
-                     record->held_out_measure.empty() ? "nothing" : record->held_out_measure,
-                     ", this run's are of ", measure, ": the next one counts as the lowest"));
+    say(absl::StrCat(
+        "Note:     the loss of ", folder, " was measured on ",
+        record->held_out_measure.empty() ? "unknown samples" : record->held_out_measure,
+        "; this run measures ", measure, ": the next loss counts as the lowest"));
     return best;
   }
   best.loss_ = record->held_out_loss;

@@ -18,12 +18,12 @@ namespace dpipe::tools {
 class BestModel {
  public:
   // Opens `folder`, which holds the best model or does not exist yet. `measure` describes the
-  // losses in words; only losses with the same measure are comparable. If `goes_on`, continues with
+  // losses in words; only losses with the same measure are comparable. If `resumes`, continues with
   // the stored loss, unless its measure differs: then `say` gets a note and the loss is ignored.
   // Returns FailedPrecondition if the folder belongs to the user, and InvalidArgument if its
   // training.json cannot be read.
   static absl::StatusOr<BestModel> Open(const std::string& folder, const std::string& measure,
-                                        bool goes_on,
+                                        bool resumes,
                                         const std::function<void(const std::string&)>& say);
 
   // True if `loss` is lower than every loss so far. Always false for NaN and infinities.

@@ -25,9 +25,9 @@ class BestModelTest : public ::testing::Test {
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = std::move(*model);
   }
-  absl::StatusOr<BestModel> Open(bool goes_on, const std::string& measure = kMeasure) {
+  absl::StatusOr<BestModel> Open(bool resumes, const std::string& measure = kMeasure) {
     said_.clear();
-    return BestModel::Open(folder_, measure, goes_on,
+    return BestModel::Open(folder_, measure, resumes,
                            [this](const std::string& line) { said_ += line; });
   }
   absl::Status Keep(BestModel* best, int64_t step, double loss) {
@@ -45,7 +45,7 @@ class BestModelTest : public ::testing::Test {
 };
 
 TEST_F(BestModelTest, IsTheOneOfTheLowestLoss) {
-  auto best = Open(/*goes_on=*/false);
+  auto best = Open(/*resumes=*/false);
   ASSERT_TRUE(best.ok()) << best.status();
   EXPECT_EQ(best->Describe(), "");
   EXPECT_FALSE(best->IsBelow(std::nan("")));
@@ -60,16 +60,16 @@ TEST_F(BestModelTest, IsTheOneOfTheLowestLoss) {
 }
 
 // Losses are stored exactly, so repeating the same evaluation does not count as lower.
-TEST_F(BestModelTest, ARunThatGoesOnKnowsIt) {
+TEST_F(BestModelTest, ResumedRunKnowsTheBestLoss) {
   auto before = Open(false);
   ASSERT_TRUE(before.ok() && Keep(&*before, 20, 1.0 / 3).ok());
-  const auto resumed = Open(/*goes_on=*/true);
+  const auto resumed = Open(/*resumes=*/true);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_FALSE(resumed->IsBelow(1.0 / 3));
   EXPECT_TRUE(resumed->IsBelow(std::nextafter(1.0 / 3, 0)));
   EXPECT_EQ(resumed->Describe(), before->Describe());
   EXPECT_EQ(said_, "");
-  EXPECT_TRUE(Open(/*goes_on=*/false)->IsBelow(1e9));
+  EXPECT_TRUE(Open(/*resumes=*/false)->IsBelow(1e9));
 }
 
 TEST_F(BestModelTest, LossesOfAnotherMeasureDoNotCount) {
@@ -78,10 +78,11 @@ TEST_F(BestModelTest, LossesOfAnotherMeasureDoNotCount) {
   const auto resumed = Open(true, "9 samples at quantiles 0.2");
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_TRUE(resumed->IsBelow(0.5));
-  EXPECT_THAT(said_, AllOf(HasSubstr("is of 5 samples"), HasSubstr("this run's are of 9 samples")));
+  EXPECT_THAT(said_, AllOf(HasSubstr("was measured on 5 samples"),
+                           HasSubstr("this run measures 9 samples")));
 }
 
-TEST_F(BestModelTest, WhatItCannotReadOrIsNotItsOwnIsRefused) {
+TEST_F(BestModelTest, UnreadableOrForeignFolderIsRefused) {
   ASSERT_TRUE(MakeFolder(folder_).ok());
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/thesis.txt", "years of work").ok());
   EXPECT_EQ(Open(false).status().code(), absl::StatusCode::kFailedPrecondition);

@@ -29,7 +29,7 @@ absl::StatusOr<RunOutline> OutlineOf(const PreparedRun& prepared) {
   outline.device_bytes.assign(peaks.begin(), peaks.end());
   outline.disk = prepared.disk_needs();
   outline.place = prepared.place();
-  if (!run.checkpoints().goes_on_here()) {
+  if (!run.checkpoints().resumes_here()) {
     DPIPE_ASSIGN_OR_RETURN(outline.aside,
                            PathsOfRun(options.out, options.log_path, *run.checkpoints().folder()));
   }
@@ -43,7 +43,7 @@ std::string MemoryText(const std::vector<int64_t>& device_bytes) {
   for (size_t i = 0; i < device_bytes.size(); ++i) {
     devices.push_back(absl::StrCat("device ", i, " ", FormatBytes(device_bytes[i])));
   }
-  return absl::StrCat("at most, as predicted: ", absl::StrJoin(devices, ", "));
+  return absl::StrCat("predicted peak: ", absl::StrJoin(devices, ", "));
 }
 
 }  // namespace
@@ -99,13 +99,13 @@ std::string OutlineText(const RunOutline& outline) {
                   outline.place.folder, " has ",
                   outline.place.free_bytes.has_value()
                       ? absl::StrCat(FormatBytes(*outline.place.free_bytes), " free")
-                      : "room of which the system says nothing");
+                      : "an unknown amount free");
   if (!outline.aside.empty()) {
-    absl::StrAppend(&text, "\nAside:    of an earlier run, under another name: ",
-                    absl::StrJoin(outline.aside, kNextLine));
+    absl::StrAppend(
+        &text, "\nAside:    earlier run to set aside: ", absl::StrJoin(outline.aside, kNextLine));
   }
   absl::StrAppend(&text, "\nWrites:   ", absl::StrJoin(outline.writes, kNextLine));
-  absl::StrAppend(&text, "\nChecked:  the run can begin; nothing was written");
+  absl::StrAppend(&text, "\nChecked:  the run can start; nothing was written");
   return text;
 }
 

@@ -26,7 +26,7 @@ TrainerOptions Options() {
   return options;
 }
 
-TEST(CheckRunTest, NamesWhatARunMayWrite) {
+TEST(CheckRunTest, NamesPathsThatARunMayWrite) {
   TrainerOptions options = Options();
   EXPECT_THAT(WrittenBy(options),
               ElementsAre("/l/log", "/o/m.bad_batches/", "/o/m.checkpoints/",
@@ -57,7 +57,7 @@ TEST(CheckRunTest, AnOutlineHasStepsMemoryDiskAndFiles) {
   outline.writes = {"/o/m.samples/", "/o/m/"};
   const std::string text = OutlineText(outline);
   EXPECT_THAT(text, HasSubstr("Steps:    400 steps of 8 images, 0.78 epochs\n"));
-  EXPECT_THAT(text, HasSubstr("Memory:   at most, as predicted: device 0 3.0 MiB, device 1 5.0"));
+  EXPECT_THAT(text, HasSubstr("Memory:   predicted peak: device 0 3.0 MiB, device 1 5.0"));
   EXPECT_THAT(text, HasSubstr("1 model of 1.0 MiB"));
   EXPECT_THAT(text, HasSubstr("; /o has 1.0 GiB free\n"));
   EXPECT_THAT(text, HasSubstr("Writes:   /o/m.samples/\n          /o/m/\n"));
@@ -65,7 +65,7 @@ TEST(CheckRunTest, AnOutlineHasStepsMemoryDiskAndFiles) {
   EXPECT_THAT(text, HasSubstr("nothing was written"));
 }
 
-TEST(CheckRunTest, AnOutlineSaysWhatIsNotCertainAndWhatMakesWay) {
+TEST(CheckRunTest, OutlineMarksEstimatesAndPathsSetAside) {
   RunOutline outline;
   outline.first_step = 100;
   outline.num_steps = 400;
@@ -75,8 +75,8 @@ TEST(CheckRunTest, AnOutlineSaysWhatIsNotCertainAndWhatMakesWay) {
   EXPECT_THAT(text,
               HasSubstr("Steps:    about 400 steps of 0 images, 0.00 epochs; 100 are done\n"));
   EXPECT_THAT(text, HasSubstr("Memory:   not predicted"));
-  EXPECT_THAT(text, HasSubstr("room of which the system says nothing"));
-  EXPECT_THAT(text, HasSubstr("under another name: /o/m\n          /o/m.checkpoints\n"));
+  EXPECT_THAT(text, HasSubstr("an unknown amount free"));
+  EXPECT_THAT(text, HasSubstr("earlier run to set aside: /o/m\n          /o/m.checkpoints\n"));
 }
 
 }  // namespace

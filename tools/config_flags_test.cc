@@ -56,7 +56,7 @@ TEST(ConfigFlagsTest, PathsAndShortNamesSetTheSameField) {
                           "samples.at_end=false", "samples.prompts=a cat|a dog, sitting"));
 }
 
-TEST(ConfigFlagsTest, ErrorsNameFlagValueAndWhatIsAllowed) {
+TEST(ConfigFlagsTest, ErrorsNameFlagValueAndAllowedValues) {
   EXPECT_EQ(ErrorOf({"--stepz=3"}), "there is no flag --stepz; did you mean --steps?");
   EXPECT_EQ(ErrorOf({"--optimizer.lrr=3"}),
             "there is no flag --optimizer.lrr; did you mean --optimizer.lr?");

@@ -85,13 +85,13 @@ void SetCheckpoints(const TrainingRun& run, DiskNeeds* needs) {
   const double per_parameter = sizeof(float) + OptimizerBytesPerParameter(run.job().optimizer);
   needs->checkpoint_bytes = static_cast<int64_t>(
       per_parameter * ParameterCount(run.setup().model().model(), /*of_backbones=*/true));
-  int64_t num_there = 0;
-  if (run.checkpoints().goes_on_here()) {
+  int64_t num_existing = 0;
+  if (run.checkpoints().resumes_here()) {
     const auto steps = run.checkpoints().folder()->Steps();
-    if (steps.ok()) num_there = steps->size();
+    if (steps.ok()) num_existing = steps->size();
   }
   needs->num_checkpoints =
-      MostCheckpoints(run.options().checkpoints, run.first_step(), run.num_steps(), num_there);
+      MaxCheckpoints(run.options().checkpoints, run.first_step(), run.num_steps(), num_existing);
 }
 
 // An upper bound: enlarged pictures, whose neighbouring pixels are equal, compress well, but noise
@@ -109,13 +109,14 @@ void SetSamples(const TrainingRun& run, DiskNeeds* needs) {
 
 }  // namespace
 
-int64_t MostCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
-                        int64_t num_there) {
+int64_t MaxCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
+                       int64_t num_existing) {
   // The last step is always saved.
-  int64_t all = num_there + 1;
+  int64_t all = num_existing + 1;
   int64_t for_ever = 0;
   if (options.every > 0) {
-    all = num_there + (num_steps + options.every - 1) / options.every - first_step / options.every;
+    all =
+        num_existing + (num_steps + options.every - 1) / options.every - first_step / options.every;
     if (options.retention.keep_every > 0) {
       for_ever = num_steps / std::lcm(options.every, options.retention.keep_every);
     }
@@ -131,11 +132,11 @@ DiskNeeds DiskNeedsOf(const TrainingRun& run) {
   const TrainerOptions& options = run.options();
   // Left over by a run that was killed.
   std::vector<std::string> there = {options.out + ".partial", options.best_out + ".partial"};
-  if (run.checkpoints().goes_on_here()) {
+  if (run.checkpoints().resumes_here()) {
     there.insert(there.end(), {options.out, options.best_out, options.checkpoints.folder,
                                options.sample_folder, options.tensorboard_folder});
   }
-  needs.there_bytes = BytesIn(there);
+  needs.existing_bytes = BytesIn(there);
   return needs;
 }
 
@@ -145,23 +146,23 @@ absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, cons
     return absl::UnavailableError(
         absl::StrCat("the model could not be saved in ", out, ": it has ", needs.model_files,
                      " files and folders, but the file system of ", place.folder, " takes ",
-                     *place.free_files, " more: remove some, or choose another --out"));
+                     *place.free_files, " more: remove some files, or choose another --out"));
   }
   if (!place.free_bytes.has_value()) return absl::OkStatus();
-  const int64_t free = *place.free_bytes + needs.there_bytes;
+  const int64_t free = *place.free_bytes + needs.existing_bytes;
   const std::string has =
       absl::StrCat(place.folder, " has ", FormatBytes(*place.free_bytes), " free");
-  const int64_t least = needs.num_models * needs.model_bytes;
-  if (least > free) {
+  const int64_t min_bytes = needs.num_models * needs.model_bytes;
+  if (min_bytes > free) {
     // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
     return absl::UnavailableError(absl::StrCat(
         "the model could not be saved in ", out, ": it takes ", FormatBytes(needs.model_bytes),
         needs.num_models == 1 ? ""
                               : absl::StrCat(", and ", needs.num_models,
-                                             " have to be there at a time, because one is replaced "
-                                             "when the next is complete (--save_every=0 saves it "
-                                             "at the end only)"),
-        ", but ", has, ": make room, or choose another --out"));
+                                             " must exist at a time, because one is replaced when "
+                                             "the next is complete (--save_every=0 saves only at "
+                                             "the end)"),
+        ", but ", has, ": free some space, or choose another --out"));
   }
   if (needs.total_bytes() > free) {
     say(absl::StrCat("Warning:  the run takes up to ", DescribeDiskNeeds(needs), ", but ", has));

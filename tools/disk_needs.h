@@ -21,7 +21,7 @@ struct DiskNeeds {
   int64_t num_checkpoints = 0;  // maximum at a time, including one that is being written
   int64_t grid_bytes = 0;       // maximum size of one grid of samples
   int64_t num_grids = 0;
-  int64_t there_bytes = 0;  // already on disk, if the run resumes
+  int64_t existing_bytes = 0;  // already on disk, if the run resumes
 
   int64_t total_bytes() const {
     return num_models * model_bytes + num_checkpoints * checkpoint_bytes + num_grids * grid_bytes;
@@ -29,9 +29,9 @@ struct DiskNeeds {
 };
 
 // Returns the maximum number of checkpoints on disk at a time, including the one being written, for
-// a run from `first_step` to `num_steps` that starts with `num_there` checkpoints.
-int64_t MostCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
-                        int64_t num_there);
+// a run from `first_step` to `num_steps` that starts with `num_existing` checkpoints.
+int64_t MaxCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
+                       int64_t num_existing);
 
 // Returns the needs of a prepared run; of several processes, those of process 0.
 DiskNeeds DiskNeedsOf(const TrainingRun& run);

@@ -17,20 +17,20 @@ CheckpointOptions Every(int64_t every, int keep_last, int64_t keep_every) {
   return options;
 }
 
-TEST(DiskNeedsTest, OneCheckpointMoreThanStaysWhileItIsWritten) {
-  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // only the last one
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // the run has no more
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 201, 0), 3);     // 100, 200 and 201
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // 300, 600, 900 are permanent
-  EXPECT_EQ(MostCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // lcm(100, 150) = 300: the same
+TEST(DiskNeedsTest, CountsTheCheckpointBeingWritten) {
+  EXPECT_EQ(MaxCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // only the last one
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // the run has no more
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 0), 0, 201, 0), 3);     // 100, 200 and 201
+  EXPECT_EQ(MaxCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // 300, 600, 900 are permanent
+  EXPECT_EQ(MaxCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // lcm(100, 150) = 300: the same
 }
 
 TEST(DiskNeedsTest, CheckpointsThatAreThereCount) {
-  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 50, 1000, 1), 2);
-  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 100, 200, 1), 2);  // 100, and 200 to come
-  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 150, 200, 2), 3);
-  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 200, 200, 2), 2);
+  EXPECT_EQ(MaxCheckpoints(Every(0, 2, 0), 50, 1000, 1), 2);
+  EXPECT_EQ(MaxCheckpoints(Every(100, 5, 0), 100, 200, 1), 2);  // 100, and 200 to come
+  EXPECT_EQ(MaxCheckpoints(Every(100, 5, 0), 150, 200, 2), 3);
+  EXPECT_EQ(MaxCheckpoints(Every(100, 5, 0), 200, 200, 2), 2);
 }
 
 class RoomTest : public ::testing::Test {
@@ -53,7 +53,7 @@ class RoomTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(RoomTest, EnoughIsNotWorthALine) {
+TEST_F(RoomTest, EnoughRoomGivesNoMessage) {
   EXPECT_EQ(needs_.total_bytes(), 154 * kMiB);
   EXPECT_TRUE(Check(154 * kMiB).ok());
   EXPECT_EQ(said_, "");
@@ -70,12 +70,12 @@ TEST_F(RoomTest, TooLittleForAllIsAWarning) {
 }
 
 // The first model could be saved, but not the last.
-TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
+TEST_F(RoomTest, TooLittleForConcurrentModelsIsAnError) {
   for (const int64_t free : {30 * kMiB - 1, 15 * kMiB, int64_t{0}}) {
     const absl::Status status = Check(free);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("/disk/out/model: it takes 15.0 MiB, and 2 have to be there"),
+                AllOf(HasSubstr("/disk/out/model: it takes 15.0 MiB, and 2 must exist at a time"),
                       HasSubstr("--save_every=0")));
     EXPECT_LE(status.message().size(), 300u);
   }
@@ -83,7 +83,7 @@ TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
   EXPECT_TRUE(Check(15 * kMiB).ok());
   EXPECT_EQ(Check(15 * kMiB - kMiB / 10).message(),
             "the model could not be saved in /disk/out/model: it takes 15.0 MiB, but /disk has "
-            "14.9 MiB free: make room, or choose another --out");
+            "14.9 MiB free: free some space, or choose another --out");
 }
 
 TEST_F(RoomTest, TooFewFilesIsAnError) {
@@ -97,8 +97,8 @@ TEST_F(RoomTest, TooFewFilesIsAnError) {
               HasSubstr("it has 20 files and folders, but the file system of /disk takes 19 more"));
 }
 
-TEST_F(RoomTest, WhatARunThatGoesOnHasAlreadyCounts) {
-  needs_.there_bytes = 100 * kMiB;
+TEST_F(RoomTest, CountsExistingBytesOfAResumedRun) {
+  needs_.existing_bytes = 100 * kMiB;
   EXPECT_TRUE(Check(54 * kMiB).ok());
   EXPECT_EQ(said_, "");
   EXPECT_TRUE(Check(0).ok()) << "it may give up checkpoints";

@@ -17,10 +17,11 @@ constexpr size_t kImagesNamed = 5;
 void FaultWatch::OnStep(const StepResult& step) {
   if (step.applied) return;
   ++num_skipped_;
-  const bool goes_on = options_.max_skipped_in_a_row > 0;  // if not, the run's error gives the rest
+  const bool continues =
+      options_.max_skipped_in_a_row > 0;  // if not, the run's error gives the rest
   std::string line =
       absl::StrCat("Warning:  step ", step.step + 1, " is not finite (loss ", step.loss,
-                   ", gradient norm ", step.grad_norm, ")", goes_on ? ": it changes nothing" : "");
+                   ", gradient norm ", step.grad_norm, ")", continues ? ": step skipped" : "");
   if (num_dumped_ < options_.num_dumps) {
     ++num_dumped_;
     const auto path = Dump(step);
@@ -59,7 +60,7 @@ std::vector<std::string> FaultWatch::Summary() const {
   const std::vector<QuarantinedSample> images = loader_->Quarantine();
   if (images.empty()) return lines;
   lines.push_back(absl::StrCat("Skipped:  ", Count(images.size(), "image"),
-                               " that cannot be decoded, whose place others took"));
+                               " that cannot be decoded; replaced by others"));
   for (size_t i = 0; i < images.size() && i < kImagesNamed; ++i) {
     lines.push_back(absl::StrCat("          ", images[i].ToString()));
   }

@@ -128,7 +128,7 @@ std::string PlanResultText(const PlanResult& result, const CostModel& cost, Nano
   if (result.self_conditioned_plan.devices_size() > 0) {
     absl::StrAppend(&text, "            ",
                     Millis(result.self_conditioned_plan.prediction().step_ns()),
-                    " where the backbone runs twice; ", Millis(step_ns), " on average\n");
+                    " if the backbone runs twice; ", Millis(step_ns), " on average\n");
   }
   absl::StrAppend(
       &text, "Throughput: ",
@@ -147,7 +147,7 @@ std::string PlanResultText(const PlanResult& result, const CostModel& cost, Nano
 
 std::string ListText() {
   std::string text = "Strategies (--strategy=NAME, or NAME,key=value,... for a variation):\n";
-  Table table({"name", "family", "what it is"});
+  Table table({"name", "family", "description"});
   for (const NamedStrategy& named : NamedStrategies()) {
     table.AddRow({named.strategy.name(), FamilyName(named.family), named.summary});
   }

@@ -46,8 +46,8 @@ absl::Status CheckOutputsApart(const TrainerOptions& options) {
   for (const NamedPath& path : kept) {
     if (path.path.empty() || !IsWithin(path.path, options.out)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(path.name, path.path, " lies in --out=", options.out,
-                     ", which is replaced as a whole; choose another place for it"));
+        absl::StrCat(path.name, path.path, " is inside --out=", options.out,
+                     ", which is replaced as a whole; choose a path outside it"));
   }
   return absl::OkStatus();
 }
@@ -56,9 +56,9 @@ absl::Status CheckOutputsApart(const TrainerOptions& options) {
 // or beside it.
 absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckOutputsApart(options));
-  DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.out, options.setup.model_folder));
+  DPIPE_RETURN_IF_ERROR(CheckDoesNotReplaceModel(options.out, options.setup.model_folder));
   // An earlier run may have left this folder; it is set aside even if this run keeps no best model.
-  DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.best_out, options.setup.model_folder));
+  DPIPE_RETURN_IF_ERROR(CheckDoesNotReplaceModel(options.best_out, options.setup.model_folder));
   DPIPE_RETURN_IF_ERROR(CheckWritable(options.out));
   if (!options.check_only) DPIPE_RETURN_IF_ERROR(MakeParentFolder(options.config_path));
   // Existing paths are written to as they are, for example /dev/null.
@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<PreparedRun>> PreparedRun::Create(
   };
   DPIPE_ASSIGN_OR_RETURN(prepared->run_, TrainingRun::Create(options, say_below, show));
   TrainingRun& run = *prepared->run_;
-  run.checkpoints().SayTo(say);
+  run.checkpoints().SetSay(say);
   prepared->disk_needs_ = DiskNeedsOf(run);
   DPIPE_RETURN_IF_ERROR(
       CheckDiskRoom(prepared->disk_needs_, prepared->place_, options.out, say_below));
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<PreparedRun>> PreparedRun::Create(
   if (options.keep_best) {
     DPIPE_ASSIGN_OR_RETURN(prepared->best_,
                            BestModel::Open(options.best_out, MeasureText(&run.setup(), options),
-                                           run.checkpoints().goes_on_here(), say_below));
+                                           run.checkpoints().resumes_here(), say_below));
   }
   return prepared;
 }

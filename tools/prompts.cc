@@ -32,19 +32,17 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   }
   if (prompts.empty()) {
     return absl::InvalidArgumentError(
-        "there is no prompt; give --prompt=\"a large red circle\" or --prompts_file");
+        "no prompt; give --prompt=\"a large red circle\" or --prompts_file");
   }
   if (count < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--count=", count, " images of a prompt; must be at least 1"));
+        absl::StrCat("--count=", count, " images per prompt must be at least 1"));
   }
   const int64_t num_images = static_cast<int64_t>(prompts.size()) * count;
   if (num_images > kMaxImages) {
-    return absl::InvalidArgumentError(absl::StrCat("--count=", count, " of each of ",
-                                                   prompts.size(),
-                                                   " prompts is more than the "
-                                                   "maximum of ",
-                                                   kMaxImages, " images"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--count=", count, " for each of ", prompts.size(),
+                     " prompts exceeds the maximum of ", kMaxImages, " images"));
   }
   std::vector<std::string> repeated;
   for (const std::string& one : prompts) repeated.insert(repeated.end(), count, one);

@@ -60,9 +60,9 @@ TEST(PromptsTest, ExamplesCoverColoursShapesAndRelations) {
   EXPECT_EQ(relations.size(), 4u);
 }
 
-TEST(PromptsTest, MoreImagesThanAnybodyDrawsAreRefused) {
+TEST(PromptsTest, TooManyImagesAreRefused) {
   EXPECT_EQ(CollectPrompts("a|b", "", 600'000).status().message(),
-            "--count=600000 of each of 2 prompts is more than the maximum of 1000000 images");
+            "--count=600000 for each of 2 prompts exceeds the maximum of 1000000 images");
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
 
 absl::Status MadeForAnother(const std::string& path, const std::string& what,
                             const std::string& planned, const std::string& given) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": the plan was made for another ", what, " (its fingerprint is ", planned,
-      ", that of --", what, " is ", given, "); --what_if takes it all the same, if it fits"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": the plan was made for another ", what, " (its fingerprint is ", planned,
+                   ", that of --", what, " is ", given, "); --what_if uses it anyway, if it fits"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ void DropRunSignals(const TrainerOptions& options,
                     const std::function<void(const std::string& line)>& say) {
   for (const char* name : {kStopFile, kSaveNowFile}) {
     if (!TakeRunSignal(options, name)) continue;
-    say(absl::StrCat("Note:     removed the file ", name, ", which was not for these steps"));
+    say(absl::StrCat("Note:     removed the file ", name, ", which no longer applies"));
   }
 }
 

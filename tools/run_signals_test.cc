@@ -25,7 +25,7 @@ TEST(RunSignalsTest, AreTakenFromBothPlacesOnce) {
     EXPECT_FALSE(TakeRunSignal(options, "STOP"));
     said.clear();
     DropRunSignals(options, say);
-    EXPECT_EQ(said, "Note:     removed the file SAVE_NOW, which was not for these steps\n");
+    EXPECT_EQ(said, "Note:     removed the file SAVE_NOW, which no longer applies\n");
     EXPECT_FALSE(std::filesystem::exists(folder + "/SAVE_NOW"));
   }
 }

@@ -21,34 +21,34 @@
 #include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
-#include "tools/drawn_model.h"
 #include "tools/prompts.h"
+#include "tools/sampling_model.h"
 #include "tools/trained_model.h"
 
 DEFINE_string(
     model, "",
     "folder in diffusers layout, or tiny_sd; empty: out/train if it exists, else tiny_sd");
 DEFINE_string(prompt, "", "prompt to draw; several are separated by |");
-DEFINE_string(prompts_file, "", "text file with more prompts, one a line");
-DEFINE_int32(count, 1, "number of images of each prompt");
+DEFINE_string(prompts_file, "", "text file with more prompts, one per line");
+DEFINE_int32(count, 1, "number of images per prompt");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_string(lora, "",
-              "file of low-rank adapters to draw with, or folder that diffusers, PEFT or training "
-              "here wrote; empty: the model's own");
+              "file of low-rank adapters to use, or a folder written by diffusers, PEFT or "
+              "//tools:train; empty: the model's own");
 DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
 DEFINE_string(sampler, "folder",
               "sampler: folder (the scheduler of the model's folder), ddim, ddpm, dpm++, euler, "
               "euler_a, lcm, pndm or unipc");
 DEFINE_string(control, "",
-              "picture that the model's ControlNet draws every prompt by, resized and cropped as "
-              "training does; empty: without a ControlNet");
+              "picture that conditions every prompt through the model's ControlNet, resized and "
+              "cropped as in training; empty: no ControlNet");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
 DEFINE_int32(
     columns, 0,
-    "number of images in a row; 0: --count, or where that is 1, about as many as there are rows");
+    "number of images per row; 0: --count, or if that is 1, about as many as there are rows");
 DEFINE_int32(zoom, 2, "factor by which images are enlarged in the PNG, 1 to 64");
 DEFINE_string(out, "", "PNG file to write, *.png; empty: out/samples.png");
 FLAG_RANGE(count, 1, 100'000);
@@ -98,13 +98,13 @@ absl::Status CheckFlags() {
 
 // Warns about prompts with more tokens than CLIP's context, which are cut.
 void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::string>& prompts) {
-  const size_t most = tokenizer.max_length() - 2;  // without the start and end tokens
+  const size_t max_tokens = tokenizer.max_length() - 2;  // without the start and end tokens
   std::set<std::string> seen;
   for (const std::string& prompt : prompts) {
     const size_t tokens = tokenizer.EncodeText(prompt).size();
-    if (tokens <= most || !seen.insert(prompt).second) continue;
+    if (tokens <= max_tokens || !seen.insert(prompt).second) continue;
     Say(absl::StrCat("Warning:  the prompt '", ShowText(prompt, /*max_bytes=*/40), "' has ", tokens,
-                     " tokens, of which the model reads the first ", most));
+                     " tokens; the model reads only the first ", max_tokens));
   }
 }
 
@@ -132,7 +132,8 @@ absl::StatusOr<models::DrawRequest> RequestOf(const models::TrainableModel& mode
   return request;
 }
 
-absl::StatusOr<std::vector<Image>> DrawAll(const DrawnModel& drawn, models::DrawRequest request) {
+absl::StatusOr<std::vector<Image>> DrawAll(const SamplingModel& drawn,
+                                           models::DrawRequest request) {
   const UsableCpus cpus = FindUsableCpus();
   if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
   const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
@@ -152,13 +153,13 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
-  DrawnModelOptions options;
+  SamplingModelOptions options;
   options.with_control = !FLAGS_control.empty();
   if (!FLAGS_lora.empty()) options.adapters_file = UserPath(FLAGS_lora);
   options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
   DPIPE_ASSIGN_OR_RETURN(const std::string folder,
-                         FolderToDrawWith(FLAGS_model, OutputPath("out/train")));
-  DPIPE_ASSIGN_OR_RETURN(const DrawnModel drawn, LoadDrawnModel(folder, options, Say));
+                         SamplingFolder(FLAGS_model, OutputPath("out/train")));
+  DPIPE_ASSIGN_OR_RETURN(const SamplingModel drawn, LoadSamplingModel(folder, options, Say));
   if (drawn.tokenizer != nullptr) WarnOfLongPrompts(*drawn.tokenizer, prompts);
   DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
   const std::string note = drawn.model->SamplerNote(request.options);
@@ -175,7 +176,7 @@ absl::Status Main() {
       "Model:    %s\nSamples:  %s (%s)\n", folder.c_str(), out.c_str(),
       images.size() == 1
           ? "1 image"
-          : absl::StrCat(images.size(), " images, by rows in the order of the prompts").c_str());
+          : absl::StrCat(images.size(), " images, row by row in the order of the prompts").c_str());
   return absl::OkStatus();
 }
 

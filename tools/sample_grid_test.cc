@@ -23,7 +23,7 @@ class CheckGridsTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(CheckGridsTest, StepsThatTheScheduleHasNotAreRefused) {
+TEST_F(CheckGridsTest, StepsOutsideTheScheduleAreRefused) {
   options_.sample_prompts = {"a red circle"};
   EXPECT_TRUE(Check("data/tiny_sd").ok());
   options_.draw.num_steps = 3000;
@@ -38,7 +38,7 @@ TEST_F(CheckGridsTest, StepsThatTheScheduleHasNotAreRefused) {
   EXPECT_FALSE(Check("data/tiny_sd").ok());
 }
 
-TEST_F(CheckGridsTest, PromptsThatTheModelHasNoClassForAreRefusedWhereTheyAreTheUsers) {
+TEST_F(CheckGridsTest, UserPromptsWithoutAClassAreRefused) {
   options_.sample_prompts = {"a red circle", "a dog on a lawn"};
   const absl::Status status = Check("data/tiny_cdm");
   EXPECT_THAT(std::string(status.message()),

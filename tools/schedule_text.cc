@@ -15,7 +15,7 @@ namespace dpipe::tools {
 namespace {
 
 constexpr PassCosts kUnitCosts = {1, 1, 1};
-constexpr size_t kMostSlots = 2000;
+constexpr size_t kMaxSlots = 2000;
 
 // False for what is not a pass of a schedule.
 bool PassOf(Instruction::Kind kind, Pass* pass) {
@@ -59,7 +59,7 @@ absl::StatusOr<Schedule> ScheduleOfPlan(const Plan& plan) {
   std::map<int, int> device_of_rank;
   for (const Stage& stage : plan.stages()) {
     if (stage.ranks_size() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("stage ", stage.id(), " lies on no rank"));
+      return absl::InvalidArgumentError(absl::StrCat("stage ", stage.id(), " has no ranks"));
     }
     device_of_rank[FirstRank(stage)] = 0;
   }
@@ -112,8 +112,8 @@ std::string ScheduleText(const Schedule& schedule) {
                   "\nUnit costs: makespan ", schedule.Makespan(kUnitCosts), ", bubble ratio ",
                   absl::StrFormat("%.1f %%", 100 * schedule.BubbleRatio(kUnitCosts)),
                   "\nStashed:    at most ", absl::StrJoin(stashed, ", "),
-                  " (stage, micro-batch) pairs by device\n");
-  if (num_slots <= kMostSlots) absl::StrAppend(&text, "\n", schedule.ToString());
+                  " (stage, micro-batch) pairs per device\n");
+  if (num_slots <= kMaxSlots) absl::StrAppend(&text, "\n", schedule.ToString());
   if (text.back() != '\n') text += '\n';
   return text;
 }

@@ -52,7 +52,7 @@ Plan PlanOf(const Schedule& schedule, int replicas) {
   return plan;
 }
 
-TEST(ScheduleTextTest, APlanGivesBackItsSchedule) {
+TEST(ScheduleTextTest, RecoversTheScheduleOfAPlan) {
   for (const char* name :
        {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "chimera", "bitpipe", "wave"}) {
     for (const bool self_conditioning : {false, true}) {
@@ -72,16 +72,16 @@ TEST(ScheduleTextTest, APlanGivesBackItsSchedule) {
   }
 }
 
-TEST(ScheduleTextTest, PlansThatAreNoScheduleAreRefused) {
+TEST(ScheduleTextTest, PlansWithoutAScheduleAreRefused) {
   Plan plan = PlanOf(*MakeSchedule("1f1b", {2, 4}), 1);
   plan.mutable_devices(1)->mutable_instructions()->RemoveLast();
   plan.mutable_devices(1)->mutable_instructions()->RemoveLast();
   EXPECT_FALSE(ScheduleOfPlan(plan).ok());
   plan.mutable_stages(0)->clear_ranks();
-  EXPECT_EQ(ScheduleOfPlan(plan).status().message(), "stage 0 lies on no rank");
+  EXPECT_EQ(ScheduleOfPlan(plan).status().message(), "stage 0 has no ranks");
 }
 
-TEST(ScheduleTextTest, SaysWhatAScheduleIsLike) {
+TEST(ScheduleTextTest, SummarizesASchedule) {
   // p = 2, m = 4 of 1F1B with F = I = W = 1: (m + p - 1) * 3 = 15, idle (p - 1) / (m + p - 1).
   const std::string text = ScheduleText(*MakeSchedule("1f1b", {2, 4}));
   EXPECT_THAT(text, HasSubstr("1f1b, 2 devices, 2 stages, 4 micro-batches"));

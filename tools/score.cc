@@ -31,8 +31,8 @@ DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the captions; the built-in data set has seed 1");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
-DEFINE_string(json, "", "file to write the scores to as well");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
+DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
@@ -150,9 +150,9 @@ absl::Status Main() {
   const std::vector<Score>& scores = scorer->Finish();
   std::printf("Model:    %s\n\n%s\n", model->folder().c_str(), ScoreTable(scores).ToText().c_str());
   std::printf(
-      "Share of images where every object's colour, shape, or both are what the caption "
-      "says; then those\nwhose relation is right too; then those whose sizes and background "
-      "are, where the caption has them.\n");
+      "Share of images in which every object's colour, shape, or both match the caption; "
+      "then of those\nwhose relation also matches; then of those whose sizes and background "
+      "match, if the caption has them.\n");
   if (FLAGS_json.empty()) return absl::OkStatus();
   const std::string path = UserPath(FLAGS_json);
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, ScoresJson(model->folder(), scores)));

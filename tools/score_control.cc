@@ -22,7 +22,7 @@
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
-#include "tools/following.h"
+#include "tools/condition_adherence.h"
 #include "tools/scoring.h"
 
 DEFINE_string(model, "", "folder in diffusers layout that has a controlnet/");
@@ -32,18 +32,17 @@ DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the scenes; the built-in data set has seed 1");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
 DEFINE_string(picture, "", "PNG file for the picture; empty: out/score_control.png");
-DEFINE_string(json, "", "file to write the scores to as well");
+DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(shown, 1, 1'000);
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
 FLAG_RANGE(devices, 0, 1'024);
-DEFINE_string(
-    images, "",
-    "folder to write the shown images to that were drawn from an outline and a caption, with "
-    "their outlines and captions, for models/controlnet/testdata/check_pictures.py");
+DEFINE_string(images, "",
+              "folder for the shown images that were drawn from an outline and a caption, with "
+              "their outlines and captions, for models/controlnet/testdata/check_pictures.py");
 
 namespace dpipe::tools {
 namespace {
@@ -102,7 +101,7 @@ class Judge {
     progress_.Update(state);
     DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
                            model->Draw(parameters, request, workers_, nullptr));
-    scores_.push_back(ScoreFollowing(subject, images, scenes_));
+    scores_.push_back(ScoreAdherence(subject, images, scenes_));
     Show(images);
     if (FLAGS_images.empty() || !with_captions || !model->wants_conditions()) {
       return absl::OkStatus();
@@ -113,12 +112,12 @@ class Judge {
   void AddReal() {
     std::vector<Image> images;
     for (const Scene& scene : scenes_) images.push_back(RenderScene(scene, shown_[0].width));
-    scores_.push_back(ScoreFollowing("the scenes themselves", images, scenes_));
+    scores_.push_back(ScoreAdherence("the scenes themselves", images, scenes_));
   }
 
   absl::Status Finish() {
     progress_.Finish();
-    std::printf("%s\n", FollowingTable(scores_).ToText().c_str());
+    std::printf("%s\n", AdherenceTable(scores_).ToText().c_str());
     const std::string path =
         FLAGS_picture.empty() ? OutputPath("out/score_control.png") : UserPath(FLAGS_picture);
     DPIPE_ASSIGN_OR_RETURN(
@@ -127,7 +126,7 @@ class Judge {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, png));
     std::printf("\nPicture:  %s\n", path.c_str());
     if (FLAGS_json.empty()) return absl::OkStatus();
-    return WriteFileAtomically(UserPath(FLAGS_json), FollowingJson(FLAGS_model, scores_));
+    return WriteFileAtomically(UserPath(FLAGS_json), AdherenceJson(FLAGS_model, scores_));
   }
 
  private:
@@ -163,7 +162,7 @@ class Judge {
   std::vector<DeviceWorker*> workers_;
   std::vector<Scene> scenes_;
   std::vector<std::string> captions_;
-  std::vector<FollowingScore> scores_;
+  std::vector<AdherenceScore> scores_;
   std::vector<Image> shown_;
 };
 

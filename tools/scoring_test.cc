@@ -17,7 +17,7 @@ std::vector<Image> Render(const std::vector<ScorePrompt>& prompts) {
   return images;
 }
 
-TEST(ScoringTest, PromptsHaveTheObjectsAskedFor) {
+TEST(ScoringTest, PromptsHaveTheRequestedObjects) {
   for (int objects : {1, 2}) {
     const auto prompts = DrawScorePrompts(/*seed=*/77, objects, 50);
     ASSERT_EQ(prompts.size(), 50u);

@@ -88,9 +88,9 @@ absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& 
     std::error_code error;
     fs::rename(renaming.from, renaming.to, error);
     if (error) {
-      return absl::UnavailableError(absl::StrCat(
-          "the run that is in ", out, " cannot be set aside: cannot rename ", renaming.from, " to ",
-          renaming.to, ": ", error.message(), "; choose another --out"));
+      return absl::UnavailableError(
+          absl::StrCat("the run in ", out, " cannot be set aside: cannot rename ", renaming.from,
+                       " to ", renaming.to, ": ", error.message(), "; choose another --out"));
     }
     aside.paths.push_back(renaming.to);
   }
@@ -125,7 +125,7 @@ std::string DescribeAside(const std::string& out, const RunAside& aside) {
   std::string text = absl::StrCat("Aside:    the run that was in ", out, " is now ", aside.out,
                                   " (", FormatBytes(aside.bytes), ")");
   if (aside.has_checkpoints) {
-    absl::StrAppend(&text, "\n          go on with it: ", ShellCommand({"--out=" + aside.out}),
+    absl::StrAppend(&text, "\n          resume it: ", ShellCommand({"--out=" + aside.out}),
                     " --resume=auto");
   }
   absl::StrAppend(&text, "\n          delete it: rm -r ", ShellCommand(aside.paths));

@@ -53,13 +53,13 @@ class SetAsideTest : public ::testing::Test {
   std::unique_ptr<CheckpointFolder> checkpoints_;
 };
 
-TEST_F(SetAsideTest, WhereThereIsNothingNothingIsSetAside) {
+TEST_F(SetAsideTest, SetsNothingAsideIfThereIsNothing) {
   fs::create_directories(out_);  // made by hand
   EXPECT_THAT(SetAside().paths, IsEmpty());
   EXPECT_FALSE(fs::exists(out_ + ".aside"));
 }
 
-TEST_F(SetAsideTest, WhatWouldBeSetAsideIsKnownBefore) {
+TEST_F(SetAsideTest, ListsPathsBeforeSettingThemAside) {
   EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_), IsEmpty());
   LeaveRun("first");
   EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_),
@@ -69,7 +69,7 @@ TEST_F(SetAsideTest, WhatWouldBeSetAsideIsKnownBefore) {
 }
 
 // The renamed files keep the run's naming scheme, so that it is a run like any other.
-TEST_F(SetAsideTest, ARunGoesAsideAsAWhole) {
+TEST_F(SetAsideTest, SetsAWholeRunAside) {
   LeaveRun("first");
   const RunAside aside = SetAside();
   EXPECT_EQ(aside.out, out_ + ".aside");
@@ -107,7 +107,7 @@ TEST_F(SetAsideTest, TheNextOneDoesNotTakeItsPlace) {
   EXPECT_EQ(*ReadFile(out_ + ".aside4/training.json"), "third");
 }
 
-TEST_F(SetAsideTest, ALogElsewhereGoesWithIt) {
+TEST_F(SetAsideTest, SetsALogElsewhereAsideToo) {
   log_ = folder_ + "/logs/mine.jsonl";
   Write(log_, "first");
   EXPECT_THAT(SetAside().paths, ElementsAre(log_ + ".aside"));
@@ -115,7 +115,7 @@ TEST_F(SetAsideTest, ALogElsewhereGoesWithIt) {
   EXPECT_THAT(SetAside().paths, IsEmpty());
 }
 
-TEST(PlacesOfRunTest, AreWhereARunWrites) {
+TEST(PlacesOfRunTest, CoverARunsOutputs) {
   const std::vector<std::string> places = PlacesOfRun("/o/m", "/l/log");
   for (const char* place : {"/o/m", "/o/m.samples", "/o/m.checkpoints", "/o/m.best", "/l/log"}) {
     EXPECT_THAT(places, ::testing::Contains(place));

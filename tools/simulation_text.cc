@@ -85,8 +85,8 @@ struct Traffic {
 
 using NamedTraffic = std::pair<std::string, Traffic>;
 
-// Appends the `most` busiest; items with equal numbers share a row.
-void AppendBusiest(std::vector<NamedTraffic> all, int most, double steps, double step_ns,
+// Appends the `max_rows` busiest; items with equal numbers share a row.
+void AppendBusiest(std::vector<NamedTraffic> all, int max_rows, double steps, double step_ns,
                    Table* table) {
   std::stable_sort(all.begin(), all.end(), [](const NamedTraffic& a, const NamedTraffic& b) {
     return a.second.busy_ns > b.second.busy_ns;
@@ -105,7 +105,7 @@ void AppendBusiest(std::vector<NamedTraffic> all, int most, double steps, double
       ++alike.back();
       continue;
     }
-    if (static_cast<int>(rows.size()) == most) break;
+    if (static_cast<int>(rows.size()) == max_rows) break;
     rows.push_back(std::move(row));
     alike.push_back(0);
   }
@@ -121,7 +121,7 @@ bool InWindow(const TraceEvent& event, const report::StepWindow& window) {
 
 }  // namespace
 
-std::string RanksText(const std::vector<int>& ranks, size_t most) {
+std::string RanksText(const std::vector<int>& ranks, size_t max_ranges) {
   std::vector<std::string> ranges;
   for (size_t i = 0; i < ranks.size();) {
     size_t end = i + 1;
@@ -130,8 +130,8 @@ std::string RanksText(const std::vector<int>& ranks, size_t most) {
                                   : absl::StrCat(ranks[i], "-", ranks[end - 1]));
     i = end;
   }
-  if (ranges.size() <= most) return absl::StrJoin(ranges, ", ");
-  ranges.resize(most - 1);
+  if (ranges.size() <= max_ranges) return absl::StrJoin(ranges, ", ");
+  ranges.resize(max_ranges - 1);
   return absl::StrCat(absl::StrJoin(ranges, ", "), ", ... (", ranks.size(), ")");
 }
 
@@ -187,7 +187,7 @@ std::string DeviceTable(const TraceIndex& index, const CostModel& cost) {
   return table.ToText();
 }
 
-std::string CriticalPathTable(const TraceIndex& index, int most) {
+std::string CriticalPathTable(const TraceIndex& index, int max_rows) {
   struct Share {
     Nanos time_ns = 0;
     int events = 0;
@@ -219,7 +219,7 @@ std::string CriticalPathTable(const TraceIndex& index, int most) {
   };
   Share rest;
   for (int i = 0; i < static_cast<int>(sorted.size()); ++i) {
-    if (i < most) {
+    if (i < max_rows) {
       add_row(sorted[i].first, sorted[i].second);
     } else {
       rest.time_ns += sorted[i].second.time_ns;
@@ -230,7 +230,7 @@ std::string CriticalPathTable(const TraceIndex& index, int most) {
   return table.ToText();
 }
 
-std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int most) {
+std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int max_rows) {
   const report::StepWindow window = index.SteadySteps();
   if (window.num_steps == 0) return "";
   std::map<std::pair<int, int>, Traffic> links;
@@ -253,12 +253,12 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int mos
   const auto [first, count] = std::pair(window.first_step, window.num_steps);
   const double step_ns =
       static_cast<double>(index.StepEnd(first + count - 1) - index.StepStart(first)) / count;
-  Table table({"traffic of a step", "messages", "bytes", "busy", "of the step"});
+  Table table({"traffic per step", "messages", "bytes", "busy", "share of step"});
   std::vector<NamedTraffic> named;
   for (const auto& [link, traffic] : links) {
     named.push_back({absl::StrCat("link ", link.first, " -> ", link.second), traffic});
   }
-  AppendBusiest(std::move(named), most, count, step_ns, &table);
+  AppendBusiest(std::move(named), max_rows, count, step_ns, &table);
   for (const bool into : {false, true}) {
     named.clear();
     for (const auto& [interface, traffic] : interfaces) {
@@ -267,13 +267,13 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int mos
           {absl::StrCat("interface ", interface.first, into ? " in" : " out", " (messages)"),
            traffic});
     }
-    AppendBusiest(std::move(named), most, count, step_ns, &table);
+    AppendBusiest(std::move(named), max_rows, count, step_ns, &table);
   }
   named.clear();
   for (const auto& [rank, traffic] : collectives) {
     named.push_back({absl::StrCat("collectives of device ", rank), traffic});
   }
-  AppendBusiest(std::move(named), std::min(most, 4), count, step_ns, &table);
+  AppendBusiest(std::move(named), std::min(max_rows, 4), count, step_ns, &table);
   return table.ToText();
 }
 

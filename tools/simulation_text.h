@@ -13,8 +13,9 @@
 
 namespace dpipe::tools {
 
-// Formats increasing numbers as "0-3, 8, 10-11", or beyond `most` ranges as "0, 8, 16, ... (32)".
-std::string RanksText(const std::vector<int>& ranks, size_t most = 4);
+// Formats increasing numbers as "0-3, 8, 10-11", or beyond `max_ranges` ranges as
+// "0, 8, 16, ... (32)".
+std::string RanksText(const std::vector<int>& ranks, size_t max_ranges = 4);
 
 // Returns a summary of the plan: model, strategy, devices, groups, stages, micro-batches.
 std::string PlanHeader(const Plan& plan, const CostModel& cost);
@@ -23,14 +24,14 @@ std::string PlanHeader(const Plan& plan, const CostModel& cost);
 // and of each reason for bubbles, peak memory and limit.
 std::string DeviceTable(const report::TraceIndex& index, const CostModel& cost);
 
-// Returns the trace's critical path by kind of work and device: the `most` largest items, and the
-// rest. Empty if the trace has no critical path.
-std::string CriticalPathTable(const report::TraceIndex& index, int most);
+// Returns the trace's critical path by kind of work and device: the `max_rows` largest items,
+// and the rest. Empty if the trace has no critical path.
+std::string CriticalPathTable(const report::TraceIndex& index, int max_rows);
 
-// Returns the traffic of a steady step: bytes and busy time of the `most` busiest links and network
-// interfaces, and the time of collectives. Items with equal numbers share a row. Empty if nothing
-// is sent.
-std::string TrafficTable(const report::TraceIndex& index, const CostModel& cost, int most);
+// Returns the traffic of a steady step: bytes and busy time of the `max_rows` busiest links and
+// network interfaces, and the time of collectives. Items with equal numbers share a row. Empty if
+// nothing is sent.
+std::string TrafficTable(const report::TraceIndex& index, const CostModel& cost, int max_rows);
 
 // Returns all of these tables, after step time, lower bound, throughput and bubble ratio. Returns
 // InvalidArgument if the trace does not fit its plan.

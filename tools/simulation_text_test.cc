@@ -78,7 +78,7 @@ TEST(RanksTextTest, RangesAreJoinedAndManyAreCounted) {
   EXPECT_EQ(RanksText({0, 2, 4, 6, 8, 9}), "0, 2, 4, ... (6)");
 }
 
-TEST_F(SimulationTextTest, DevicesSayWhereTheirTimeGoes) {
+TEST_F(SimulationTextTest, DeviceTableSplitsTimeByReason) {
   const std::string text = DeviceTable(*TraceIndex::Create(trace_), cost_);
   EXPECT_THAT(text, HasSubstr("\n0       0       30.0 %"));
   EXPECT_THAT(text, HasSubstr("\n1       1       50.0 %"));
@@ -114,13 +114,13 @@ TEST_F(SimulationTextTest, TheCriticalPathIsSummedByWorkAndDevice) {
   EXPECT_THAT(CriticalPathTable(index, 2), HasSubstr("the rest                   3  4.00 ms"));
 }
 
-TEST_F(SimulationTextTest, TrafficIsOfLinksAndOfTheInterfacesBetweenNodes) {
+TEST_F(SimulationTextTest, TrafficTableHasLinksAndInterfacesBetweenNodes) {
   EXPECT_EQ(TrafficTable(*TraceIndex::Create(trace_), cost_, 8),
-            "traffic of a step           messages    bytes     busy  of the step\n"
-            "--------------------------  --------  -------  -------  -----------\n"
-            "link 0 -> 1                        1  3.0 MiB  2.00 ms       20.0 %\n"
-            "interface 0 out (messages)         1  3.0 MiB  2.00 ms       20.0 %\n"
-            "interface 1 in (messages)          1  3.0 MiB  2.00 ms       20.0 %\n");
+            "traffic per step            messages    bytes     busy  share of step\n"
+            "--------------------------  --------  -------  -------  -------------\n"
+            "link 0 -> 1                        1  3.0 MiB  2.00 ms         20.0 %\n"
+            "interface 0 out (messages)         1  3.0 MiB  2.00 ms         20.0 %\n"
+            "interface 1 in (messages)          1  3.0 MiB  2.00 ms         20.0 %\n");
 }
 
 }  // namespace

@@ -32,19 +32,19 @@ StopSender::~StopSender() {
 }
 
 StopReceiver::StopReceiver(ProcessGroup* processes) : processes_(processes) {
-  processes_->store().OnNote(kNote, [this](const std::string& wish) {
+  processes_->store().OnNote(kNote, [this](const std::string& request) {
     absl::MutexLock lock(&mutex_);
-    wish_ = wish;
+    request_text_ = request;
     // A launcher signals all processes; one acknowledgment is enough.
-    if (!SignalWasNoted()) std::fprintf(stderr, "%s: %s\n", wish.c_str(), kStopAcknowledgment);
+    if (!SignalWasNoted()) std::fprintf(stderr, "%s: %s\n", request.c_str(), kStopAcknowledgment);
   });
 }
 
 StopReceiver::~StopReceiver() { processes_->store().OnNote(kNote, nullptr); }
 
-std::string StopReceiver::wish() const {
+std::string StopReceiver::request() const {
   absl::MutexLock lock(&mutex_);
-  return wish_;
+  return request_text_;
 }
 
 }  // namespace dpipe::tools

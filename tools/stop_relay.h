@@ -40,12 +40,12 @@ class StopReceiver {
   StopReceiver& operator=(const StopReceiver&) = delete;
 
   // Returns "SIGTERM to rank 2 (pid 4711 on node1)", or "" if there is no request.
-  std::string wish() const;
+  std::string request() const;
 
  private:
   ProcessGroup* const processes_;
   mutable absl::Mutex mutex_;
-  std::string wish_ ABSL_GUARDED_BY(mutex_);
+  std::string request_text_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dpipe::tools

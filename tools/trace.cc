@@ -21,7 +21,7 @@
 #include "tools/proto_file.h"
 
 DEFINE_string(trace, "", "file of a trace, of //tools:simulate or of a run");
-DEFINE_string(plan, "", "file of a plan, which is simulated, instead of a trace");
+DEFINE_string(plan, "", "file of a plan to simulate, instead of a trace");
 DEFINE_string(compare, "",
               "file of another trace (or plan), drawn under the first on the same time axis; "
               "several are separated by commas");
@@ -31,10 +31,10 @@ DEFINE_string(
     "with --plan: file of the cluster that the plan was made for; with --trace: for memory "
     "limits only");
 DEFINE_bool(what_if, false,
-            "take a plan that was made for another profile or cluster, if it fits these");
+            "accept a plan that was made for another profile or cluster, if it fits these");
 DEFINE_bool(messages, true, "draw messages (.svg, .html)");
-DEFINE_bool(memory, true, "draw memory over time, where the trace has it (.svg, .html)");
-DEFINE_bool(critical_path, true, "outline the critical path, where the trace has it (.svg, .html)");
+DEFINE_bool(memory, true, "draw memory over time, if the trace has it (.svg, .html)");
+DEFINE_bool(critical_path, true, "outline the critical path, if the trace has it (.svg, .html)");
 DEFINE_int32(first_step, -1, "first step to draw (.svg, .html); -1: two from the middle");
 DEFINE_int32(steps, 2, "number of steps to draw, with --first_step");
 DEFINE_int32(devices, 0, "number of devices to draw, the first ones (.svg, .html); 0: all");
@@ -47,19 +47,19 @@ namespace dpipe::tools {
 namespace {
 
 constexpr char kUsage[] =
-    "Draws what each device does when.\n\n"
+    "Draws a timeline of what each device does.\n\n"
     "  bazel run //tools:trace -- --trace=trace.pb --output=timeline.svg\n"
     "  bazel run //tools:trace -- --plan=plan.textproto --profile=... --cluster=... "
     "--output=plan.html\n"
     "  bazel run //tools:trace -- --trace=1f1b.pb --compare=filled.pb --output=both.html\n\n"
-    ".svg: a picture. .html: a page by itself, to zoom and to point at. .json: for "
+    ".svg: a picture. .html: a standalone page with zoom and tooltips. .json: for "
     "ui.perfetto.dev.\nExit codes: 0 done, 1 refused (why is on standard error), 2 wrong command "
     "line.\n";
 
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("output", FLAGS_output));
   if (FLAGS_trace.empty() == FLAGS_plan.empty()) {
-    return CommandLineError("one of --trace and --plan is needed, and not both");
+    return CommandLineError("give either --trace or --plan, not both");
   }
   if (!FLAGS_plan.empty()) {
     DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));

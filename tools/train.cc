@@ -33,7 +33,7 @@ constexpr char kUsage[] =
     "  bazel run //tools:train -- --minutes=10 --strategy=diffusionpipe\n"
     "  bazel run //tools:train -- --config=tools/configs/tiny_sd.textproto --optimizer.lr=1e-3\n"
     "  bazel run //tools:train -- --nproc=2\n"
-    "  bazel run //tools:train -- --nproc=8 --backend=cuda     a process for each of 8 GPUs\n"
+    "  bazel run //tools:train -- --nproc=8 --backend=cuda     one process per GPU\n"
     "\n"
     "Exit codes: 0 done, 1 refused (why is on standard error), 2 wrong command line, 3 nothing "
     "fits in\n"
@@ -42,23 +42,23 @@ constexpr char kUsage[] =
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
     "  --config=FILE                     file with fields as text, which flags overwrite\n"
     "  --print_config                    print the whole configuration, and exit\n"
-    "  --check                           do all that comes before the first step, say what the "
-    "run would\n"
-    "                                    do, need and write, write nothing (but the built-in "
-    "data set where it\n"
-    "                                    is asked for and is not there yet), and exit\n"
+    "  --check                           do everything before the first step, report what the "
+    "run would do,\n"
+    "                                    need and write, write nothing (except the built-in "
+    "data set, if it\n"
+    "                                    is requested and missing), and exit\n"
     "\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
 // Says how to resume a run that was stopped. Comes before the summary because it matters more,
 // although the last lines stay in sight.
-void SayHowToGoOn(const TrainerOptions& options, const TrainerResult& result) {
+void SayHowToResume(const TrainerOptions& options, const TrainerResult& result) {
   if (result.stopped_by.empty()) return;
   Say(absl::StrCat("Stopped by ", result.stopped_by, " at step ", result.steps, " of ",
                    result.num_steps, "."));
   const bool resumes = options.checkpoints.resume == "auto";  // its flags already resume it
-  Say(absl::StrCat("Go on:    ", options.command, resumes ? "" : " --resume=auto"));
+  Say(absl::StrCat("Resume:   ", options.command, resumes ? "" : " --resume=auto"));
 }
 
 // Returns the exit code that shells give a program ended by a signal; 0 if the run was not ended by
@@ -68,7 +68,7 @@ int ExitCodeOf(const TrainerResult& result) {
   return signal == 0 ? 0 : 128 + signal;
 }
 
-void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result) {
+void PrintSummary(const TrainerOptions& options, const TrainerResult& result) {
   const double seconds = static_cast<double>(result.training_ns) / kNanosPerSecond;
   // Counts only the work of this process, if the run was resumed.
   const int64_t steps = result.steps - result.first_step;
@@ -78,7 +78,7 @@ void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result)
                       seconds > 0 ? images / seconds : 0, result.loss));
   if (result.first_step > 0) {
     Say(absl::StrCat("          after ", Count(result.first_step, "step"),
-                     " before: ", result.steps, " in all"));
+                     " before: ", result.steps, " in total"));
   }
   for (const std::string& line : result.faults) Say(line);
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));
@@ -105,7 +105,7 @@ std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOp
           absl::StrCat("bazel run //tools:score --", model, " --untrained")};
 }
 
-void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
+void PrintNextCommands(const TrainConfig& config, const TrainerOptions& options) {
   const std::vector<std::string> commands = NextCommands(config, options);
   if (!commands.empty()) Say("Next:     " + absl::StrJoin(commands, "\n          "));
   if (!options.tensorboard_folder.empty()) {
@@ -144,9 +144,9 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     return 0;
   }
   DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
-  SayHowToGoOn(options, result);
-  SayWhatHappened(options, result);
-  SayWhatIsNext(config, options);
+  SayHowToResume(options, result);
+  PrintSummary(options, result);
+  PrintNextCommands(config, options);
   return ExitCodeOf(result);
 }
 

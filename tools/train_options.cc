@@ -59,9 +59,9 @@ absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
   Strategy strategy = *std::move(found);
   if (strategy.compress().empty() || strategy.compress() == "none") return strategy;
   return CommandLineError(absl::StrCat("--strategy=", spec, ": compressed gradients (compress='",
-                                       strategy.compress(), "') keep what they have left out, ",
-                                       "which no checkpoint has; //bench:changed_mathematics ",
-                                       "runs them"));
+                                       strategy.compress(), "') keep a residual that ",
+                                       "checkpoints do not contain; use ",
+                                       "//bench:changed_mathematics to run them"));
 }
 
 // If weights lag behind, no stage knows the norm of all gradients [algorithms.md §8], so they are
@@ -76,8 +76,7 @@ absl::StatusOr<double> MaxGradNorm(const TrainConfig& config, const Strategy& st
         "optimizer.max_grad_norm is ", norm, ", but with --strategy=", config.strategy(),
         " (weights='", strategy.weights(),
         "') it must be 0: weights lag behind, so that no stage knows the norm of all gradients; "
-        "set ",
-        "it to 0 (--max_grad_norm=0), which trains without clipping, or leave it out"));
+        "use --max_grad_norm=0, which trains without clipping, or leave it out"));
   }
   say(absl::StrCat("Warning:  gradients are not clipped: with --strategy=", config.strategy(),
                    " weights lag behind, and no stage knows the norm of all gradients"));
@@ -158,8 +157,8 @@ models::TrainingSetupOptions::Weights WeightsOf(const ModelConfig& model) {
   using Weights = models::TrainingSetupOptions::Weights;
   if (model.init() == "checkpoint") return Weights::kFolder;
   if (model.init() == "random") return Weights::kRandom;
-  const bool starts_anew = models::IsBuiltInModel(model.path()) && model.lora_rank() == 0;
-  return starts_anew ? Weights::kRandom : Weights::kFolderIfAny;
+  const bool is_random = models::IsBuiltInModel(model.path()) && model.lora_rank() == 0;
+  return is_random ? Weights::kRandom : Weights::kFolderIfAny;
 }
 
 absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
@@ -248,7 +247,7 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   const std::string& resume = config.resume();
   const bool is_folder = resume != "" && resume != "auto" && resume != "never";
   checkpoints.resume = is_folder ? UserPath(resume) : resume;
-  checkpoints.plan_anew = config.replan();
+  checkpoints.replan = config.replan();
   checkpoints.allow_config_change = config.allow_config_change();
   checkpoints.allow_data_change = config.allow_data_change();
   checkpoints.defaults = ConfigValues(TrainConfig());
@@ -287,7 +286,7 @@ absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& a
       }
       command.check = true;
     } else if (flag.name == "config") {
-      if (!flag.has_value) return CommandLineError("--config has no value; it is --config=FILE");
+      if (!flag.has_value) return CommandLineError("--config has no value; use --config=FILE");
     } else {
       DPIPE_RETURN_IF_ERROR(AsCommandLineError(ApplyConfigFlag(flag, &command.config)));
     }
@@ -309,7 +308,7 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
   }
   if (config.model().lora_rank() == 0 && config.model().lora_format() != "diffusers") {
     return CommandLineError(absl::StrCat("--model.lora_format=", config.model().lora_format(),
-                                         " names adapters, but none are trained; it goes with "
+                                         " names adapters, but none are trained; use it with "
                                          "--model.lora_rank=N"));
   }
   if (config.minutes() > kMaxMinutes) {
@@ -338,14 +337,13 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
   if (config.evaluation().keep_best() && config.evaluation().weights() == "trained" &&
       config.ema().decay() > 0) {
     return CommandLineError(absl::StrCat(
-        "--evaluation.keep_best goes by the loss of the weights that are saved, the average of "
+        "--evaluation.keep_best compares losses of the saved weights, which are the average of "
         "--ema.decay=",
         config.ema().decay(), ", but --evaluation.weights=trained; it must be saved or both"));
   }
   if (config.profile().empty() != config.cluster().empty()) {
-    return CommandLineError(absl::StrCat("--profile=", config.profile(),
-                                         " and --cluster=", config.cluster(),
-                                         ": a plan is made from both or neither"));
+    return CommandLineError(absl::StrCat("--profile=", config.profile(), " and --cluster=",
+                                         config.cluster(), ": give both or neither"));
   }
   DPIPE_RETURN_IF_ERROR(ResumableStrategy(config.strategy()).status());
   if (config.micro_batches() > 0 && config.global_batch() % config.micro_batches() != 0) {

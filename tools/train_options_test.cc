@@ -48,7 +48,7 @@ TEST(TrainOptionsTest, EveryExampleConfigParses) {
   EXPECT_GE(count, 3);
 }
 
-TEST(TrainOptionsTest, FlagsOverwriteTheFileWhereverItIs) {
+TEST(TrainOptionsTest, FlagsOverwriteTheFileInAnyOrder) {
   const std::string path = ::testing::TempDir() + "/c.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, "steps: 5 seed: 3 optimizer { lr: 1e-2 }").ok());
   const auto config = Parse({"--steps=7", "--config=" + path, "--optimizer.lr=1e-3"});
@@ -58,7 +58,7 @@ TEST(TrainOptionsTest, FlagsOverwriteTheFileWhereverItIs) {
   EXPECT_EQ(config->optimizer().lr(), 1e-3);
 }
 
-TEST(TrainOptionsTest, CheckIsAFlagOfTheCommandAlone) {
+TEST(TrainOptionsTest, CheckIsOnlyACommandFlag) {
   EXPECT_FALSE(ParseTrainCommand({"--steps=7"})->check);
   const auto command = ParseTrainCommand({"--check", "--steps=7"});
   ASSERT_TRUE(command.ok()) << command.status();
@@ -135,7 +135,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
 }
 
-TEST(TrainOptionsTest, WeightsAreAFoldersOwnAndABuiltInModelsRandom) {
+TEST(TrainOptionsTest, InitialWeightsDependOnTheModel) {
   using Weights = models::TrainingSetupOptions::Weights;
   const std::string folder = ::testing::TempDir();
   const auto weights = [](std::vector<std::string> flags) {
@@ -182,7 +182,7 @@ TEST(TrainOptionsTest, HomeFoldersAreExpandedInEveryPath) {
   EXPECT_THAT(ErrorOf({"--config=~/none.textproto"}), HasSubstr("/home/me/none.textproto"));
 }
 
-TEST(TrainOptionsTest, WhereWeightsLagBehindNothingIsClippedAndThatIsSaid) {
+TEST(TrainOptionsTest, WarnsThatLaggingWeightsAreNotClipped) {
   const auto options_of = [](std::vector<std::string> flags, std::string* said) {
     flags.push_back("--data=/pictures");
     return OptionsOf(*Parse(flags), [said](const std::string& line) { *said += line; });
@@ -201,7 +201,7 @@ TEST(TrainOptionsTest, WhereWeightsLagBehindNothingIsClippedAndThatIsSaid) {
       EXPECT_THAT(
           std::string(asked_for.status().message()),
           AllOf(HasSubstr("optimizer.max_grad_norm is 0.5, but with " + flag + " (weights='"),
-                HasSubstr("it must be 0"), HasSubstr("set it to 0 (--max_grad_norm=0)")));
+                HasSubstr("it must be 0"), HasSubstr("use --max_grad_norm=0")));
     }
     said.clear();
     EXPECT_TRUE(options_of({flag, "--max_grad_norm=0"}, &said).ok());
@@ -221,7 +221,7 @@ TEST(TrainOptionsTest, OtherStrategiesClip) {
 }
 
 // A run that is killed and resumed would differ from an undisturbed one.
-TEST(TrainOptionsTest, StrategiesWhoseStateNoCheckpointHasAreRefused) {
+TEST(TrainOptionsTest, StrategiesWithStateOutsideCheckpointsAreRefused) {
   const auto refusal = [](const std::string& strategy) {
     return ErrorOf({"--strategy=" + strategy, "--data=/pictures"});
   };
@@ -229,7 +229,7 @@ TEST(TrainOptionsTest, StrategiesWhoseStateNoCheckpointHasAreRefused) {
     EXPECT_THAT(refusal("data_parallel,compress=" + compression),
                 HasSubstr("--strategy=data_parallel,compress=" + compression +
                           ": compressed gradients (compress='" + compression +
-                          "') keep what they have left out, which no checkpoint has"));
+                          "') keep a residual that checkpoints do not contain"));
   }
   EXPECT_EQ(refusal("data_parallel,compress=none"), "");
   EXPECT_EQ(refusal("data_parallel"), "");
@@ -262,7 +262,7 @@ TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--global_batch=10", "--micro_batches=4"}),
               HasSubstr("--global_batch=10 does not divide into --micro_batches=4"));
   EXPECT_THAT(ErrorOf({"--profile=/p.textproto"}),
-              HasSubstr("--profile=/p.textproto and --cluster=: a plan is made from both"));
+              HasSubstr("--profile=/p.textproto and --cluster=: give both"));
   EXPECT_THAT(ErrorOf({"--config=/no/file"}), HasSubstr("/no/file"));
   EXPECT_THAT(ErrorOf({"--config"}), HasSubstr("--config=FILE"));
 }

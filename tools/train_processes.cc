@@ -21,12 +21,12 @@ absl::StatusOr<std::optional<JobAddress>> FindJob(const JobConfig& config,
                                                   const Environment& environment) {
   DPIPE_ASSIGN_OR_RETURN(std::optional<JobAddress> job, JobAddressFromEnvironment(environment));
   if (config.processes() > 0 && job.has_value()) {
-    return CommandLineError(absl::StrCat("--job.processes=", config.processes(), ", but this is ",
-                                         Describe(*job), " already"));
+    return CommandLineError(absl::StrCat("--job.processes=", config.processes(),
+                                         ", but this is already ", Describe(*job)));
   }
   if (config.processes() == 0 && config.process() > 0) {
-    return CommandLineError(
-        absl::StrCat("--job.process=", config.process(), " needs --job.processes, their number"));
+    return CommandLineError(absl::StrCat("--job.process=", config.process(),
+                                         " needs --job.processes, the number of processes"));
   }
   if (config.processes() > 0) {
     JobByHand by_hand;
@@ -48,8 +48,8 @@ absl::StatusOr<std::optional<int>> RunProcesses(const TrainConfig& config,
                          FindJob(config.job(), ProcessEnvironment));
   if (job.has_value()) {
     return CommandLineError(absl::StrCat("--nproc=", config.job().nproc(),
-                                         " starts processes, but this is ", Describe(*job),
-                                         " already"));
+                                         " starts processes, but this is already ",
+                                         Describe(*job)));
   }
   LaunchOptions options;
   options.num_processes = config.job().nproc();

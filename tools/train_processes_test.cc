@@ -24,20 +24,20 @@ const std::map<std::string, std::string>& Torchrun() {
   return *kVariables;
 }
 
-TEST(TrainProcessesTest, NothingSaidIsAlone) {
+TEST(TrainProcessesTest, DefaultsToASingleProcess) {
   const auto job = Find(JobConfig());
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_FALSE(job->has_value());
 }
 
-TEST(TrainProcessesTest, TheEnvironmentSays) {
+TEST(TrainProcessesTest, EnvironmentSetsTheJob) {
   const auto job = Find(JobConfig(), Torchrun());
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ((*job)->process, 1);
   EXPECT_EQ((*job)->host, "node0");
 }
 
-TEST(TrainProcessesTest, FlagsSay) {
+TEST(TrainProcessesTest, FlagsSetTheJob) {
   JobConfig config;
   config.set_processes(8);
   config.set_process(6);
@@ -57,15 +57,16 @@ std::string Refusal(const JobConfig& config, const std::map<std::string, std::st
   return std::string(Find(config, set).status().message());
 }
 
-TEST(TrainProcessesTest, WhatMakesNoSenseIsRefused) {
+TEST(TrainProcessesTest, InvalidSettingsAreRefused) {
   JobConfig config;
   config.set_process(1);
   EXPECT_THAT(Refusal(config), HasSubstr("--job.process=1 needs --job.processes"));
   config.set_processes(1);
-  EXPECT_THAT(Refusal(config), HasSubstr("no process 1 of 1"));
+  EXPECT_THAT(Refusal(config), HasSubstr("process 1 does not exist: there are 1 processes"));
   config.set_processes(3);
-  EXPECT_THAT(Refusal(config, Torchrun()),
-              HasSubstr("--job.processes=3, but this is process 1 of 2 by torchrun's environment"));
+  EXPECT_THAT(
+      Refusal(config, Torchrun()),
+      HasSubstr("--job.processes=3, but this is already process 1 of 2 by torchrun's environment"));
   config.set_per_host(2);
   EXPECT_THAT(Refusal(config), HasSubstr("3 processes are not a multiple of 2"));
   config.set_per_host(1);

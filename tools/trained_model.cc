@@ -44,7 +44,7 @@ absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
   const auto wrong = [&path](const char* what) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no record of training: ", what));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a training record: ", what));
   };
   TrainingRecord record;
   const auto steps = json.value("steps", nlohmann::json());
@@ -54,7 +54,7 @@ absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder) {
   if (held_out.is_null()) return record;
   if (!held_out.is_object() || !held_out.value("loss", nlohmann::json()).is_number() ||
       !held_out.value("of", nlohmann::json()).is_string()) {
-    return wrong("\"held_out\" has no number \"loss\" and text \"of\"");
+    return wrong("\"held_out\" needs a number \"loss\" and a string \"of\"");
   }
   record.held_out_loss = held_out["loss"].get<double>();
   record.held_out_measure = held_out["of"].get<std::string>();
@@ -65,24 +65,24 @@ absl::Status CheckWritable(const std::string& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return absl::OkStatus();
   if (!fs::is_directory(folder, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(folder, " is there, and is not a folder"));
+    return absl::FailedPreconditionError(absl::StrCat(folder, " exists but is not a folder"));
   }
   if (fs::is_empty(folder, error) || fs::exists(folder + "/" + kRecordFile, error)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      absl::StrCat(folder, " is there and was not made by training (it has no ", kRecordFile,
+      absl::StrCat(folder, " exists but was not made by training (it has no ", kRecordFile,
                    "): choose another --out, or remove it"));
 }
 
-absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder) {
+absl::Status CheckDoesNotReplaceModel(const std::string& folder, const std::string& model_folder) {
   std::error_code error;
   fs::path at = fs::canonical(model_folder, error);
   while (!error) {  // paths that do not exist yet are not equivalent
     if (fs::equivalent(at, folder, error)) {
       return absl::InvalidArgumentError(
           absl::StrCat("will not save to ", folder, ", which would replace ", model_folder,
-                       ", the model that is trained: choose another --out"));
+                       ", the model being trained: choose another --out"));
     }
     if (at == at.root_path()) break;
     at = at.parent_path();
@@ -107,7 +107,7 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   return status;
 }
 
-absl::StatusOr<std::string> FolderToDrawWith(const std::string& model, const std::string& trained) {
+absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::string& trained) {
   if (model.empty() && IsFolder(trained)) return trained;
   return models::FindModelFolder(model.empty() ? "tiny_sd" : model);
 }
@@ -116,11 +116,11 @@ absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
     const std::function<void(const std::string&)>& say,
     const models::StableDiffusionOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string folder, FolderToDrawWith(model, trained));
+  DPIPE_ASSIGN_OR_RETURN(const std::string folder, SamplingFolder(model, trained));
   DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, options));
   DPIPE_ASSIGN_OR_RETURN(const models::ModelIndex index, models::ReadModelIndex(folder));
   if (index.class_name == models::kControlNetPipelineClass) {
-    say(absl::StrCat("Note:     ", folder, " is drawn from without its ControlNet; with it: ",
+    say(absl::StrCat("Note:     ", folder, " is sampled without its ControlNet; to use it: ",
                      ShellCommand({"bazel", "run", "//tools:score_control", "--",
                                    absl::StrCat("--model=", folder)})));
   }

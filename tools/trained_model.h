@@ -38,7 +38,7 @@ absl::Status CheckWritable(const std::string& folder);
 // Checks that saving to `folder` does not replace the model in `model_folder`, which training reads
 // from. Returns InvalidArgument, naming both, if `folder` is `model_folder` or contains it, under
 // any name.
-absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder);
+absl::Status CheckDoesNotReplaceModel(const std::string& folder, const std::string& model_folder);
 
 // Writes the model beside `folder` and renames it when it is complete, so that readers never see
 // half a model. Returns CheckWritable's error if `folder` must not be written.
@@ -48,9 +48,9 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
 
 // Returns the folder to draw with: `model`, resolved by FindModelFolder; if `model` is empty,
 // `trained` if that folder exists, and otherwise the built-in model.
-absl::StatusOr<std::string> FolderToDrawWith(const std::string& model, const std::string& trained);
+absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::string& trained);
 
-// Loads the Stable Diffusion model in FolderToDrawWith, without its ControlNet if it has one, and
+// Loads the Stable Diffusion model in SamplingFolder, without its ControlNet if it has one, and
 // passes the model's notes to `say`. Returns InvalidArgument if its model_index.json names another
 // class. Returns NotFound, with a command that trains one, if it has no U-Net weights.
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(

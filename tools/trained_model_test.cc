@@ -79,7 +79,7 @@ TEST_F(TrainedModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
       << loaded.status();
 }
 
-TEST_F(TrainedModelTest, ThePredictionTypeGoesWithTheModel) {
+TEST_F(TrainedModelTest, PredictionTypeIsSavedWithTheModel) {
   models::LoadModelOptions options;
   options.prediction_type = diffusion::PredictionType::kV;
   auto model = models::LoadTrainableModel("data/tiny_sd", options);
@@ -98,17 +98,18 @@ TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
   fs::create_directory_symlink(folder_, link);
   ASSERT_TRUE(MakeFolder(inside).ok());
   for (const std::string& model : {folder_, folder_ + "/", folder_ + "/vae/..", link, inside}) {
-    const absl::Status status = CheckKeepsModel(folder_, model);
+    const absl::Status status = CheckDoesNotReplaceModel(folder_, model);
     EXPECT_EQ(status.message(),
               absl::StrCat("will not save to ", folder_, ", which would replace ", model,
-                           ", the model that is trained: choose another --out"));
+                           ", the model being trained: choose another --out"));
   }
-  EXPECT_FALSE(CheckKeepsModel(link, folder_).ok());
+  EXPECT_FALSE(CheckDoesNotReplaceModel(link, folder_).ok());
   for (const std::string& model : {std::string("data/tiny_sd"), folder_ + "_not_there_yet"}) {
-    EXPECT_TRUE(CheckKeepsModel(folder_, model).ok()) << model;
+    EXPECT_TRUE(CheckDoesNotReplaceModel(folder_, model).ok()) << model;
   }
-  EXPECT_TRUE(CheckKeepsModel(folder_ + "_not_there_yet", folder_).ok());
-  EXPECT_TRUE(CheckKeepsModel(inside, folder_).ok()) << "it would replace nothing of the model";
+  EXPECT_TRUE(CheckDoesNotReplaceModel(folder_ + "_not_there_yet", folder_).ok());
+  EXPECT_TRUE(CheckDoesNotReplaceModel(inside, folder_).ok())
+      << "it would replace nothing of the model";
 }
 
 // InstructPix2Pix is refused: its eight input channels have another meaning than a model's here.
@@ -130,7 +131,7 @@ TEST_F(TrainedModelTest, OtherClassesAreNamed) {
                          "supported; supported are StableDiffusionPipeline, "
                          "StableDiffusionControlNetPipeline"));
   EXPECT_TRUE(load_as("StableDiffusionControlNetPipeline").ok());
-  EXPECT_THAT(said, HasSubstr(folder_ + " is drawn from without its ControlNet"));
+  EXPECT_THAT(said, HasSubstr(folder_ + " is sampled without its ControlNet"));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ class Trainer {
   absl::StatusOr<TrainerResult> Run() {
     DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
     run_ = &prepared_->run();
-    GoOn();
+    RestoreProgress();
     stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
     // Only here is it known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
@@ -81,7 +81,7 @@ class Trainer {
   // Sets aside everything that the run would replace or mix with.
   absl::Status SetAside() {
     TrainingCheckpoints& checkpoints = run_->checkpoints();
-    if (checkpoints.goes_on_here()) return checkpoints.SetLaterAside();
+    if (checkpoints.resumes_here()) return checkpoints.SetLaterAside();
     DPIPE_ASSIGN_OR_RETURN(const RunAside aside,
                            SetRunAside(options_.out, options_.log_path, checkpoints.folder()));
     if (!aside.paths.empty()) say_(DescribeAside(options_.out, aside));
@@ -96,7 +96,7 @@ class Trainer {
   }
 
   // Restores the state of the checkpoint that the run resumes from.
-  void GoOn() {
+  void RestoreProgress() {
     const CheckpointInfo before = run_->resumed() != nullptr ? *run_->resumed() : CheckpointInfo();
     result_.steps = result_.first_step = before.step;
     result_.num_steps = run_->num_steps();
@@ -144,9 +144,9 @@ class Trainer {
     if (!model.ok()) model = SaveAgain();
     status.Update(SavedLast(trained, checkpoint, model));
     if (!trained || run_->failed()) return status;
-    status.Update(GoOnAfter("the evaluation", Evaluate()));
+    status.Update(WarnOnly("the evaluation", Evaluate()));
     status.Update(KeepBest());
-    if (options_.sample_at_end) status.Update(GoOnAfter("the sample grid", DrawSamples()));
+    if (options_.sample_at_end) status.Update(WarnOnly("the sample grid", DrawSamples()));
     return status;
   }
 
@@ -173,8 +173,9 @@ class Trainer {
       return checkpoint;
     }
     const std::string other =
-        checkpoint.ok() ? "; the last checkpoint has it: --resume=auto saves it, once there is room"
-                        : absl::StrCat("\n", checkpoint.message());
+        checkpoint.ok()
+            ? "; the last checkpoint contains it; free some space and run again with --resume=auto"
+            : absl::StrCat("\n", checkpoint.message());
     // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
     return absl::UnavailableError(
         absl::StrCat("the model was not saved: ", model.message(), other));
@@ -205,18 +206,19 @@ class Trainer {
                              [this](int64_t) { return SaveCheckpoint(/*is_last=*/false); }});
     }
     if (options_.save_every > 0) {
-      loop.pauses.push_back(
-          {options_.save_every, [this](int64_t) { return GoOnUnlessAsked("the model", Save()); }});
+      loop.pauses.push_back({options_.save_every, [this](int64_t) {
+                               return WarnUnlessStopOnError("the model", Save());
+                             }});
     }
     if (options_.evaluate_every > 0) {
       loop.pauses.push_back({options_.evaluate_every, [this](int64_t) -> absl::Status {
-                               DPIPE_RETURN_IF_ERROR(GoOnAfter("the evaluation", Evaluate()));
-                               return GoOnUnlessAsked("the best model", KeepBest());
+                               DPIPE_RETURN_IF_ERROR(WarnOnly("the evaluation", Evaluate()));
+                               return WarnUnlessStopOnError("the best model", KeepBest());
                              }});
     }
     if (options_.sample_every > 0) {
       loop.pauses.push_back({options_.sample_every, [this](int64_t) {
-                               return GoOnAfter("the sample grid", DrawSamples());
+                               return WarnOnly("the sample grid", DrawSamples());
                              }});
     }
     start_ns_ = MonotonicNow();
@@ -230,7 +232,7 @@ class Trainer {
   }
 
   // Turns an error of work that only monitors training into a warning, unless training failed too.
-  absl::Status GoOnAfter(const char* what, const absl::Status& status) const {
+  absl::Status WarnOnly(const char* what, const absl::Status& status) const {
     if (status.ok() || run_->failed()) return status;
     say_(absl::StrCat("Warning:  ", what, " of step ", result_.steps, ": ", status.message()));
     return absl::OkStatus();
@@ -238,8 +240,8 @@ class Trainer {
 
   // Handles an error of an output that the end of the run writes again, as --checkpoints.on_error
   // says.
-  absl::Status GoOnUnlessAsked(const char* what, const absl::Status& status) const {
-    return options_.checkpoints.stop_on_error ? status : GoOnAfter(what, status);
+  absl::Status WarnUnlessStopOnError(const char* what, const absl::Status& status) const {
+    return options_.checkpoints.stop_on_error ? status : WarnOnly(what, status);
   }
 
   absl::Status AfterPiece() {
@@ -264,7 +266,7 @@ class Trainer {
     info.loss_weight = loss_.weight();
     info.skipped_steps = faults_->num_skipped();
     DPIPE_RETURN_IF_ERROR(run_->SaveCheckpoint(std::move(info), is_last));
-    return GoOnUnlessAsked("the log", log);
+    return WarnUnlessStopOnError("the log", log);
   }
 
   // Runs on the session's thread while the main thread waits.

@@ -138,8 +138,8 @@ absl::Status TrainingCheckpoints::Choose() {
     const CheckpointInfo& info = checkpoint_->info();
     if (info.step < info.num_steps) {
       return absl::FailedPreconditionError(absl::StrCat(
-          folder_->path(), " has a run that is at step ", info.step, " of ", info.num_steps,
-          ": --resume=auto goes on with it, --resume=never starts over and sets it aside"));
+          folder_->path(), " has an unfinished run at step ", info.step, " of ", info.num_steps,
+          ": --resume=auto resumes it, --resume=never starts over and sets it aside"));
     }
     checkpoint_ = nullptr;
   }
@@ -147,12 +147,12 @@ absl::Status TrainingCheckpoints::Choose() {
     resumed_ = checkpoint_->info();
     DPIPE_RETURN_IF_ERROR(CheckConfig());
     // A checkpoint in this run's own folder need not be saved again.
-    if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_asked_step_ = resumed_->step;
+    if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_save_step_ = resumed_->step;
   }
   if (checkpoint_ == nullptr) return absl::OkStatus();
   std::error_code error;
   const auto parent = std::filesystem::absolute(checkpoint_->folder()).parent_path();
-  goes_on_here_ = std::filesystem::equivalent(parent, folder_->path(), error);
+  resumes_here_ = std::filesystem::equivalent(parent, folder_->path(), error);
   say_(absl::StrCat("Resumed:  ", checkpoint_->folder()));
   return absl::OkStatus();
 }
@@ -162,7 +162,7 @@ absl::Status TrainingCheckpoints::SetLaterAside() {
                          folder_->SetAsideAfter(resumed()->step));
   if (aside.empty()) return absl::OkStatus();
   say_(absl::StrCat("Aside:    ", Count(aside.size(), "later checkpoint"),
-                    " that this run does not go on from (", FormatBytes(BytesIn(aside)),
+                    " that this run does not resume from (", FormatBytes(BytesIn(aside)),
                     ")\n          delete: rm -r ", ShellCommand(aside)));
   return absl::OkStatus();
 }
@@ -190,14 +190,14 @@ absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
     const std::map<std::string, std::string>& plan_for) {
   if (checkpoint_ == nullptr) return std::optional<TrainingPlans>();
   std::vector<std::string> changes;
-  if (options_.plan_anew) changes.push_back("as asked for");
+  if (options_.replan) changes.push_back("as requested");
   for (const FieldDifference& difference : CompareConfigs(
            resumed()->plan_for, plan_for, [](const std::string&) { return FieldPolicy::kFree; })) {
     changes.push_back(DescribeDifference(difference));
   }
   if (!changes.empty()) {
     say_(absl::StrCat("Plan:     a new one, ", absl::StrJoin(changes, "; "),
-                      ": numbers go on to rounding"));
+                      ": results agree up to rounding"));
     return std::optional<TrainingPlans>();
   }
   TrainingPlans plans;
@@ -233,14 +233,14 @@ absl::StatusOr<DataOrder> TrainingCheckpoints::OrderFor(int64_t size,
     say_(absl::StrCat("Order:    starts over at step ", saved.step, ": the data set had ",
                       saved.dataset_size, " samples and has ", size,
                       saved.dataset_size == size ? " others" : "",
-                      " now; weights, optimizer, averages and step go on"));
+                      " now; weights, optimizer, averages and step are kept"));
     return order;
   }
   if (saved.dataset_size != size) {
     return absl::FailedPreconditionError(absl::StrCat(
         checkpoint_->folder(), ": the data set had ", saved.dataset_size, " samples and has ", size,
-        " now; ", kDataFlag, " goes on and begins a new order of the samples, ", FlagsOfNewRun(),
-        " begins a new run with the saved weights"));
+        " now; ", kDataFlag, " resumes with a new order of the samples, ", FlagsOfNewRun(),
+        " starts a new run with the saved weights"));
   }
   if (options_.allow_config_change) {
     say_(absl::StrCat("Changed:  the data set's fingerprint: ", saved.data_fingerprint, " -> ",
@@ -249,8 +249,8 @@ absl::StatusOr<DataOrder> TrainingCheckpoints::OrderFor(int64_t size,
   }
   return absl::FailedPreconditionError(absl::StrCat(
       checkpoint_->folder(), ": names, captions or sizes of the data set's ", size,
-      " samples have changed; ", kRiskFlag, " goes on in the same order, ", kDataFlag,
-      " goes on in a new one, ", FlagsOfNewRun(), " begins a new run with the saved weights"));
+      " samples have changed; ", kRiskFlag, " resumes in the same order, ", kDataFlag,
+      " resumes in a new one, ", FlagsOfNewRun(), " starts a new run with the saved weights"));
 }
 
 absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
@@ -264,14 +264,14 @@ absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
   if (status.ok()) return status;
   // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
   if (options_.stop_on_error) return absl::UnavailableError(status.message());
-  say_(absl::StrCat("Warning:  ", status.message(), "; training goes on"));
+  say_(absl::StrCat("Warning:  ", status.message(), "; training continues"));
   return absl::OkStatus();
 }
 
 absl::Status TrainingCheckpoints::Settle() {
   const absl::Status status = saver_->Wait();
   for (const std::string& note : saver_->TakeNotes()) say_(absl::StrCat("Warning:  ", note));
-  if (!status.ok()) last_asked_step_ = -1;
+  if (!status.ok()) last_save_step_ = -1;
   return status;
 }
 
@@ -281,8 +281,8 @@ bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
   const bool has_room = available == 0 || size < available - available / 8;
   if (std::exchange(had_room_, has_room) && !has_room) {
     say_(
-        absl::StrFormat("Warning:  no room for a copy of the state (%s, of %s that are free): "
-                        "training waits for its checkpoints",
+        absl::StrFormat("Warning:  no room for a copy of the state (%s, but only %s free): "
+                        "training waits while checkpoints are written",
                         FormatBytes(size), FormatBytes(available)));
   }
   return has_room;
@@ -290,9 +290,8 @@ bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
 
 absl::Status TrainingCheckpoints::Save(const LocalSession& session, const TrainingPlans& plans,
                                        CheckpointInfo info, bool is_last) {
-  const auto is_asked_for = [&] { return session.next_step() == last_asked_step_; };
-  if (is_asked_for() && !is_last)
-    return absl::OkStatus();  // SAVE_NOW coincided with a regular save
+  const auto is_saved = [&] { return session.next_step() == last_save_step_; };
+  if (is_saved() && !is_last) return absl::OkStatus();  // SAVE_NOW coincided with a regular save
   // Finish the copy that is being written first: the next one needs its memory.
   const absl::Status before = Settle();
   if (!before.ok() && is_last) {
@@ -300,13 +299,13 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Traini
   } else {
     DPIPE_RETURN_IF_ERROR(Tolerate(before));
   }
-  if (is_asked_for()) return absl::OkStatus();
+  if (is_saved()) return absl::OkStatus();
   CheckpointContent content;
   DPIPE_ASSIGN_OR_RETURN(content.state, session.State());
   info.step = content.state.next_step;
   info.num_updates = content.state.num_updates;
   info.config = config_;
-  last_asked_step_ = info.step;
+  last_save_step_ = info.step;
   content.info = std::move(info);
   content.texts[kConfigFile] = config_text_;
   content.texts[kPlanFile] = PlanText(plans.plan);
@@ -315,17 +314,17 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Traini
   }
   saver_->set_in_background(options_.in_background && HasRoomForCopy(content.state));
   const absl::Status saved = saver_->Save(std::move(content));
-  if (!saved.ok()) last_asked_step_ = -1;  // so that it is tried again
-  return is_last ? WithWayOn(saved) : Tolerate(saved);
+  if (!saved.ok()) last_save_step_ = -1;  // so that it is tried again
+  return is_last ? WithRemedy(saved) : Tolerate(saved);
 }
 
-absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
+absl::Status TrainingCheckpoints::WithRemedy(const absl::Status& status) const {
   if (status.ok()) return status;
   const bool has_saved = saver_->stats().num_saved > 0;
   const int64_t newest = has_saved ? saver_->stats().last_step : resumed_ ? resumed_->step : 0;
   const std::string from = newest == 0
                                ? "starts over"
-                               : absl::StrCat("goes on from step ", newest, ", the newest saved");
+                               : absl::StrCat("resumes from step ", newest, ", the newest saved");
   return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
                                              folder_->path(), " can be written"));
 }
@@ -341,7 +340,7 @@ bool TrainingCheckpoints::MakeRoom(int64_t bytes,
   for (const int64_t step : *steps) {
     if (!folder_->Remove(step).ok()) break;
     say_(absl::StrCat("Warning:  ", folder_->PathOf(step),
-                      " is removed: the model, which counts more, needs its room"));
+                      " was removed to make room for the model"));
     if (!lacks_room()) return true;
   }
   return false;
@@ -357,7 +356,7 @@ absl::Status TrainingCheckpoints::Finish() {
                          Count(stats.num_saved, "checkpoint"),
                          FormatDuration(stall_ns / stats.num_saved)));
   }
-  return WithWayOn(status);
+  return WithRemedy(status);
 }
 
 }  // namespace dpipe::tools

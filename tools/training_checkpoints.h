@@ -28,7 +28,7 @@ struct CheckpointOptions {
   // run; "auto": resume if there is a checkpoint, else start; "never": start, and set existing
   // checkpoints aside; any other value: the folder of the checkpoint to resume from.
   std::string resume;
-  bool plan_anew = false;            // even if the saved plan could be used
+  bool replan = false;               // even if the saved plan could be used
   bool allow_config_change = false;  // of fields that change the numbers: see ConfigPolicy
   bool allow_data_change = false;    // of the data, which then starts a new order
   ConfigFields defaults;             // of fields that a checkpoint of an earlier version lacks
@@ -66,13 +66,13 @@ class TrainingCheckpoints {
                                                                    const Say& say);
 
   // Redirects further messages to `say`.
-  void SayTo(const Say& say) { say_ = say; }
+  void SetSay(const Say& say) { say_ = say; }
 
   // True if the run resumes from a checkpoint in its own folder. If not, the files there belong to
   // another run.
-  bool goes_on_here() const { return goes_on_here_; }
+  bool resumes_here() const { return resumes_here_; }
   // Sets checkpoints of later steps aside, and says so. Call it before the first step of a run with
-  // goes_on_here().
+  // resumes_here().
   absl::Status SetLaterAside();
   CheckpointFolder* folder() { return folder_.get(); }
   const CheckpointFolder* folder() const { return folder_.get(); }
@@ -121,7 +121,7 @@ class TrainingCheckpoints {
   std::string FlagsOfNewRun() const;
   absl::Status Tolerate(const absl::Status& status) const;
   // Adds the remedy to an error of the last save.
-  absl::Status WithWayOn(const absl::Status& status) const;
+  absl::Status WithRemedy(const absl::Status& status) const;
   // Waits for the save in progress.
   absl::Status Settle();
   // True if there is memory for a copy of the state beside the state itself. Says so when there is
@@ -134,10 +134,10 @@ class TrainingCheckpoints {
   Say say_;
   std::unique_ptr<CheckpointFolder> folder_;
   std::optional<CheckpointInfo> resumed_;
-  bool goes_on_here_ = false;
+  bool resumes_here_ = false;
   std::unique_ptr<Checkpoint> checkpoint_;  // null once its state has been restored
   std::unique_ptr<CheckpointSaver> saver_;  // must follow folder_, which it uses
-  int64_t last_asked_step_ = -1;            // step of the last save, in progress or done
+  int64_t last_save_step_ = -1;             // step of the last save, in progress or done
   bool had_room_ = true;
 };
 

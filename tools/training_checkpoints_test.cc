@@ -65,7 +65,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
   std::string said_, error_;
 };
 
-TEST_F(TrainingCheckpointsTest, BeginsWhereThereIsNothing) {
+TEST_F(TrainingCheckpointsTest, StartsIfThereIsNoCheckpoint) {
   for (const char* resume : {"", "auto", "never"}) EXPECT_EQ(FirstStep(resume), 0) << resume;
   EXPECT_EQ(FirstStep(options_.folder + "/step_00000005"), -1);
   EXPECT_THAT(error_, HasSubstr("there is no folder"));
@@ -75,47 +75,47 @@ TEST_F(TrainingCheckpointsTest, AnUnfinishedRunIsNotLost) {
   WriteCheckpoint(10);
   WriteCheckpoint(20);
   EXPECT_EQ(FirstStep(""), -1);
-  EXPECT_THAT(error_, HasSubstr("has a run that is at step 20 of 100: --resume=auto goes on"));
+  EXPECT_THAT(error_, HasSubstr("has an unfinished run at step 20 of 100: --resume=auto resumes"));
   EXPECT_THAT(Steps(), ElementsAre(10, 20));
   EXPECT_EQ(FirstStep("auto"), 20);
   EXPECT_EQ(FirstStep("never"), 0);
   EXPECT_THAT(Steps(), ElementsAre(10, 20)) << "until the new run is known to start";
 }
 
-TEST_F(TrainingCheckpointsTest, WhoOnlyReadsFindsTheSame) {
+TEST_F(TrainingCheckpointsTest, ReadOnlyOpenFindsTheSame) {
   options_.read_only = true;
   EXPECT_EQ(FirstStep("auto"), 0);
   EXPECT_FALSE(std::filesystem::exists(options_.folder));
   WriteCheckpoint(10);
   EXPECT_EQ(FirstStep("auto"), 10);
-  EXPECT_TRUE((*Open("auto"))->goes_on_here());
+  EXPECT_TRUE((*Open("auto"))->resumes_here());
   EXPECT_EQ(FirstStep(""), -1);
-  EXPECT_THAT(error_, HasSubstr("has a run that is at step 10 of 100"));
+  EXPECT_THAT(error_, HasSubstr("has an unfinished run at step 10 of 100"));
 }
 
-TEST_F(TrainingCheckpointsTest, AFinishedRunIsFollowedByAnother) {
+TEST_F(TrainingCheckpointsTest, StartsOverAfterAFinishedRun) {
   WriteCheckpoint(100);
   EXPECT_EQ(FirstStep("auto"), 100);
   EXPECT_EQ(FirstStep(""), 0);
-  EXPECT_FALSE((*Open(""))->goes_on_here());
+  EXPECT_FALSE((*Open(""))->resumes_here());
   EXPECT_THAT(Steps(), ElementsAre(100)) << "until the new run is known to start";
 }
 
-TEST_F(TrainingCheckpointsTest, LeavesNoFolderWhereThereWasNone) {
+TEST_F(TrainingCheckpointsTest, CreatesNoFolder) {
   EXPECT_EQ(FirstStep(""), 0);
   EXPECT_FALSE(std::filesystem::exists(options_.folder));
 }
 
 // A run that goes back to an older checkpoint must not find the later ones of the abandoned run.
-TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
+TEST_F(TrainingCheckpointsTest, ResumesFromAnEarlierCheckpoint) {
   for (int step : {10, 20, 30}) WriteCheckpoint(step);
   {
     const auto opened = Open(options_.folder + "/step_00000020");
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_EQ((*opened)->resumed()->step, 20);
-    EXPECT_TRUE((*opened)->goes_on_here());
+    EXPECT_TRUE((*opened)->resumes_here());
     ASSERT_TRUE((*opened)->SetLaterAside().ok());
-    EXPECT_THAT(said_, HasSubstr("1 later checkpoint that this run does not go on from ("));
+    EXPECT_THAT(said_, HasSubstr("1 later checkpoint that this run does not resume from ("));
     EXPECT_THAT(said_, HasSubstr("rm -r " + options_.folder + "/step_00000030.aside"));
   }
   EXPECT_THAT(Steps(), ElementsAre(10, 20));
@@ -123,7 +123,7 @@ TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
 }
 
 // A run that resumes from a checkpoint elsewhere does not own the files in its own folder.
-TEST_F(TrainingCheckpointsTest, GoesOnFromOneOfAnotherRun) {
+TEST_F(TrainingCheckpointsTest, ResumesFromAnotherRunsCheckpoint) {
   WriteCheckpoint(20);
   const std::string other = options_.folder + "/step_00000020";
   options_.folder += ".new";
@@ -131,7 +131,7 @@ TEST_F(TrainingCheckpointsTest, GoesOnFromOneOfAnotherRun) {
   const auto opened = Open(other);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ((*opened)->resumed()->step, 20);
-  EXPECT_FALSE((*opened)->goes_on_here());
+  EXPECT_FALSE((*opened)->resumes_here());
 }
 
 TEST_F(TrainingCheckpointsTest, SkipsDamagedOnesAndSaysSo) {
@@ -159,7 +159,7 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
 }
 
 // An option added later: the earlier run used its default.
-TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
+TEST_F(TrainingCheckpointsTest, FieldsMissingInACheckpointHaveTheirDefaults) {
   WriteCheckpoint(10);
   config_["data.max_aspect"] = "1";
   EXPECT_EQ(FirstStep("auto"), -1);
@@ -180,13 +180,13 @@ TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
   auto other = (*Open("auto"))->SavedPlans({{"devices", "1"}});
   EXPECT_TRUE(other.ok() && !other->has_value());
   EXPECT_THAT(said_, HasSubstr("a new one, devices: 2 -> 1"));
-  options_.plan_anew = true;
+  options_.replan = true;
   other = (*Open("auto"))->SavedPlans({{"devices", "2"}});
   EXPECT_TRUE(other.ok() && !other->has_value());
-  EXPECT_THAT(said_, HasSubstr("as asked for"));
+  EXPECT_THAT(said_, HasSubstr("as requested"));
 }
 
-TEST_F(TrainingCheckpointsTest, WhereNothingHasChangedTheOrderGoesOn) {
+TEST_F(TrainingCheckpointsTest, OrderIsKeptForUnchangedData) {
   EXPECT_EQ((*Open("auto"))->OrderFor(64, "abc")->first_step, 0) << "a run that begins";
   order_ = {7, 2.5};
   WriteCheckpoint(10);
@@ -198,15 +198,15 @@ TEST_F(TrainingCheckpointsTest, WhereNothingHasChangedTheOrderGoesOn) {
   EXPECT_THAT(said_, Not(HasSubstr("Order:")));
 }
 
-TEST_F(TrainingCheckpointsTest, ADataSetThatHasGrownIsRefusedWithBothWaysOn) {
+TEST_F(TrainingCheckpointsTest, GrownDataSetIsRefusedWithBothRemedies) {
   options_.folder += "/my run.checkpoints";
   WriteCheckpoint(10);
   const std::string message((*Open("auto"))->OrderFor(65, "xyz").status().message());
   EXPECT_THAT(
       message,
       HasSubstr("step_00000010: the data set had 64 samples and has 65 now; --allow_data_change "
-                "goes on and begins a new order of the samples, '--model="));
-  EXPECT_THAT(message, HasSubstr("/my run' --init=checkpoint begins a new run with the saved"));
+                "resumes with a new order of the samples, '--model="));
+  EXPECT_THAT(message, HasSubstr("/my run' --init=checkpoint starts a new run with the saved"));
 }
 
 TEST_F(TrainingCheckpointsTest, ADataSetThatHasGrownBeginsANewOrder) {
@@ -218,7 +218,7 @@ TEST_F(TrainingCheckpointsTest, ADataSetThatHasGrownBeginsANewOrder) {
   EXPECT_EQ(order->first_step, 10);
   EXPECT_EQ(order->epochs_before, 2) << "1.5 and 8 steps of 4 of 64";
   EXPECT_THAT(said_, HasSubstr("Order:    starts over at step 10: the data set had 64 samples and "
-                               "has 65 now; weights, optimizer, averages and step go on"));
+                               "has 65 now; weights, optimizer, averages and step are kept"));
 }
 
 TEST_F(TrainingCheckpointsTest, TheDataSetMustBeTheSame) {
@@ -227,9 +227,9 @@ TEST_F(TrainingCheckpointsTest, TheDataSetMustBeTheSame) {
       std::string((*Open("auto"))->OrderFor(64, "xyz").status().message()),
       AllOf(HasSubstr("step_00000010: names, captions or sizes of the data set's 64 samples "
                       "have changed"),
-            HasSubstr("--allow_config_change goes on in the same order"),
-            HasSubstr("--allow_data_change goes on in a new one"),
-            HasSubstr(" --init=checkpoint begins a new run")));
+            HasSubstr("--allow_config_change resumes in the same order"),
+            HasSubstr("--allow_data_change resumes in a new one"),
+            HasSubstr(" --init=checkpoint starts a new run")));
   options_.allow_config_change = true;
   EXPECT_EQ((*Open("auto"))->OrderFor(64, "xyz")->first_step, 0);
   EXPECT_THAT(said_, HasSubstr("Changed:  the data set's fingerprint: abc -> xyz"));
@@ -244,7 +244,7 @@ TEST_F(TrainingCheckpointsTest, CheckpointsWithoutFingerprintAreOfAnyData) {
   EXPECT_TRUE((*Open("auto"))->OrderFor(64, "xyz").ok());
 }
 
-TEST_F(TrainingCheckpointsTest, TheDataMayBeFoundElsewhereIfAskedFor) {
+TEST_F(TrainingCheckpointsTest, DataMayMoveIfAllowed) {
   config_["data.path"] = "/a";
   WriteCheckpoint(10);
   config_["data.path"] = "/b";
@@ -298,11 +298,11 @@ TEST_F(TrainingCheckpointsTest, MakesRoomForTheModelFromTheOldestOn) {
   EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(10, 20, 100));
   EXPECT_TRUE(make_room(300));
   EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(100));
-  EXPECT_THAT(said_, AllOf(HasSubstr("step_00000010 is removed: the model"),
-                           HasSubstr("step_00000020 is removed")));
+  EXPECT_THAT(said_, AllOf(HasSubstr("step_00000010 was removed to make room for the model"),
+                           HasSubstr("step_00000020 was removed")));
 }
 
-TEST_F(TrainingCheckpointsTest, WhereWeightsBeganIsFree) {
+TEST_F(TrainingCheckpointsTest, InitialWeightsMayDiffer) {
   EXPECT_EQ(ConfigPolicy("model.init"), FieldPolicy::kFree);
   EXPECT_EQ(ConfigPolicy("model.path"), FieldPolicy::kFixed);
 }

@@ -36,7 +36,7 @@ StepReport Step(int64_t step, double loss) {
   return report;
 }
 
-TEST(TrainingLogTest, OneJsonObjectALine) {
+TEST(TrainingLogTest, OneJsonObjectPerLine) {
   const std::string path = testing::TempDir() + "/new_folder/log.jsonl";
   for (int run = 0; run < 2; ++run) {  // the second run overwrites the first
     const auto log = TrainingLog::Create(path);
@@ -76,7 +76,7 @@ TEST(TrainingLogTest, EvaluationsAndSamplesHaveLinesOfTheirOwn) {
 }
 
 // Drops lines of steps that will be repeated, and a line that a kill cut off.
-TEST(TrainingLogTest, GoesOnAfterAStep) {
+TEST(TrainingLogTest, ResumesAfterAStep) {
   const std::string path = testing::TempDir() + "/resumed.jsonl";
   ASSERT_TRUE(WriteFileAtomically(path, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st").ok());
   const auto log = TrainingLog::Create(path, /*first_step=*/2);
@@ -87,7 +87,7 @@ TEST(TrainingLogTest, GoesOnAfterAStep) {
 }
 
 // The system's limit on file sizes ends a write halfway, as a full disk does.
-TEST(TrainingLogTest, LinesWaitForADiskThatIsFullForAWhile) {
+TEST(TrainingLogTest, LinesWaitWhileTheDiskIsFull) {
   const std::string path = testing::TempDir() + "/full.jsonl";
   const auto log = TrainingLog::Create(path);
   ASSERT_TRUE(log.ok()) << log.status();

@@ -34,7 +34,7 @@ std::string FirstDifference(const RunIdentity& here, const RunIdentity& there) {
 }
 
 absl::Status NotUnderstood(const char* what) {
-  return absl::InternalError(absl::StrCat(what, " of the first process make no sense here"));
+  return absl::InternalError(absl::StrCat(what, " of the first process cannot be parsed"));
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ absl::StatusOr<int64_t> AgreeOnFirstStep(ProcessGroup* processes, int64_t first_
   return first_step;
 }
 
-absl::StatusOr<bool> AgreeWhetherToPlan(ProcessGroup* processes, bool plan) {
+absl::StatusOr<bool> AgreeOnPlanning(ProcessGroup* processes, bool plan) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text,
                          processes->FromLeader("whether to plan", plan ? "yes" : "no"));
   return text == "yes";

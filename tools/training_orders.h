@@ -20,7 +20,7 @@ absl::Status CheckSameRun(ProcessGroup* processes, const std::map<std::string, s
 
 // Return process 0's argument in all processes.
 absl::StatusOr<int64_t> AgreeOnFirstStep(ProcessGroup* processes, int64_t first_step);
-absl::StatusOr<bool> AgreeWhetherToPlan(ProcessGroup* processes, bool plan);
+absl::StatusOr<bool> AgreeOnPlanning(ProcessGroup* processes, bool plan);
 absl::StatusOr<TrainingOrders> AgreeOnOrders(ProcessGroup* processes, const TrainingOrders& orders);
 
 }  // namespace dpipe::tools

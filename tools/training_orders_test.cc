@@ -33,7 +33,7 @@ TEST(TrainingOrdersTest, ProcessesMustHaveTheSameData) {
                         "or sizes of files, and the fingerprint abc, at "));
 }
 
-TEST(TrainingOrdersTest, TheFirstSaysWhereTheOrderOfTheDataBegins) {
+TEST(TrainingOrdersTest, LeaderBroadcastsTheFirstStepOfTheDataOrder) {
   RunAsThreads(LocalJob(2), [](const JobMember& member) {
     const auto group = ProcessGroup::Join(member.address, member.options);
     ASSERT_TRUE(group.ok()) << group.status();

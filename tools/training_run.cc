@@ -26,7 +26,7 @@ std::string CacheText(const models::CachedInputs& cache, const std::string& fold
   const std::string damaged =
       cache.num_damaged == 0
           ? ""
-          : absl::StrCat("; ", Count(cache.num_damaged, "damaged record"), " there not used");
+          : absl::StrCat("; ", Count(cache.num_damaged, "damaged record"), " ignored");
   return absl::StrCat("Cache:    ", Count(cache.num_images, "image"), " and ",
                       Count(cache.num_captions, "caption"), ", ", FormatBytes(cache.size_bytes),
                       " in ", folder.empty() ? "memory" : folder, ", ", cache.num_computed,
@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(say, show));
   run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
   DPIPE_RETURN_IF_ERROR(run->CheckBasis());
-  DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
+  DPIPE_RETURN_IF_ERROR(run->FindPlans(say, show));
   for (const std::string& note : run->setup_->TakeDeviceNotes()) say(note);
   if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
   run->job_.max_skipped_in_a_row = options.faults.max_skipped_in_a_row;
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
                      report::PlanText(run->plans_.plan)));
     run->ChooseSteps();
   }
-  DPIPE_RETURN_IF_ERROR(run->TakeOrders());
+  DPIPE_RETURN_IF_ERROR(run->ReceiveOrders());
   if (run->leads()) run->WarnOfMemory(say);
   DPIPE_RETURN_IF_ERROR(run->Start());
   return run;
@@ -99,7 +99,7 @@ absl::Status TrainingRun::DecodeFirstBatches() {
 }
 
 // Takes over the plans and steps that process 0 has chosen.
-absl::Status TrainingRun::TakeOrders() {
+absl::Status TrainingRun::ReceiveOrders() {
   if (processes() != nullptr) {
     TrainingOrders orders;
     *orders.mutable_plan() = plans_.plan;
@@ -128,7 +128,7 @@ void TrainingRun::WarnOfMemory(const Say& say) const {
   }
   if (available == 0 || needed <= available) return;
   say(absl::StrCat("Warning:  training takes about ", FormatBytes(needed),
-                   " of this machine's memory, of which ", FormatBytes(available), " are free"));
+                   " of this machine's memory, but only ", FormatBytes(available), " is free"));
 }
 
 absl::Status TrainingRun::Start() {
@@ -164,16 +164,16 @@ absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::FindThePlans(const Say& say, const ShowProgress& show) {
+absl::Status TrainingRun::FindPlans(const Say& say, const ShowProgress& show) {
   std::optional<TrainingPlans> saved;
   if (leads()) {
     DPIPE_ASSIGN_OR_RETURN(saved, checkpoints_->SavedPlans(PlanIsFor()));
   }
   bool make = !saved.has_value();
   if (processes() != nullptr) {
-    DPIPE_ASSIGN_OR_RETURN(make, AgreeWhetherToPlan(processes(), make));
+    DPIPE_ASSIGN_OR_RETURN(make, AgreeOnPlanning(processes(), make));
   }
-  if (make) return MakeThePlans(show);
+  if (make) return MakePlans(show);
   if (saved.has_value()) plans_ = *std::move(saved);
   return absl::OkStatus();
 }
@@ -262,7 +262,7 @@ absl::Status TrainingRun::MeasureBasis(const ShowProgress& show) {
 }
 
 // Process 0 plans.
-absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
+absl::Status TrainingRun::MakePlans(const ShowProgress& show) {
   DPIPE_RETURN_IF_ERROR(CheckBatch());
   if (options_.profile_path.empty()) DPIPE_RETURN_IF_ERROR(MeasureBasis(show));
   if (!leads()) return absl::OkStatus();

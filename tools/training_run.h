@@ -97,13 +97,13 @@ class TrainingRun {
   absl::Status CheckBasis();
   absl::Status MeasureBasis(const ShowProgress& show);
   // Uses the saved plans if they fit, and otherwise makes new ones.
-  absl::Status FindThePlans(const Say& say, const ShowProgress& show);
+  absl::Status FindPlans(const Say& say, const ShowProgress& show);
   // Checks that the batch can be divided, before anything is timed.
   absl::Status CheckBatch() const;
-  absl::Status MakeThePlans(const ShowProgress& show);
+  absl::Status MakePlans(const ShowProgress& show);
   std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps();
-  absl::Status TakeOrders();
+  absl::Status ReceiveOrders();
   void WarnOfMemory(const Say& say) const;
   absl::Status Start();
 

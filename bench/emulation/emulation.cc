@@ -24,7 +24,7 @@
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
 
-DEFINE_string(backend, "emulated", "emulated, the only backend here");
+DEFINE_string(backend, "emulated", "emulated (the only backend)");
 DEFINE_string(profile,
               "data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto,"
               "data/profiles/modelled/a100_80gb/controlnet_v1_0_512.textproto,"
@@ -32,13 +32,13 @@ DEFINE_string(profile,
               "profiles, separated by commas");
 DEFINE_string(cluster, "data/clusters/a100_8x1.textproto,data/clusters/a100_8x2.textproto",
               "clusters, separated by commas");
-DEFINE_string(strategies, "all", "strategies, separated by semicolons; all: every one with a name");
+DEFINE_string(strategies, "all", "strategies, separated by semicolons; all: every named one");
 DEFINE_int32(device_batch, 16,
-             "samples of a step on each device: the global batch is this times the devices");
+             "samples per step and device; the global batch is this times the number of devices");
 DEFINE_int32(steps, 4, "training steps to run; the first and the last are not counted");
-DEFINE_double(time_scale, 0, "least real time of a unit of emulated time; 0: as fast as possible");
+DEFINE_double(time_scale, 0, "minimum real time per unit of emulated time; 0: as fast as possible");
 DEFINE_bool(charge_host_time, true,
-            "count what the runtime itself computes as the ranks' time, as measured");
+            "also count the measured time of the runtime's own work as the ranks' time");
 DEFINE_string(date, "", "date to write into the tables; empty: today");
 DEFINE_string(out, "out/emulation", "folder for README.md and results.json");
 DEFINE_double(fail_above, 0, "exit with 1 if any step differs by more than this share; 0: never");
@@ -140,8 +140,8 @@ int main(int argc, char** argv) {
   const dpipe::Command command = {
       "emulation",
       "Compares simulated with emulated steps: every strategy's plan for every profile and cluster "
-      "is\nsimulated, and run by the real runtime on devices that wait as long as the profile "
-      "says.\n\n  bazel run //bench:emulation -- --backend=emulated \\\n      "
+      "is\nsimulated, and run by the real runtime on devices that wait for the profiled times."
+      "\n\n  bazel run //bench:emulation -- --backend=emulated \\\n      "
       "--cluster=data/clusters/a100_8x8.textproto --strategies='1f1b;diffusionpipe'\n"};
   return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Main(command_line); });
 }

@@ -22,7 +22,7 @@ std::string Milliseconds(Nanos ns) {
 std::string ClusterTable(const std::vector<EmulationResult>& results) {
   report::Table table({"strategy", "plan", "instructions", "simulated ms", "emulated ms",
                        "difference", "bubbles simulated", "emulated", "losses",
-                       "instruction that differs most"});
+                       "largest difference"});
   for (const EmulationResult& r : results) {
     if (!r.ran()) continue;
     table.AddRow({r.strategy,
@@ -46,7 +46,7 @@ std::string SummaryRow(const EmulationSummary& summary) {
   if (summary.worst_result != nullptr) {
     const EmulationResult& worst = *summary.worst_result;
     absl::StrAppend(&text, " (", worst.strategy, ", ", worst.model, ", ", worst.num_devices,
-                    " devices: they part at ", worst.first, ")");
+                    " devices: first difference at ", worst.first, ")");
   }
   if (summary.num_invalid > 0) {
     absl::StrAppend(&text, "; ", summary.num_invalid, " with WRONG losses");
@@ -93,14 +93,14 @@ EmulationSummary Summarize(const std::vector<EmulationResult>& results) {
 
 std::string EmulationMarkdown(const EmulationReport& report) {
   std::string text = absl::StrCat(
-      "# Simulator against emulation\n\nEvery plan is run by the real runtime, with a thread a "
-      "rank, on emulated devices (core/emulation): what is compared is the simulator's order of "
-      "work, waiting and contention with the runtime's own. Computations take the profile's times "
-      "and messages the cluster's in both; ",
+      "# Simulator against emulation\n\nEvery plan is run by the real runtime, with one thread per "
+      "rank, on emulated devices (core/emulation). This compares the simulator's order of work, "
+      "waiting and contention with the runtime's own. Computations take the profile's times and "
+      "messages the cluster's in both; ",
       report.options.clock.charge_host_time
-          ? "what the interpreter itself computes counts as the ranks' time in the emulation, as "
+          ? "the interpreter's own work counts as the ranks' time in the emulation, as "
             "measured.\n\n"
-          : "what the interpreter itself computes takes no time.\n\n",
+          : "the interpreter's own work takes no time.\n\n",
       "Plans are stages x micro-batches x micro-batch size. Losses are right if they equal those "
       "of the same model trained without plan or runtime.\n\n- ",
       report.date, ", ", report::DescribeMachine(report.machine), "\n- `", report.command_line,

@@ -33,18 +33,18 @@
 DEFINE_string(model, "stable_diffusion_v2_1",
               "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
-DEFINE_int32(image_size, 256, "image size in pixels a side");
+DEFINE_int32(image_size, 256, "image size in pixels per side");
 DEFINE_int32(stages, 2,
              "number of pipeline stages, each on a CPU device with its share of the cores");
-DEFINE_int32(global_batch, 2, "images of a training step");
-DEFINE_int32(micro_batches, 2, "number of micro-batches of a training step");
+DEFINE_int32(global_batch, 2, "images per training step");
+DEFINE_int32(micro_batches, 2, "number of micro-batches per training step");
 DEFINE_int32(steps, 3, "number of training steps, of the pipeline and of the one device");
 DEFINE_string(dtype, "bf16", "element type of the computation, fp32 or bf16; weights are fp32");
 DEFINE_string(strategy, "diffusionpipe", "strategy of the pipeline");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_bool(one_device, true, "also train the same steps on one device, and compare the losses");
-DEFINE_string(json, "", "file to write the results to as well");
+DEFINE_string(json, "", "also write the results to this file");
 FLAG_RANGE(image_size, 8, 4'096);
 FLAG_RANGE(stages, 1, 1'024);
 FLAG_RANGE(global_batch, 1, 65'536);
@@ -183,7 +183,7 @@ class FullSize {
     for (size_t r = 0; r < result.peak_memory_bytes.size(); ++r) {
       const int64_t measured = result.peak_memory_bytes[r];
       const int64_t predicted = plan.prediction().peak_memory_bytes(static_cast<int>(r));
-      Say(absl::StrCat("device ", r, ": at most ", FormatBytes(measured), " in tensors, ",
+      Say(absl::StrCat("device ", r, ": peak ", FormatBytes(measured), " in tensors, ",
                        FormatBytes(predicted), " predicted"));
       run["peak_tensor_bytes"].push_back(measured);
       run["predicted_peak_bytes"].push_back(predicted);

@@ -52,15 +52,15 @@ Interval Exponential(const Interval& logs) {
   return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
 }
 
-bool IsFew(const std::vector<double>& samples) { return samples.size() < kFewestResampled; }
+bool IsFew(const std::vector<double>& samples) { return samples.size() < kMinResampled; }
 
 }  // namespace
 
 Interval MedianInterval(const std::vector<double>& samples, const BootstrapOptions& options) {
   if (samples.empty()) return kUnknown;
   const double median = report::Median(samples);
-  const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
-  if (*least == *most) return {median, median, median};
+  const auto [min, max] = std::minmax_element(samples.begin(), samples.end());
+  if (*min == *max) return {median, median, median};
   if (IsFew(samples)) {
     // With skewed samples and low confidence, the median may be outside of the mean's interval.
     const Interval mean = MeanInterval(samples, options.confidence);

@@ -9,7 +9,7 @@
 // With few samples, coverage falls short of the confidence by a few points: with 15 normal samples
 // the interval contains the true median in about 93 of 100 cases (bootstrap_test). With 3 samples
 // it would do so in only 74, because resampling never goes beyond the samples. So with fewer than
-// kFewestResampled samples the interval is Student's (mean_interval.h), around the median. A single
+// kMinResampled samples the interval is Student's (mean_interval.h), around the median. A single
 // sample has an interval of no width.
 #ifndef DPIPE_BENCH_STATISTICS_BOOTSTRAP_H_
 #define DPIPE_BENCH_STATISTICS_BOOTSTRAP_H_
@@ -22,7 +22,7 @@
 
 namespace dpipe::bench {
 
-inline constexpr size_t kFewestResampled = 6;
+inline constexpr size_t kMinResampled = 6;
 
 struct BootstrapOptions {
   double confidence = 0.95;  // in (0, 1)

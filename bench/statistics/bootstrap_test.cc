@@ -25,7 +25,7 @@ BootstrapOptions Fast(double confidence = 0.95) {
   return options;
 }
 
-TEST(BootstrapTest, EstimateIsTheMedianOfWhatWasMeasured) {
+TEST(BootstrapTest, EstimateIsTheMedianOfTheSamples) {
   const Interval interval = MedianInterval({4, 1, 2, 3, 3, 100});
   EXPECT_EQ(interval.estimate, 3);
   EXPECT_GE(interval.low, 1);
@@ -123,7 +123,7 @@ TEST(BootstrapTest, RatioIntervalsHoldTheTrueRatio) {
   EXPECT_LT(coverage, 0.995);
 }
 
-TEST(BootstrapTest, PairsCancelWhatHitsBoth) {
+TEST(BootstrapTest, PairsCancelCommonNoise) {
   double paired_width = 0, independent_width = 0;
   const double coverage = Coverage(1.05, [&](uint32_t trial) {
     // The machine is up to twice as slow for minutes; each turn has 1 % of its own noise.

@@ -24,7 +24,7 @@ TEST(OutliersTest, FewOrEqualSamplesHaveNone) {
   EXPECT_THAT(FindOutliers({7, 7, 7, 7, 7}), Each(false));
 }
 
-TEST(OutliersTest, WhereMostAreEqualOnlyFarOnesAreFound) {
+TEST(OutliersTest, OnlyFarOnesAreOutliersIfMostAreEqual) {
   const auto outliers = FindOutliers({7, 7, 7, 7, 7, 7, 7, 7, 7, 9});
   EXPECT_TRUE(outliers.back());
   EXPECT_EQ(std::count(outliers.begin(), outliers.end(), true), 1);

@@ -5,7 +5,7 @@
 namespace dpipe::bench {
 namespace {
 
-constexpr int kFewest = 6;
+constexpr int kMinCount = 6;
 // Larger than the limit for outliers, because the deviation of a few samples is itself uncertain.
 constexpr double kFar = 5;
 constexpr double kDeviationPerMad = 1.482602;  // for a normal distribution
@@ -14,7 +14,7 @@ constexpr double kDeviationPerMad = 1.482602;  // for a normal distribution
 
 int WarmUpLength(const std::vector<double>& samples) {
   const int count = static_cast<int>(samples.size());
-  if (count < kFewest) return 0;
+  if (count < kMinCount) return 0;
   const int half = count / 2;
   const std::vector<double> settled(samples.begin() + half, samples.end());
   const double middle = report::Median(settled);

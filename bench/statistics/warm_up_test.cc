@@ -39,7 +39,7 @@ TEST(WarmUpTest, NoiseAloneRarelyLooksLikeOne) {
   EXPECT_LE(skewed, 0.08 * kTrials);
 }
 
-TEST(WarmUpTest, ADecayIsFoundToWhereItDrownsInNoise) {
+TEST(WarmUpTest, WarmUpEndsWhenTheDecayReachesTheNoise) {
   int found = 0;
   for (uint32_t trial = 0; trial < kTrials; ++trial) {
     auto samples = NormalSamples(40, 100, 1, trial);

@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-TEST(CollectiveThreadTest, RunsInTheOrderOfStartingWhoeverWaitsFirst) {
+TEST(CollectiveThreadTest, RunsInStartOrder) {
   for (int repeat = 0; repeat < 200; ++repeat) {
     CollectiveThread thread;
     std::vector<int> order;
@@ -49,7 +49,7 @@ TEST(CollectiveThreadTest, ErrorsReachTheirOwnWait) {
   EXPECT_EQ(bad->Wait().message(), "gone");
 }
 
-TEST(CollectiveThreadTest, LetsGoOfWhatACollectiveHeld) {
+TEST(CollectiveThreadTest, ReleasesTensorsAtTheEnd) {
   CollectiveThread thread;
   auto held = std::make_shared<int>(1);
   const auto pending = thread.Start([held] { return absl::OkStatus(); });

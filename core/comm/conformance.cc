@@ -195,7 +195,7 @@ TEST_P(ConformanceTest, AbortEndsCollectivesThatAreUnderWay) {
   EXPECT_EQ(statuses[1].code(), absl::StatusCode::kDataLoss) << statuses[1];
 }
 
-TEST_P(ConformanceTest, DeadlineNamesWhoWaitedForWhat) {
+TEST_P(ConformanceTest, DeadlineErrorNamesWaiterAndMessage) {
   const auto body = [](Communicator& comm) -> absl::Status {
     if (comm.rank() == Rank(0)) return absl::OkStatus();  // never sends
     DPIPE_ASSIGN_OR_RETURN(

@@ -131,7 +131,7 @@ class InProcessCommunicator : public Communicator {
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
     if (size() == 1) return absl::OkStatus();
     const Nanos begin_ns = MonotonicNow();
-    Nanos last_came_ns = 0;
+    Nanos last_arrival_ns = 0;
     {
       absl::MutexLock lock(&state_->mutex);
       if (!state_->failure.ok()) return state_->failure;
@@ -139,7 +139,7 @@ class InProcessCommunicator : public Communicator {
       const int64_t generation = sums.generation;
       DoubleSums::Brought& brought = sums.brought[generation % 2];
       brought.values[rank().value()].assign(values.begin(), values.end());
-      brought.last_came_ns = std::max(brought.last_came_ns, begin_ns);
+      brought.last_arrival_ns = std::max(brought.last_arrival_ns, begin_ns);
       if (++sums.arrived == size()) {
         sums.arrived = 0;
         ++sums.generation;
@@ -148,12 +148,12 @@ class InProcessCommunicator : public Communicator {
       } else {
         DPIPE_RETURN_IF_ERROR(
             waiter_->Await([&] { return sums.generation != generation; },
-                           [&what] { return absl::StrCat(what, " of all its ranks"); }));
+                           [&what] { return absl::StrCat(what, " from all ranks of its group"); }));
       }
       AddInRankOrder(brought, values, what);
-      last_came_ns = brought.last_came_ns;
+      last_arrival_ns = brought.last_arrival_ns;
     }
-    waiter_->Observe(begin_ns, last_came_ns);
+    waiter_->Observe(begin_ns, last_arrival_ns);
     return absl::OkStatus();
   }
 
@@ -176,7 +176,8 @@ class InProcessCommunicator : public Communicator {
     const std::pair<std::vector<int>, int64_t> key(std::move(group.ranks), number);
     std::shared_ptr<SharedCollective>& shared = state_->collectives[key];
     if (shared == nullptr) shared = std::make_shared<SharedCollective>(kind, members);
-    DPIPE_CHECK(shared->kind() == kind) << what << ": another rank of its group is at another kind";
+    DPIPE_CHECK(shared->kind() == kind)
+        << what << ": a rank of its group started a different kind of collective";
     share->shared = shared;
     if (shared->Join(own, std::move(brought), now_ns)) {
       state_->collectives.erase(key);

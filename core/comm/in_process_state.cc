@@ -58,7 +58,7 @@ void InProcessWaiter::Work() {
 absl::Status InProcessWaiter::EndFirst() {
   const std::shared_ptr<CollectiveShare> share = shares_.front();
   const SharedCollective& shared = *share->shared;
-  const auto what = [&share] { return absl::StrCat(share->what, " of all its ranks"); };
+  const auto what = [&share] { return absl::StrCat(share->what, " from all ranks of its group"); };
   const auto await = [&](const auto& ready, const auto& ready_ns) -> absl::Status {
     const Nanos begin_ns = MonotonicNow();
     {
@@ -86,7 +86,7 @@ void InProcessWaiter::LearnCores() {
   ++state_->num_known_threads;
 }
 
-bool InProcessWaiter::MayLook() const {
+bool InProcessWaiter::MaySpin() const {
   if (state_->options.look_on_shared_cores) return true;
   return state_->num_known_threads == state_->size && !state_->cores_are_shared;
 }
@@ -124,7 +124,7 @@ absl::Status InProcessWaiter::Await(absl::FunctionRef<bool()> ready,
     return !state_->failure.ok() || ready() || HasWork();
   };
   LearnCores();
-  Nanos look_until_ns = 0;
+  Nanos spin_until_ns = 0;
   for (int passed = 0; passed < kPieces;) {
     if (!state_->failure.ok()) return state_->failure;
     if (ready()) return absl::OkStatus();
@@ -135,11 +135,11 @@ absl::Status InProcessWaiter::Await(absl::FunctionRef<bool()> ready,
       continue;
     }
     const Nanos now_ns = MonotonicNow();
-    if (look_until_ns == 0) {
-      look_until_ns = now_ns + absl::ToInt64Nanoseconds(state_->options.look);
+    if (spin_until_ns == 0) {
+      spin_until_ns = now_ns + absl::ToInt64Nanoseconds(state_->options.look);
     }
-    if (MayLook() && now_ns < look_until_ns) {
-      if (!LookUntil(look_until_ns)) look_until_ns = now_ns;
+    if (MaySpin() && now_ns < spin_until_ns) {
+      if (!LookUntil(spin_until_ns)) spin_until_ns = now_ns;
     } else if (!state_->mutex.AwaitWithTimeout(absl::Condition(&something), piece)) {
       ++passed;
     }

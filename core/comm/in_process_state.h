@@ -36,7 +36,7 @@ struct Message {
 struct DoubleSums {
   struct Brought {
     std::map<int, std::vector<double>> values;  // by rank
-    Nanos last_came_ns = 0;
+    Nanos last_arrival_ns = 0;
   };
   int64_t generation = 0;
   int arrived = 0;
@@ -103,7 +103,7 @@ class InProcessWaiter {
   bool HasWork() const;
   void Work();
   void LearnCores() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
-  bool MayLook() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
+  bool MaySpin() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
   bool LookUntil(Nanos end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
 
   const std::shared_ptr<InProcessState> state_;

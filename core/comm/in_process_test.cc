@@ -59,7 +59,7 @@ class Recorder : public WaitObserver {
   std::vector<Wait> waits_[2];
 };
 
-TEST(InProcessTest, ObserverLearnsSinceWhenAMessageWasThere) {
+TEST(InProcessTest, ObserverGetsMessageArrivalTimes) {
   Recorder recorder;
   InProcessOptions options;
   options.observer = &recorder;
@@ -131,7 +131,7 @@ TEST(InProcessTest, WhoLooksSleepsOnceAnotherProgramWantsTheCore) {
 }
 
 // A rank that is late with waiting finds its collective done by the other.
-TEST(InProcessTest, WhoWaitsDoesTheOthersShareOfTheWork) {
+TEST(InProcessTest, WaitingRankDoesAllTheWork) {
   const auto ranks = CreateInProcessCommunicators(2);
   const std::vector<Rank> group = {Rank(0), Rank(1)};
   std::vector<Tensor> tensors;

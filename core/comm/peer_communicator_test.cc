@@ -43,7 +43,7 @@ Tensor Vector(const std::shared_ptr<Device>& device, const std::vector<float>& v
                                  absl::MakeConstSpan(values));
 }
 
-TEST(PeerCommunicatorTest, AReceiverSeesWhatTheSenderHadEnqueuedBefore) {
+TEST(PeerCommunicatorTest, ReceiverSeesEarlierWorkOfTheSender) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const auto statuses =
         RunRanks(2, seed, [](Communicator& comm, const auto& device) -> absl::Status {
@@ -69,7 +69,7 @@ TEST(PeerCommunicatorTest, AReceiverSeesWhatTheSenderHadEnqueuedBefore) {
   }
 }
 
-TEST(PeerCommunicatorTest, CollectivesAreInRankOrderWhateverTheStreamsSpeeds) {
+TEST(PeerCommunicatorTest, CollectivesAreInRankOrderAtAnyStreamSpeed) {
   constexpr int kSize = 3, kCount = 17;
   const auto value = [](int rank, int i) {
     return RandomStream(1, i, rank, RandomPurpose::kTest).NextNormal();

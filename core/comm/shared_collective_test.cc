@@ -132,7 +132,7 @@ TEST(SharedCollectiveTest, WithoutTensorsItEndsWithItsLastMember) {
   EXPECT_FALSE(collective.HasWork() || collective.WorkOnOne());
 }
 
-TEST(SharedCollectiveTest, LetsGoOfWhatWasBrought) {
+TEST(SharedCollectiveTest, ReleasesTensorsAtTheEnd) {
   const auto device = Device::Cpu();
   SharedCollective collective(Kind::kAllReduceSum, 2);
   for (int m = 0; m < 2; ++m) {

@@ -113,7 +113,7 @@ TEST_F(EmulatedCommunicatorTest, AWaitEndsWithWhatItIsFor) {
   EXPECT_EQ(clock_.Now(1), cost_.AllReduce({0, 1, 2}, 400000));
 }
 
-TEST_F(EmulatedCommunicatorTest, CollectivesRunBesideWhatTheirRanksCompute) {
+TEST_F(EmulatedCommunicatorTest, CollectivesOverlapWithComputation) {
   std::vector<Tensor> sums;
   for (int r = 0; r < num_ranks_; ++r) sums.push_back(Numbers(8, static_cast<float>(r + 1)));
   const Nanos length = cost_.AllReduce({0, 1, 2}, 32);
@@ -164,10 +164,10 @@ TEST_F(EmulatedCommunicatorTest, RanksThatWaitForOneAnotherAreNamed) {
     return message->Wait().status();
   });
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(
-      std::string(statuses[0].message()),
-      "every rank waits for another: rank 0 for activation of nothing from rank 1; rank 1 for "
-      "activation of nothing from rank 0");
+  EXPECT_EQ(std::string(statuses[0].message()),
+            "deadlock: every rank waits for another: rank 0 for activation of nothing from rank 1; "
+            "rank 1 "
+            "for activation of nothing from rank 0");
   EXPECT_EQ(statuses[1].message(), statuses[0].message());
 }
 

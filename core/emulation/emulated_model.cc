@@ -54,7 +54,7 @@ class ComponentBuilder {
       if (value.producer_layer() >= 0) {
         made_[value.producer_layer()].push_back(v);
         if (value.consumer_layers().empty() && !value.is_output()) {
-          return Wrong(absl::StrCat("nobody reads value ", value.name()));
+          return Wrong(absl::StrCat("value ", value.name(), " has no readers"));
         }
         continue;
       }

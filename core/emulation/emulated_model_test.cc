@@ -110,12 +110,12 @@ TEST(EmulatedModelTest, AFrozenOutputIsTheSameLoadedAsComputed) {
   EXPECT_NE(all->data<float>()[3], one->data<float>()[0]);
 }
 
-TEST(EmulatedModelTest, SaysWhatCannotBeBuilt) {
+TEST(EmulatedModelTest, ErrorsNameTheUnsupportedPart) {
   ModelProfile profile = UniformProfile();
   profile.mutable_components(0)->mutable_values(0)->clear_consumer_layers();
   const auto model = MakeEmulatedModel(profile);
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(std::string(model.status().message()).find("nobody reads value"), std::string::npos)
+  EXPECT_NE(std::string(model.status().message()).find("has no readers"), std::string::npos)
       << model.status();
 }
 

@@ -30,7 +30,7 @@ absl::Status EmulatedWires::ParkUntil(int rank, const void* object, const std::s
 }
 
 absl::Status EmulatedWires::StuckError() const {
-  std::string message = "every rank waits for another: ";
+  std::string message = "deadlock: every rank waits for another: ";
   const char* separator = "";
   for (int r = 0; r < num_ranks_; ++r) {
     if (awaited_[r].object == nullptr) continue;
@@ -124,7 +124,8 @@ absl::Status EmulatedWires::Await(int rank, const std::shared_ptr<EmulatedCollec
                                   const std::string& what) {
   {
     absl::MutexLock lock(&mutex());
-    DPIPE_RETURN_IF_ERROR(ParkUntil(rank, collective.get(), absl::StrCat(what, " of all its ranks"),
+    DPIPE_RETURN_IF_ERROR(ParkUntil(rank, collective.get(),
+                                    absl::StrCat(what, " from all ranks of its group"),
                                     [&] { return collective->complete; }));
   }
   SleepUntil(rank, collective->span.end_ns);
@@ -189,7 +190,7 @@ absl::Status EmulatedWires::SumOverAll(int rank, absl::Span<double> values,
       values_.brought.clear();
       for (int r = 0; r < num_ranks_; ++r) WakeAwaiting(r, &values_, values_.end_ns);
     } else {
-      DPIPE_RETURN_IF_ERROR(ParkUntil(rank, &values_, absl::StrCat(what, " of all ranks"),
+      DPIPE_RETURN_IF_ERROR(ParkUntil(rank, &values_, absl::StrCat(what, " from all ranks"),
                                       [&] { return values_.generation != generation; }));
     }
     // No rank arrives at the next sum before all have resumed from this one.

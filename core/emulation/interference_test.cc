@@ -24,7 +24,7 @@ TEST(InterferenceTest, ComputingIsSlowerWhileTheDeviceCommunicates) {
   EXPECT_EQ(interference.EndOf(0, 200, 50), 250);
 }
 
-TEST(InterferenceTest, CollectivesOnComputeUnitsHoldUp) {
+TEST(InterferenceTest, CollectivesOnComputeUnitsBlock) {
   Interference interference(Cluster(1, true), 1);
   interference.AddTransfer(0, {0, 1000});  // uses no compute units
   interference.AddCollective(0, {100, 300});
@@ -44,7 +44,7 @@ TEST(InterferenceTest, WhatEndsWhereACollectiveBeginsIsNotHeldUp) {
   EXPECT_EQ(interference.EndOf(0, 101, 0), 300) << "held up by the first, not by the second";
 }
 
-TEST(InterferenceTest, UndisturbedWhereTheClusterSaysSo) {
+TEST(InterferenceTest, NoInterferenceIfTheClusterHasNone) {
   Interference interference(Cluster(0, false), 1);
   interference.AddTransfer(0, {0, 1000});
   interference.AddCollective(0, {0, 1000});

@@ -54,7 +54,7 @@ void VirtualClock::Enter(int rank) {
 void VirtualClock::Leave(int rank) {
   absl::MutexLock lock(&mutex_);
   DPIPE_CHECK(ranks_[rank]->phase == Phase::kRunning) << "rank " << rank;
-  ranks_[rank]->phase = Phase::kGone;
+  ranks_[rank]->phase = Phase::kDone;
   if (--num_running_ == 0) Advance();
 }
 

@@ -68,9 +68,9 @@ class VirtualClock {
   Nanos worst_lateness_ns() const { return worst_lateness_ns_; }
 
  private:
-  enum class Phase { kRunning, kParked, kScheduled, kGone };
+  enum class Phase { kRunning, kParked, kScheduled, kDone };
   struct RankState {
-    Phase phase = Phase::kGone;
+    Phase phase = Phase::kDone;
     absl::CondVar wake;
     // Used by the rank's thread only.
     Nanos now = 0;

@@ -49,7 +49,7 @@ TEST(VirtualClockTest, EarlierRanksGoOnFirst) {
   EXPECT_EQ(order, (std::vector<int>{7, 6, 5, 4, 3, 2, 1, 0}));
 }
 
-TEST(VirtualClockTest, AWokenRankGoesOnAtTheTimeItWasWokenFor) {
+TEST(VirtualClockTest, WokenRankContinuesAtItsDueTime) {
   VirtualClock clock(2, {});
   Nanos woken = 0;
   RunRanks(&clock, 2, [&](int rank) {
@@ -79,7 +79,7 @@ TEST(VirtualClockTest, RanksThatWaitForOneAnotherAreTold) {
   EXPECT_EQ(told, 2);
 }
 
-TEST(VirtualClockTest, GoesOnWhereTheRunBeforeHasEnded) {
+TEST(VirtualClockTest, ContinuesAfterPreviousRun) {
   VirtualClock clock(2, {});
   const auto sleep = [&](int rank) { clock.SleepUntil(rank, clock.Now(rank) + 100); };
   RunRanks(&clock, 2, sleep);
@@ -101,7 +101,7 @@ TEST(VirtualClockTest, PacedWaitsTakeRealTime) {
   EXPECT_GE(clock.total_lateness_ns(), 0);
 }
 
-TEST(VirtualClockTest, HostTimeCountsWhereAskedForButNotWithinAWait) {
+TEST(VirtualClockTest, HostTimeCountsIfRequestedExceptDuringWaits) {
   VirtualClockOptions options;
   options.charge_host_time = true;
   VirtualClock clock(1, options);

@@ -72,7 +72,7 @@ std::string StageText(const Plan& plan, int id) {
     absl::StrAppend(&text, " (place ", id - plan.chains(stage->chain()).first_stage(), " of chain ",
                     stage->chain(), ")");
   }
-  if (stage->forward_only()) text += " of the first lap, without gradients";
+  if (stage->forward_only()) text += " (first lap, no gradients)";
   return text;
 }
 
@@ -106,7 +106,7 @@ std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
       return absl::StrCat("recomputing the forward of micro-batch ", instruction.micro_batch(),
                           ", ", StageText(plan, instruction.stage()));
     case Instruction::FLUSH:
-      return "the moment at which every device has all of its messages";
+      return "flush: all devices wait until their messages have arrived";
     default:
       return "unknown instruction";
   }

@@ -58,7 +58,7 @@ std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks
   if (!std::isnan(result.speedup_vs_data_parallel)) {
     absl::StrAppend(&value, absl::StrFormat(" · %.2f×", result.speedup_vs_data_parallel));
   }
-  if (!result.invalid.empty()) value = "does not count";
+  if (!result.invalid.empty()) value = "invalid";
   std::string drawing =
       absl::StrCat("<rect class=\"bar", best ? " best" : "", "\" width=\"", percent(median),
                    "%\" height=\"", kBarPx, "\" rx=\"3\"><title>", EscapeMarkup(result.strategy),

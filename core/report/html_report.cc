@@ -54,7 +54,7 @@ std::string Tiles(const BenchResults& results) {
   }
   if (!std::isnan(result->step_over_bound)) {
     html += TileHtml(absl::StrFormat("%.2f×", result->step_over_bound),
-                     "the lower bound of a step, proven for the profiled times");
+                     "the proven lower bound of a step with the profiled times");
   }
   return html + "</div>\n";
 }
@@ -71,8 +71,7 @@ std::string Warnings(const BenchResults& results) {
   }
   if (!results.interrupted.empty()) add("Stopped by " + results.interrupted + ".");
   if (html.empty()) return "";
-  return absl::StrCat("<section class=\"warning\"><h2>To be read first</h2>\n", html,
-                      "</section>\n");
+  return absl::StrCat("<section class=\"warning\"><h2>Warnings</h2>\n", html, "</section>\n");
 }
 
 std::string ResultsHtml(const BenchResults& results) {
@@ -107,7 +106,7 @@ std::string LossesHtml(const BenchResults& results) {
   std::string html =
       "<section><h2>Loss</h2>\n<p class=\"note\">Every strategy trains on the same samples with "
       "the "
-      "same noise; curves that are equal in every bit are drawn once.</p>\n<ul class=\"legend\">";
+      "same noise; bitwise equal curves are drawn once.</p>\n<ul class=\"legend\">";
   for (size_t g = 0; g < groups.size(); ++g) {
     absl::StrAppend(&html, "<li><svg width=\"26\" height=\"10\"><line class=\"curve q",
                     g % kNumSeriesColors, "\" x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"",

@@ -70,20 +70,20 @@ TEST_F(HtmlReportTest, IsWellFormedAndSelfContained) {
   EXPECT_EQ(count("h3"), 1) << "one timeline";
 }
 
-TEST_F(HtmlReportTest, SaysWhatWasMeasured) {
+TEST_F(HtmlReportTest, DescribesTheMeasurement) {
   const std::string html = *HtmlReport(results_, {{"diffusionpipe", &measured_, &predicted_}});
   EXPECT_THAT(html, HasSubstr("tiny&lt;sd&gt;"));
   EXPECT_THAT(html, HasSubstr("a&amp;b"));
   EXPECT_THAT(html, HasSubstr("130.5 ±0.5"));
   EXPECT_THAT(html, HasSubstr("the same steps as predicted"));
   EXPECT_THAT(html, HasSubstr("1f1b, diffusionpipe (identical)"));
-  EXPECT_THAT(html, HasSubstr("what takes longer or shorter than predicted"));
+  EXPECT_THAT(html, HasSubstr("deviations from the prediction"));
   EXPECT_THAT(html, HasSubstr("backward, stage 1"));
   EXPECT_THAT(html, HasSubstr("within 1e-05 of data_parallel"));
 }
 
-TEST_F(HtmlReportTest, WhatDoesNotCountIsSaidFirst) {
-  EXPECT_THAT(*HtmlReport(results_, {}), Not(HasSubstr("To be read first")));
+TEST_F(HtmlReportTest, WarningsComeFirst) {
+  EXPECT_THAT(*HtmlReport(results_, {}), Not(HasSubstr("<h2>Warnings</h2>")));
   results_.results[0].invalid = "its losses differ";
   results_.interrupted = "SIGINT after 3 of 15 turns";
   ComputeSpeedups(&results_);

@@ -33,9 +33,9 @@ std::string FactsText(const Trace& trace, const StrategyResult* result) {
 std::string InstructionTimesHtml(const std::vector<InstructionTimes>& times) {
   constexpr int kRows = 8;
   std::string html =
-      "<details><summary>what takes longer or shorter than predicted</summary>"
+      "<details><summary>deviations from the prediction</summary>"
       "<div class=\"wide\"><table><tr><th>work</th><th class=\"n\">device</th>"
-      "<th class=\"n\">a step</th><th class=\"n\">ms a step</th><th class=\"n\">predicted</th>"
+      "<th class=\"n\">per step</th><th class=\"n\">ms per step</th><th class=\"n\">predicted</th>"
       "<th class=\"n\">difference</th></tr>\n";
   int rows = 0;
   for (const InstructionTimes& one : times) {
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const Str
   if (result != nullptr && !result->instruction_times.empty()) {
     html += InstructionTimesHtml(result->instruction_times);
   }
-  absl::StrAppend(&html, "<details><summary>where each device&#39;s time went</summary>",
+  absl::StrAppend(&html, "<details><summary>time per device</summary>",
                   DeviceTimesHtml(index, id_prefix + "d"), "</details></div>\n");
   return html;
 }

@@ -50,20 +50,20 @@ std::string IdleTable(const std::vector<DeviceTime>& devices) {
 
 const char kHowToReadTimelines[] =
     R"html(<section><h2>How to read the timelines</h2>
-<dl><dt>lanes</dt><dd>One a device; time runs to the right. Two steps are shown, one after the other, from the
+<dl><dt>lanes</dt><dd>One per device; time runs to the right. Two steps are shown, one after the other, from the
 middle of the run. Numbers in boxes are micro-batches: F forward, B backward, I and W its two halves (input and weight
-gradients), R recomputation; s2 is stage 2, where a device has several stages.</dd>
-<dt>cool colours</dt><dd>The model that is trained. A hue is a stage; pale is forward, strong is backward. A band at the
+gradients), R recomputation; s2 is stage 2, if a device has several stages.</dd>
+<dt>cool colours</dt><dd>The model being trained. A hue is a stage; pale is forward, strong is backward. A band at the
 foot of a box: the second of two pipelines that run in opposite directions.</dd>
 <dt>warm colours</dt><dd>Frozen components (text encoder, VAE). They only run forward, and depend on nothing that is
 trained: diffusionpipe computes those of the <em>next</em> step in this step&#39;s bubbles.</dd>
 <dt>hatched</dt><dd>Bubbles: the device computes nothing. Less is better.</dd>
 <dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below); arrows lead from sender to receiver.</dd>
 <dt>red outlines</dt><dd>The critical path of a simulated step: the chain of work and messages that sets how long it
-takes. Only what makes something in it shorter makes the step shorter.</dd>
+takes. Only shortening one of these shortens the step.</dd>
 <dt>curves</dt><dd>Memory that each device holds, in a simulated run.</dd>
-<dt>more</dt><dd>Point at or tap a box for what it is. Zoom with + and − or with Ctrl and the wheel; drag to move. The
-trace files open in <code>ui.perfetto.dev</code> with everything in them.</dd></dl></section>
+<dt>more</dt><dd>Hover over or tap a box for details. Zoom with + and − or with Ctrl and the wheel; drag to move. The
+trace files open in <code>ui.perfetto.dev</code> and contain all events.</dd></dl></section>
 )html";
 
 std::string FigureHtml(const TimelineParts& parts, const std::string& legend) {

@@ -70,14 +70,16 @@ std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const Work
   return times;
 }
 
-std::string MostOffText(const std::vector<InstructionTimes>& times) {
+std::string LargestDeviationText(const std::vector<InstructionTimes>& times) {
   if (times.empty() || times[0].per_step == 0) return "";
-  const InstructionTimes& most = times[0];
-  std::string text = absl::StrCat(
-      "most off: ", most.work, " on device ", most.device, " (", most.per_step, " a step): ",
-      absl::StrFormat("%.1f ms a step, predicted %.1f", most.measured_ms, most.predicted_ms));
-  if (most.predicted_ms > 0) {
-    absl::StrAppendFormat(&text, " (%+.1f %%)", 100 * most.difference_ms() / most.predicted_ms);
+  const InstructionTimes& largest = times[0];
+  std::string text = absl::StrCat("largest deviation: ", largest.work, " on device ",
+                                  largest.device, " (", largest.per_step, " per step): ",
+                                  absl::StrFormat("%.1f ms per step, predicted %.1f",
+                                                  largest.measured_ms, largest.predicted_ms));
+  if (largest.predicted_ms > 0) {
+    absl::StrAppendFormat(&text, " (%+.1f %%)",
+                          100 * largest.difference_ms() / largest.predicted_ms);
   }
   return text;
 }

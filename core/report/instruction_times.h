@@ -39,9 +39,10 @@ class WorkTimes {
 // Waiting follows, by device.
 std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const WorkTimes& predicted);
 
-// Returns "most off: backward, stage 1 on device 1 (8 a step): 130.2 ms a step, predicted 121.9
-// (+6.8 %)". Without the percentage if no time was predicted; empty if there is nothing to compare.
-std::string MostOffText(const std::vector<InstructionTimes>& times);
+// Returns "largest deviation: backward, stage 1 on device 1 (8 per step): 130.2 ms per step,
+// predicted 121.9 (+6.8 %)". Without the percentage if no time was predicted; empty if there is
+// nothing to compare.
+std::string LargestDeviationText(const std::vector<InstructionTimes>& times);
 
 }  // namespace dpipe::report
 

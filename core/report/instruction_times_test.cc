@@ -51,8 +51,9 @@ TEST(InstructionTimesTest, TheSlowedDownWorkComesFirstAndIsNamed) {
   EXPECT_EQ(times[0].device, 1);
   EXPECT_EQ(times[0].per_step, 4);
   EXPECT_NEAR(times[0].difference_ms(), 8, 1e-6);
-  EXPECT_NE(MostOffText(times).find("backward, stage 1 on device 1 (4 a step)"), std::string::npos)
-      << MostOffText(times);
+  EXPECT_NE(LargestDeviationText(times).find("backward, stage 1 on device 1 (4 per step)"),
+            std::string::npos)
+      << LargestDeviationText(times);
   EXPECT_EQ(times.back().work, "waiting");
   EXPECT_EQ(times.back().device, 1);
   EXPECT_EQ(times.back().per_step, 0);
@@ -69,13 +70,14 @@ TEST(InstructionTimesTest, MediansAreOverTheStepsOfAllTraces) {
 }
 
 TEST(InstructionTimesTest, NoPercentageOfNothing) {
-  EXPECT_EQ(MostOffText({{"forward, stage 0", 1, 4, 2.5, 0}}),
-            "most off: forward, stage 0 on device 1 (4 a step): 2.5 ms a step, predicted 0.0");
+  EXPECT_EQ(LargestDeviationText({{"forward, stage 0", 1, 4, 2.5, 0}}),
+            "largest deviation: forward, stage 0 on device 1 (4 per step): 2.5 ms per step, "
+            "predicted 0.0");
 }
 
-TEST(InstructionTimesTest, NothingMeasuredNothingOff) {
+TEST(InstructionTimesTest, NoMeasurementsNoDeviation) {
   EXPECT_TRUE(CompareTimes(WorkTimes(), WorkTimes()).empty());
-  EXPECT_EQ(MostOffText({}), "");
+  EXPECT_EQ(LargestDeviationText({}), "");
 }
 
 }  // namespace

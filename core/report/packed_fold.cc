@@ -14,7 +14,7 @@ namespace {
 namespace io = google::protobuf::io;
 
 constexpr absl::string_view kOpen =
-    "<noscript><p class=\"note\">This needs scripts.</p></noscript>"
+    "<noscript><p class=\"note\">Enable JavaScript to view this.</p></noscript>"
     "<script type=\"application/gzip\">";
 constexpr absl::string_view kClose = "</script>";
 

@@ -81,7 +81,7 @@ double Distance(Rgb x, Rgb y) {
   return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 }
 
-TEST(PaletteTest, SeriesAreToldApartAndSeen) {
+TEST(PaletteTest, SeriesAreDistinguishableAndVisible) {
   for (const Theme theme : {Theme::kLight, Theme::kDark}) {
     for (int i = 0; i < kNumSeriesColors; ++i) {
       const Rgb color = SeriesColor(theme, i);

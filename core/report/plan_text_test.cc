@@ -13,7 +13,7 @@ Stage* AddStage(Plan* plan, int begin, int end, int rank) {
   return stage;
 }
 
-TEST(PlanTextTest, SaysWhoComputesWhat) {
+TEST(PlanTextTest, ListsTheLayersOfEachDevice) {
   Plan plan;
   AddStage(&plan, 0, 12, 0);
   plan.set_num_micro_batches(1);

@@ -1,11 +1,11 @@
 "use strict";
 (() => {
-  const CHARACTER_PX = 6.4;  // as in the drawing program
+  const CHARACTER_PX = 6.4;  // same as kCharacterPx in timeline_drawing.cc
   const MAX_ZOOM = 60;
-  const NARROWEST_PX = 640;  // as in the style: a small screen shows a part
+  const MIN_WIDTH_PX = 640;  // same as in report.css; a small screen shows only a part
   document.documentElement.classList.add("js");
 
-  // Writes into each box the longest of its names that fits at the present width.
+  // Labels each box with the longest of its names that fits at the current width.
   function relabel(lanes) {
     const width = lanes.getBoundingClientRect().width;
     if (!width) return;
@@ -30,12 +30,12 @@
     }
   }
 
-  // Names of runs of boxes step aside for the boxes' own.
+  // Hides the names of runs of boxes when zoomed in, because the boxes then show their own.
   function showRuns(lanes, zoom) {
     for (const run of lanes.querySelectorAll(".run")) run.style.display = zoom > 1 ? "none" : "";
   }
 
-  // Of figures that are compared: what one shows, all show.
+  // The figures of each comparison page, which zoom and scroll together.
   const peers = new Map();
 
   function setUp(figure) {
@@ -53,7 +53,7 @@
       if (next !== zoom) {
         zoom = next;
         lanes.style.width = 100 * zoom + "%";
-        lanes.style.minWidth = NARROWEST_PX * zoom + "px";
+        lanes.style.minWidth = MIN_WIDTH_PX * zoom + "px";
         frame.classList.toggle("can-drag", zoom > 1);
         showRuns(lanes, zoom);
         later();
@@ -67,7 +67,7 @@
     scroll.addEventListener("scroll", () => {
       for (const other of shows) if (other !== show) other(zoom, scroll.scrollLeft);
     });
-    // Keeps the point at `x`, in pixels from the frame's left edge, where it is.
+    // Zooms around the point `x` pixels from the frame's left edge.
     function zoomTo(next, x) {
       next = Math.min(MAX_ZOOM, Math.max(1, next));
       const left = (scroll.scrollLeft + x) / zoom * next - x;
@@ -83,7 +83,7 @@
         button.setAttribute("aria-pressed", String(!hidden));
       });
     }
-    // Only with Ctrl (or a pinch on a touchpad, which browsers report so): the page must stay scrollable.
+    // Zooms only with Ctrl (browsers report a pinch on a touchpad as Ctrl), so that the page stays scrollable.
     scroll.addEventListener("wheel", event => {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
@@ -113,7 +113,7 @@
     later();
   }
 
-  // A fold's inside takes the place of what it is packed in.
+  // Replaces a fold's packed script by its unpacked content.
   async function unpack(fold) {
     const packed = fold.querySelector(":scope > script");
     if (!packed) return;
@@ -125,7 +125,7 @@
       const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
       inside.innerHTML = await new Response(stream).text();
     } catch (error) {
-      inside.textContent = "This browser cannot unpack it: " + error.message;
+      inside.textContent = "This browser cannot unpack this part: " + error.message;
     }
     inside.querySelectorAll(".figure").forEach(setUp);
     relabelRows();
@@ -137,7 +137,7 @@
 
   document.querySelectorAll(".figure").forEach(setUp);
   window.addEventListener("resize", relabelRows);
-  document.addEventListener("toggle", relabelRows, true);  // of any fold: toggle does not bubble
+  document.addEventListener("toggle", relabelRows, true);  // captures, because toggle events do not bubble
   relabelRows();
   for (const fold of document.querySelectorAll("details.packed")) {
     fold.addEventListener("toggle", () => unpack(fold));

@@ -36,7 +36,8 @@ std::string StorageNote(const std::string& strategy, const StorageCost& storage)
                       " on disk: ", FormatBytes(static_cast<int64_t>(storage.BytesPerImage())),
                       " for each of ", storage.num_images, " images and its share of ",
                       storage.num_captions, " captions; computed in ",
-                      absl::StrFormat("%.1f s", storage.fill_ms / 1e3), ", counted in no step.");
+                      absl::StrFormat("%.1f s", storage.fill_ms / 1e3),
+                      ", not counted in any step.");
 }
 
 std::string PlanText(const PlanSummary& plan) {
@@ -83,7 +84,7 @@ std::vector<std::string> StrategyNotes(const StrategyResult& result) {
   if (result.storage.num_images > 0) notes.push_back(StorageNote(result.strategy, result.storage));
   if (!result.clips_gradients) {
     notes.push_back(absl::StrCat(result.strategy, " does not clip gradients: its weights lag ",
-                                 "behind, so that no stage knows the norm of all."));
+                                 "behind, so no stage knows the norm of all gradients."));
   }
   return notes;
 }
@@ -93,12 +94,15 @@ std::string ResultsTableNotes() {
          "vs data par., vs pipeline: speedup over data_parallel and over the faster pipeline with "
          "unfilled bubbles. bubble: idle compute time ÷ (devices × step), steady state, measured "
          "and predicted. step ms: median over turns of a turn's median step. predicted: simulated "
-         "from the model's profile, taken again between the turns where others use the machine "
-         "too. ÷ bound: measured step ÷ lower bound, which is proven for the profiled times; steps "
-         "that were faster than those may be below it. peak memory: of the fullest device. loss: "
-         "after the same samples. S×M×b: stages × micro-batches × samples of a micro-batch. on "
-         "disk: the frozen components' outputs that are read back. INVALID: the strategy did not "
-         "compute what it should; its numbers do not count.";
+         "from the model's profile, which is taken again between turns if the machine is shared. "
+         "÷ bound: measured step ÷ lower bound, which is proven for the profiled times; faster "
+         "steps "
+         "may be below it. peak memory: of the fullest device. loss: after the same samples. "
+         "S×M×b: "
+         "stages × micro-batches × samples per micro-batch. on disk: the frozen components' "
+         "outputs "
+         "that are read back. INVALID: the strategy computed wrong results; its numbers do not "
+         "count.";
 }
 
 std::string PredictionText(const BenchResults& results) {
@@ -108,9 +112,9 @@ std::string PredictionText(const BenchResults& results) {
     if (result.instruction_times.empty()) continue;
     const double error = result.MedianStepMs() / result.step_ms_predicted - 1;
     errors.push_back(std::abs(error));
-    const std::string most_off = MostOffText(result.instruction_times);
+    const std::string deviation = LargestDeviationText(result.instruction_times);
     absl::StrAppend(&lines, "\n", result.strategy, absl::StrFormat(": step %+.1f %%", 100 * error),
-                    most_off.empty() ? "" : "; ", most_off);
+                    deviation.empty() ? "" : "; ", deviation);
   }
   if (errors.empty()) return "";
   return absl::StrCat("Measured steps differ from predicted ones by ", PercentText(Median(errors)),

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(ResultsTableTest, OneRowAStrategy) {
+TEST(ResultsTableTest, OneRowPerStrategy) {
   BenchResults results;
   results.results.resize(2);
   StrategyResult& first = results.results[0];
@@ -42,7 +42,7 @@ TEST(ResultsTableTest, ASingleTurnHasNoSpread) {
   EXPECT_EQ(ResultsTable(results).rows()[0][1], "100.0");
 }
 
-TEST(ResultsTableTest, WhatDoesNotCountIsMarked) {
+TEST(ResultsTableTest, InvalidResultsAreMarked) {
   BenchResults results;
   results.results.resize(1);
   results.results[0].strategy = "data_parallel";
@@ -53,7 +53,7 @@ TEST(ResultsTableTest, WhatDoesNotCountIsMarked) {
   EXPECT_EQ(ResultsTable(results).rows()[0][2], "-");
 }
 
-TEST(ResultsTableTest, WhatIsKeptOnDiskIsShownWhereAnythingIs) {
+TEST(ResultsTableTest, DiskColumnIsShownIfAnythingIsStored) {
   BenchResults results;
   results.results.resize(2);
   results.results[0].strategy = "1f1b";
@@ -67,22 +67,23 @@ TEST(ResultsTableTest, WhatIsKeptOnDiskIsShownWhereAnythingIs) {
   EXPECT_EQ(table.rows()[0].back(), "-");
   EXPECT_EQ(table.rows()[1].back(), "15.0 MiB");
   EXPECT_THAT(StrategyNotes(results.results[0]), IsEmpty());
-  EXPECT_THAT(StrategyNotes(results.results[1]),
-              ElementsAre("offline_cache keeps 15.0 MiB on disk: 32.0 KiB for each of 480 images "
-                          "and its share of 311 captions; computed in 2.3 s, counted in no step."));
+  EXPECT_THAT(
+      StrategyNotes(results.results[1]),
+      ElementsAre("offline_cache keeps 15.0 MiB on disk: 32.0 KiB for each of 480 images "
+                  "and its share of 311 captions; computed in 2.3 s, not counted in any step."));
 }
 
-TEST(ResultsTableTest, WhoDoesNotClipGradientsIsNamed) {
+TEST(ResultsTableTest, NotesNameStrategiesWithoutClipping) {
   StrategyResult result;
   result.strategy = "xpipe";
   EXPECT_THAT(StrategyNotes(result), IsEmpty());
   result.clips_gradients = false;
   EXPECT_THAT(StrategyNotes(result),
-              ElementsAre("xpipe does not clip gradients: its weights lag behind, so that no stage "
-                          "knows the norm of all."));
+              ElementsAre("xpipe does not clip gradients: its weights lag behind, so no stage "
+                          "knows the norm of all gradients."));
 }
 
-TEST(PredictionTextTest, SaysHowFarOffStepsAreAndWhy) {
+TEST(PredictionTextTest, NamesTheDeviationOfStepsAndItsCause) {
   BenchResults results;
   EXPECT_EQ(PredictionText(results), "");
   results.results.resize(2);
@@ -92,11 +93,10 @@ TEST(PredictionTextTest, SaysHowFarOffStepsAreAndWhy) {
   first.step_ms_predicted = 100;
   first.instruction_times = {{"backward, stage 1", 1, 4, 60, 50}, {"waiting", 0, 0, 10, 5}};
   results.results[1].strategy = "gpipe";  // not executed
-  EXPECT_EQ(
-      PredictionText(results),
-      "Measured steps differ from predicted ones by 4.0 % (median), at most 4.0 %:\n"
-      "1f1b: step +4.0 %; most off: backward, stage 1 on device 1 (4 a step): 60.0 ms a step, "
-      "predicted 50.0 (+20.0 %)");
+  EXPECT_EQ(PredictionText(results),
+            "Measured steps differ from predicted ones by 4.0 % (median), at most 4.0 %:\n"
+            "1f1b: step +4.0 %; largest deviation: backward, stage 1 on device 1 (4 per step): "
+            "60.0 ms per step, predicted 50.0 (+20.0 %)");
   // If only waiting can be compared, no work explains the difference.
   first.instruction_times = {{"waiting", 0, 0, 10, 5}};
   EXPECT_EQ(PredictionText(results),

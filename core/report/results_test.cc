@@ -142,7 +142,7 @@ TEST(ResultsJsonTest, RoundTripIsExact) {
 }
 
 // Results of measurements on CPUs lack these fields.
-TEST(ResultsJsonTest, GpusAreThereWhereSomethingRanOnThem) {
+TEST(ResultsJsonTest, GpusArePresentIfSomethingRanOnThem) {
   BenchResults results = MakeResults();
   EXPECT_FALSE(nlohmann::json::parse(ResultsToJson(results))["machine"].contains("gpus"));
   results.machine.gpus = {"NVIDIA H200", "NVIDIA H200"};

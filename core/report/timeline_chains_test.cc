@@ -131,7 +131,7 @@ TEST(TimelineChainsTest, BothLapsOfAStageShareItsHue) {
   EXPECT_EQ(style.ClassOf(forward), PassClass(style.HueOf(0), Pass::kForward));
 }
 
-TEST(TimelineChainsTest, NamesSayTheStageWhereARankHasSeveral) {
+TEST(TimelineChainsTest, NamesContainTheStageIfARankHasSeveral) {
   const Trace trace = TwoDirections();
   Instruction pass;
   pass.set_micro_batch(3);
@@ -227,7 +227,7 @@ TEST(TimelineChainsTest, TheFirstDevicesAlone) {
   EXPECT_LT(svg.size(), TimelineSvg(trace, "t")->size() * 3 / 4);
 }
 
-TEST(TimelineChainsTest, MemoryIsACurveADevice) {
+TEST(TimelineChainsTest, MemoryIsACurvePerDevice) {
   Trace trace = TwoDirections();
   AddMemory(0, 0, 1 << 20, &trace);
   AddMemory(1, 0, 3 << 20, &trace);

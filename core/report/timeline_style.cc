@@ -39,7 +39,7 @@ const char* PassName(Pass pass) {
     case Pass::kRecompute:
       return "recomputation";
     default:
-      return "first lap, without gradients";
+      return "first lap, no gradients";
   }
 }
 

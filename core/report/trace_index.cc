@@ -64,7 +64,7 @@ absl::StatusOr<const Instruction*> FindInstruction(
   if (event.rank() < 0 || event.rank() >= static_cast<int>(programs.size()) ||
       programs[event.rank()] == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("trace: an event names rank ", event.rank(), "; the plan has none such"));
+        absl::StrCat("trace: an event names rank ", event.rank(), "; the plan has no such rank"));
   }
   const DeviceProgram& program = *programs[event.rank()];
   if (event.instruction() < 0 || event.instruction() >= program.instructions_size()) {
@@ -78,7 +78,7 @@ absl::StatusOr<const Instruction*> FindInstruction(
     return absl::InvalidArgumentError(
         absl::StrCat("trace: an event of rank ", event.rank(), " is on stream ",
                      static_cast<int>(event.stream()), " and of an instruction of kind ",
-                     static_cast<int>(instruction.kind()), ", one of which is not known"));
+                     static_cast<int>(instruction.kind()), "; one of them is unknown"));
   }
   if (event.start_ns() < -kMaxTraceNanos || event.end_ns() > kMaxTraceNanos) {
     return absl::InvalidArgumentError(

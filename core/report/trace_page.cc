@@ -28,9 +28,9 @@ std::string Tiles(const TraceIndex& index, double reference_ns) {
   const double step_ns = SteadyStepNs(index);
   if (step_ns <= 0) return "";
   std::string html = "<div class=\"tiles\">\n";
-  html += TileHtml(ShortDuration(step_ns), "a step");
+  html += TileHtml(ShortDuration(step_ns), "per step");
   html += TileHtml(absl::StrFormat("%.1f", index.plan().global_batch() * 1e9 / step_ns),
-                   "samples a second");
+                   "samples per second");
   if (reference_ns > 0) {
     html += TileHtml(absl::StrFormat("%.2f×", reference_ns / step_ns), "as fast as the first");
   }
@@ -75,8 +75,7 @@ absl::StatusOr<std::string> TracePage(const std::vector<TitledTrace>& traces,
     absl::StrAppend(&sections, "<section><div class=\"head-line\"><h2>",
                     EscapeMarkup(traces[i].title), "</h2><span class=\"facts\">",
                     EscapeMarkup(FactsText(trace)), "</span></div>\n", Tiles(index, reference_ns),
-                    FigureHtml(parts, parts.legend),
-                    "<details><summary>where each device&#39;s time went</summary>",
+                    FigureHtml(parts, parts.legend), "<details><summary>time per device</summary>",
                     DeviceTimesHtml(index, absl::StrCat("d", i)), "</details></section>\n");
     if (i == 0) reference_ns = SteadyStepNs(index);
   }

@@ -82,8 +82,8 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeMessages(std::vector<Incoming> in
     }
   }
   if (next != samples.end) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the messages for samples ", samples.ToString(), " bring those up to ", next, " only"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the messages for samples ", samples.ToString(), " end at sample ", next));
   }
   nn::ValueMap joined;
   for (size_t i = 0; i < values.size(); ++i) joined[values[i]] = ConcatBatch(pieces[i]);
@@ -109,7 +109,8 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeActivations(StageMicroBatch key,
   if (stage.kept_reads.empty()) return values;
   const auto kept = kept_activations_.find({stage.lap, key.second});
   if (kept == kept_activations_.end()) {
-    return absl::FailedPreconditionError("what this rank should have kept for it is not there");
+    return absl::FailedPreconditionError(
+        "values that this rank should have kept for it are missing");
   }
   for (const KeptRead& read : stage.kept_reads) {
     const auto value = kept->second.find(read.id);
@@ -252,7 +253,8 @@ absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_b
         Tensor::FromHost<float>(resources_.device, {count}, std::vector<float>(count, scale));
   } else if (stage.next_is_local) {
     auto node = handed_grads_.extract(key);
-    if (node.empty()) return absl::FailedPreconditionError("the stage after it has not run back");
+    if (node.empty())
+      return absl::FailedPreconditionError("the stage after it has not run its backward pass");
     micro_batch->grads = std::move(node.mapped());
   } else if (auto node = incoming_grads_.extract(key); !node.empty()) {
     DPIPE_ASSIGN_OR_RETURN(
@@ -326,7 +328,7 @@ absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
   if (it == micro_batches_.end() || it->second.kept.empty()) {
     return absl::FailedPreconditionError(
         it == micro_batches_.end() ? "its forward pass has not run"
-                                   : "its forward pass has kept nothing and has not run again");
+                                   : "its forward pass kept no state and was not recomputed");
   }
   MicroBatch& micro_batch = it->second;
   const LayerRange stage_layers = routes(key.first).layers;

@@ -86,7 +86,7 @@ class InputPrefetcherTest : public ::testing::Test {
       std::make_unique<InputPrefetcher>(&inputs_, ahead_);
 };
 
-TEST_F(InputPrefetcherTest, MakesOnceWhatIsAskedForInEveryStep) {
+TEST_F(InputPrefetcherTest, MakesRepeatedInputsOnce) {
   for (int64_t step = 0; step < 5; ++step) {
     for (const char* input : {"noise", "pixels"}) {
       Expect(input, step, {0, 3});
@@ -100,7 +100,7 @@ TEST_F(InputPrefetcherTest, MakesOnceWhatIsAskedForInEveryStep) {
   EXPECT_LE(inputs_.calls(), 6 * 4);
 }
 
-TEST_F(InputPrefetcherTest, WhoAsksDoesNotWaitForOthersToBeMade) {
+TEST_F(InputPrefetcherTest, DoesNotWaitForQueuedInputs) {
   Expect("slow", 0, {0, 2});
   Expect("noise", 0, {0, 2});
   inputs_.AwaitAhead("slow", 1);
@@ -128,7 +128,7 @@ TEST_F(InputPrefetcherTest, WrongGuessesAreDropped) {
   EXPECT_LE(ahead_->allocator().stats().allocated_bytes, 4 * 64) << "of a few steps at most";
 }
 
-TEST_F(InputPrefetcherTest, ErrorsAreOfWhatIsAskedFor) {
+TEST_F(InputPrefetcherTest, OnlyRequestedInputsFail) {
   inputs_.fails_at_ = 1;
   Expect("noise", 0, {0, 2});
   inputs_.AwaitAhead("noise", 1);
@@ -138,7 +138,7 @@ TEST_F(InputPrefetcherTest, ErrorsAreOfWhatIsAskedFor) {
   EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("for who asks"));
 }
 
-TEST_F(InputPrefetcherTest, ExceptionsReachWhoAsks) {
+TEST_F(InputPrefetcherTest, ExceptionsReachTheCaller) {
   inputs_.throws_at_ = 1;
   Expect("noise", 0, {0, 2});
   inputs_.AwaitAhead("noise", 1);

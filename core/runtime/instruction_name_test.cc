@@ -5,7 +5,7 @@
 namespace dpipe {
 namespace {
 
-TEST(InstructionNameTest, SaysWhatIsDoneAndWhatIsAwaited) {
+TEST(InstructionNameTest, NamesTheWorkAndTheAwaitedMessage) {
   Plan plan;
   plan.add_components()->set_name("vae_encoder");
   Instruction recv;

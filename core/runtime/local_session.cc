@@ -98,8 +98,8 @@ LocalSession::~LocalSession() {
   command.set_end(true);
   if (processes_->is_leader() && !failed_) processes_->Tell(command).IgnoreError();
   if (!processes_->is_leader() && !ended_) {
-    processes_->Fail(absl::AbortedError(
-        absl::StrCat(processes_->name(), " has left the session before its end")));
+    processes_->Fail(
+        absl::AbortedError(absl::StrCat(processes_->name(), " left the session early")));
   }
   // Each waits for all others to finish.
   RunOnAll(options_.workers, [&](int local) {
@@ -268,7 +268,7 @@ absl::Status LocalSession::CountSkipped(int local, int64_t step) {
                                      outcome.global_norm, " and ", outcome.num_bad_losses, " of ",
                                      options_.plan.global_batch(), " losses are not finite");
   if (options_.max_skipped_in_a_row > 0) {
-    absl::StrAppend(&message, "; ", skipped, " such steps in a row are more than the limit of ",
+    absl::StrAppend(&message, "; ", skipped, " such steps in a row exceed the limit of ",
                     options_.max_skipped_in_a_row);
   }
   return absl::FailedPreconditionError(

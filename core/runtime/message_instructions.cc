@@ -66,8 +66,9 @@ absl::StatusOr<std::vector<Tensor>> RankExecutor::BoundaryPayload(const Instruct
   MicroBatch& micro_batch = it->second;
   int& unsent = forward ? micro_batch.activations_unsent : micro_batch.grads_unsent;
   if (unsent == 0) {
-    return absl::FailedPreconditionError(forward ? "it is not computed, or it is sent already"
-                                                 : "its gradient is not computed, or it is sent");
+    return absl::FailedPreconditionError(
+        forward ? "it has not been computed, or was already sent"
+                : "its gradient has not been computed, or was already sent");
   }
   nn::ValueMap& values = forward ? micro_batch.values : micro_batch.grads;
   DPIPE_ASSIGN_OR_RETURN(const SampleRange rows, RowsOf(instruction, micro_batch.samples));
@@ -75,7 +76,7 @@ absl::StatusOr<std::vector<Tensor>> RankExecutor::BoundaryPayload(const Instruct
     const auto value = values.find(id);
     if (value == values.end()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("value ", program(key.first).value(id).name, " is not there"));
+          absl::StrCat("value ", program(key.first).value(id).name, " is missing"));
     }
     tensors.push_back(value->second.Slice(rows.begin, rows.end));
   }

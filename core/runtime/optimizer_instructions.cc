@@ -136,9 +136,9 @@ absl::Status RankExecutor::CheckLosses(int64_t step) {
   if (bad == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("step ", step + 1, ": ", bad, " of ", plan().global_batch(),
-                   " losses are not finite, and weights have been updated by them, as this plan "
-                   "does it within a step: the training has diverged; go on from the newest "
-                   "checkpoint with a lower learning rate"));
+                   " losses are not finite, and this plan has already applied them to the weights: "
+                   "the training has diverged; resume from the newest checkpoint with a lower "
+                   "learning rate"));
 }
 
 int64_t RankExecutor::NumBadLosses() const {

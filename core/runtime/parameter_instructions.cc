@@ -99,7 +99,7 @@ absl::Status RankExecutor::AwaitGathered(int stage, LayerRange layers) {
 
 absl::Status RankExecutor::GatherParams(const Instruction& instruction, int64_t step) {
   if (!routes(instruction.stage()).sharded) {
-    return absl::FailedPreconditionError("its parameters are not divided over ranks");
+    return absl::FailedPreconditionError("its parameters are not sharded");
   }
   nn::ParameterSet* parameters = now().stage_parameters[instruction.stage()];
   parameters->AllocateMasters(LayersIn(instruction));

@@ -115,7 +115,7 @@ struct PassGraphs::Site {
 
 PassGraphs::PassGraphs(std::shared_ptr<Device> device, PassGraphsOptions options)
     : device_(std::move(device)), options_(std::move(options)) {
-  DPIPE_CHECK(device_->graphs() != nullptr) << device_->name() << " records nothing";
+  DPIPE_CHECK(device_->graphs() != nullptr) << device_->name() << " cannot record graphs";
 }
 
 PassGraphs::~PassGraphs() = default;
@@ -180,7 +180,7 @@ absl::Status PassGraphs::Run(const PassCall& call, Hold* hold) {
     recording = *std::move(made);
   }
   if (recording->addresses != Addresses(call)) {
-    GiveUp(call, "its parameters do not stay where they are", &site);
+    GiveUp(call, "its parameters move", &site);
     return RunUnrecorded(call, &site, hold);
   }
   if (!IsForward(call) && recording->state_addresses != StateAddresses(call)) {
@@ -230,8 +230,8 @@ std::shared_ptr<PassGraphs::Lane> PassGraphs::LaneOf(const PassCall& call, const
   if (lane == nullptr && !IsForward(call)) return nullptr;
   if (!is_full) return site->lanes.emplace_back(std::make_shared<Lane>());
   if (!std::exchange(said_full_, true) && options_.say) {
-    options_.say(absl::StrCat(device_->name(), " keeps ", options_.most_graphs,
-                              " graphs and records no more"));
+    options_.say(absl::StrCat(device_->name(), " has ", options_.most_graphs,
+                              " graphs and will record no more"));
   }
   return nullptr;
 }

@@ -60,7 +60,7 @@ absl::Status CheckCompression(const LocalSessionOptions& options) {
     if (worker->device()->has_host_memory()) continue;
     return absl::UnimplementedError(
         absl::StrCat("the plan of strategy ", options.plan.strategy(),
-                     " compresses gradients, which CPU devices alone do"));
+                     " compresses gradients, which only CPU devices support"));
   }
   return absl::OkStatus();
 }
@@ -84,7 +84,8 @@ absl::Status CheckSessionOptions(const LocalSessionOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckPlan(options, twice));
   if (Holdings(plan) != Holdings(twice)) {
     return absl::InvalidArgumentError(
-        "the plan of self-conditioned steps has other layers on some rank than the other steps'");
+        "the plan of self-conditioned steps has different layers on some rank than the plan of the "
+        "other steps");
   }
   if (plan.global_batch() != twice.global_batch() ||
       plan.frozen_quantum() != twice.frozen_quantum() ||

@@ -38,7 +38,7 @@ absl::Status LocalSession::FollowNext() {
       ended_ = true;
       break;
     default:
-      status = absl::InternalError("a command that this build does not know");
+      status = absl::InternalError("a command unknown to this build");
   }
   if (status.ok()) return status;
   failed_ = true;

@@ -94,7 +94,8 @@ absl::StatusOr<Nanos> SessionProcesses::AgreeOnEpoch(Nanos own) {
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string text,
                          group_->store().Get(Key(kEpoch, 0), "the epoch of the session"));
-  if (!epoch.ParseFromString(text)) return absl::InternalError("the session's epoch is no message");
+  if (!epoch.ParseFromString(text))
+    return absl::InternalError("the session's epoch cannot be parsed");
   if (epoch.host() == HostName()) return epoch.monotonic_ns();
   // The accuracy is that of the hosts' time of day.
   return MonotonicNow() - (absl::ToUnixNanos(absl::Now()) - epoch.unix_ns());
@@ -144,7 +145,7 @@ absl::Status SessionProcesses::Receive(int from, const std::string& what,
                                absl::StrCat("'", what, "' from ", group_->store().NameOf(from))));
   if (message->ParseFromString(text)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("'", what, "' from ", group_->store().NameOf(from),
-                                          " is no ", message->GetTypeName()));
+                                          " is not a ", message->GetTypeName()));
 }
 
 }  // namespace dpipe

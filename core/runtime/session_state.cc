@@ -46,15 +46,14 @@ absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
     for (; part != parts.end() && part->IsOfSame(first); ++part) {
       if (part->end() <= covered) continue;
       if (part->state.begin != covered) {
-        return absl::InternalError(absl::StrCat(part->name(), " has a part from element ",
-                                                part->state.begin, " on, where one from ", covered,
-                                                " on is due"));
+        return absl::InternalError(absl::StrCat(part->name(), " has a part that begins at element ",
+                                                part->state.begin, "; expected ", covered));
       }
       covered = part->end();
       kept.push_back(*part);
     }
     if (covered != first.state.whole.num_elements()) {
-      return absl::InternalError(absl::StrCat(first.name(), " has ", covered, " elements of ",
+      return absl::InternalError(absl::StrCat(first.name(), " has only ", covered, " elements of ",
                                               first.state.whole.num_elements()));
     }
   }
@@ -74,9 +73,9 @@ void Sort(std::vector<Found>* parts) {
 constexpr int64_t kGatherTag = -1;
 constexpr int64_t kRestoreTag = -2;
 constexpr char kParts[] = "parts";
-constexpr char kWanted[] = "wanted parts";
+constexpr char kRequested[] = "wanted parts";
 constexpr char kTurn[] = "turn";
-constexpr char kWish[] = "wish";
+constexpr char kRequest[] = "wish";
 
 StatePart PartMessage(const StateTensor& state) {
   StatePart message;
@@ -214,7 +213,7 @@ absl::StatusOr<SessionState> LocalSession::GatherParts(const SessionCommand& com
     for (const Found& part : parts) {
       if (part.process == process) wanted.add_index(part.index);
     }
-    DPIPE_RETURN_IF_ERROR(processes_->Send(process, kWanted, wanted));
+    DPIPE_RETURN_IF_ERROR(processes_->Send(process, kRequested, wanted));
     for (Found& part : parts) {
       if (part.process != process) continue;
       DPIPE_ASSIGN_OR_RETURN(
@@ -238,7 +237,7 @@ absl::Status LocalSession::FollowGather(std::vector<StateTensor> own) const {
   for (const StateTensor& part : own) *parts.add_parts() = PartMessage(part);
   DPIPE_RETURN_IF_ERROR(processes_->Send(0, kParts, parts));
   WantedParts wanted;
-  DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kWanted, &wanted));
+  DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kRequested, &wanted));
   for (int index : wanted.index()) {
     const StateTensor& part = own[index];
     // The next command comes when the leader has all of it, so it is not overwritten before.
@@ -305,7 +304,7 @@ absl::Status LocalSession::ServeRestore(int process, const StateReader& read) co
   DPIPE_RETURN_IF_ERROR(processes_->Send(process, kTurn, StatePart()));
   while (true) {
     StatePart wish;
-    DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kWish, &wish));
+    DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kRequest, &wish));
     if (wish.kind().empty()) return absl::OkStatus();
     Found found = FromMessage(wish, process, 0);
     found.state.part = Tensor::Empty(ranks_[0]->device, found.spec.shape, found.spec.dtype);
@@ -327,14 +326,14 @@ absl::Status LocalSession::FollowRestore(int64_t num_updates) {
       return ReadFromLeader(local, state);
     });
   })));
-  return processes_->Send(0, kWish, StatePart());
+  return processes_->Send(0, kRequest, StatePart());
 }
 
 absl::Status LocalSession::ReadFromLeader(int local, const StateTensor& state) {
   RankState& rank = *ranks_[local];
   StatePart wish = PartMessage(state);
   wish.set_rank(rank.rank.value());
-  DPIPE_RETURN_IF_ERROR(processes_->Send(0, kWish, wish));
+  DPIPE_RETURN_IF_ERROR(processes_->Send(0, kRequest, wish));
   DPIPE_ASSIGN_OR_RETURN(auto message,
                          rank.communicator->PostRecv(
                              Rank(0), kRestoreTag, {{state.part.shape(), state.part.dtype()}},

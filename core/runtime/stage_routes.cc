@@ -173,7 +173,7 @@ absl::Status RouteChain(const Plan& plan, const nn::Model& model, const Pipeline
   if (chain.component() < 0 || chain.component() >= model.num_components() ||
       !model.component(chain.component()).is_backbone) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a chain of component ", chain.component(), ", which is no backbone"));
+        absl::StrCat("a chain of component ", chain.component(), ", which is not a backbone"));
   }
   if (first < 0 || count < 1 || first + count > plan.stages_size()) {
     return absl::InvalidArgumentError(absl::StrCat("a chain of ", count, " stages from ", first,
@@ -187,7 +187,7 @@ absl::Status RouteChain(const Plan& plan, const nn::Model& model, const Pipeline
         absl::StrCat("model ", model.name(), ": component ", component.name,
                      count % 2 != 0 ? " has laps of unequal length"
                                     : " declares no self-conditioning, but the plan runs it "
-                                      "twice a micro-batch"));
+                                      "twice per micro-batch"));
   }
   for (int begin = first; begin < first + count; begin += lap) {
     DPIPE_RETURN_IF_ERROR(RouteLap(plan, model, chain.component(), begin, lap, routes));
@@ -220,9 +220,9 @@ absl::Status CheckShards(const Plan& plan) {
                                         other.ranks().begin(), other.ranks().end())) {
         continue;
       }
-      return absl::InvalidArgumentError(
-          absl::StrCat("stage ", stage.id(), " is divided over its ranks, and stage ", other.id(),
-                       " holds layers of it in another way"));
+      return absl::InvalidArgumentError(absl::StrCat("stage ", stage.id(),
+                                                     " is sharded, but stage ", other.id(),
+                                                     " holds some of its layers differently"));
     }
   }
   return absl::OkStatus();

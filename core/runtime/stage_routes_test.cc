@@ -97,7 +97,7 @@ TEST(StageRoutesTest, AStraightChainRelaysTheSkip) {
   }
 }
 
-TEST(StageRoutesTest, InAVTheSkipStaysAndItsGradientGoesRound) {
+TEST(StageRoutesTest, SkipOfAVStaysAndItsGradientTravels) {
   const nn::Model model = Skip();
   const auto routes = Routes(model, PlanOf({{{0, 1}, 0}, {{1, 2}, 1}, {{2, 3}, 1}, {{3, 4}, 0}}));
   EXPECT_THAT(Names(model, routes[0].activations_out), ElementsAre("a"));
@@ -128,7 +128,7 @@ TEST(StageRoutesTest, ASkipReadAtHomeOnlyStaysWithItsGradient) {
   EXPECT_THAT(Names(model, routes[0].kept_gradients_in), ElementsAre("a"));
 }
 
-TEST(StageRoutesTest, BetweenLapsGoesTheEstimate) {
+TEST(StageRoutesTest, EstimateIsSentBetweenLaps) {
   const nn::Model model = Skip(/*self_conditioning=*/true);
   const auto routes = Routes(
       model, PlanOf({{{0, 2}, 0}, {{2, 4}, 1}, {{0, 2}, 0}, {{2, 4}, 1}}, /*num_forward_only=*/2));
@@ -142,7 +142,7 @@ TEST(StageRoutesTest, BetweenLapsGoesTheEstimate) {
   EXPECT_THAT(Names(model, routes[3].gradients_out), ElementsAre("a", "b"));
 }
 
-TEST(StageRoutesTest, WhatIsNoChainIsRefused) {
+TEST(StageRoutesTest, InvalidChainsAreRefused) {
   const nn::Model model = Skip();
   const auto error = [&](const Plan& plan) {
     return std::string(RouteStages(plan, model).status().message());
@@ -157,7 +157,7 @@ TEST(StageRoutesTest, WhatIsNoChainIsRefused) {
   plan.mutable_chains(0)->set_num_stages(2);
   EXPECT_THAT(error(plan), HasSubstr("a chain of 2 stages from 0; the plan has 1"));
   plan.mutable_chains(0)->set_component(3);
-  EXPECT_THAT(error(plan), HasSubstr("component 3, which is no backbone"));
+  EXPECT_THAT(error(plan), HasSubstr("component 3, which is not a backbone"));
   plan = PlanOf({{{0, 4}, 0}});
   *plan.add_stages() = plan.stages(0);
   *plan.add_chains() = plan.chains(0);
@@ -165,8 +165,7 @@ TEST(StageRoutesTest, WhatIsNoChainIsRefused) {
   plan.mutable_stages(1)->set_id(1);
   plan.mutable_stages(1)->set_ranks(0, 1);
   plan.mutable_stages(1)->set_sharded(true);
-  EXPECT_THAT(error(plan),
-              HasSubstr("stage 1 is divided over its ranks, and stage 0 holds layers"));
+  EXPECT_THAT(error(plan), HasSubstr("stage 1 is sharded, but stage 0 holds some of its layers"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ StepClock::StepClock(int64_t first_step, int num_steps, int num_ranks, int num_b
   for (Pending& step : steps_) {
     step.losses.assign(num_backbones, std::vector<float>(global_batch, 0.0f));
   }
-  if (on_step_) teller_ = std::thread([this] { TellSteps(); });
+  if (on_step_) teller_ = std::thread([this] { ReportSteps(); });
 }
 
 StepClock::~StepClock() {
@@ -28,18 +28,18 @@ StepClock::~StepClock() {
   if (teller_.joinable()) teller_.join();
 }
 
-void StepClock::TellSteps() {
+void StepClock::ReportSteps() {
   while (true) {
     StepResult result;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(
           +[](StepClock* self) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-            return self->stopping_ || self->num_told_ < self->results_.size();
+            return self->stopping_ || self->num_reported_ < self->results_.size();
           },
           this));
-      if (num_told_ == results_.size()) return;
-      result = results_[num_told_++];
+      if (num_reported_ == results_.size()) return;
+      result = results_[num_reported_++];
     }
     on_step_(result);
   }

@@ -42,7 +42,7 @@ class StepClock : public StepSink {
     Nanos end_ns = 0;                        // of the latest of them
     std::vector<std::vector<float>> losses;  // by backbone and sample
   };
-  void TellSteps();
+  void ReportSteps();
 
   const int64_t first_step_;
   const int num_ranks_;
@@ -52,7 +52,7 @@ class StepClock : public StepSink {
   std::vector<Pending> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<StepResult> results_ ABSL_GUARDED_BY(mutex_);
   std::vector<Nanos> starts_ ABSL_GUARDED_BY(mutex_);
-  size_t num_told_ ABSL_GUARDED_BY(mutex_) = 0;  // of results_
+  size_t num_reported_ ABSL_GUARDED_BY(mutex_) = 0;  // of results_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread teller_;  // if there is an on_step
 };

@@ -6,7 +6,7 @@
 namespace dpipe {
 
 void WeightVersions::BeginStep() {
-  DPIPE_CHECK(pins_.empty()) << "passes of the step before are under way";
+  DPIPE_CHECK(pins_.empty()) << "passes of the previous step are still running";
   predicted_update_ = -1;
   shared_.clear();
   for (nn::ParameterId id : weights_->trainable_ids()) {

@@ -28,13 +28,13 @@ void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 // A process that joins after all others have ended cannot know the reason.
 bool JoinedTooLate(const std::string& output) {
-  return absl::StrContains(output, "no store of the job, which process 0 hosts");
+  return absl::StrContains(output, "cannot reach the job's store (on process 0)");
 }
 
 // A process has no name before it has joined the store.
 bool NeverJoined(const std::string& output, int gone) {
   return absl::StrContains(output, absl::StrCat("missing: process ", gone)) ||
-         (gone == 0 && absl::StrContains(output, "store of the job, which process 0 hosts"));
+         (gone == 0 && absl::StrContains(output, "the job's store (on process 0)"));
 }
 
 // True if a process that waited for rank `gone` names it, in the words of any part that may notice.

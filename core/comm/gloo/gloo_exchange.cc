@@ -208,7 +208,7 @@ absl::Status GlooExchange::AllReduceSum(absl::Span<double> values, const std::st
 
 absl::Status GlooExchange::MeetAtEnd() {
   double nothing = 0;
-  return SumOverAll(kEnd, absl::MakeSpan(&nothing, 1), "its end");
+  return SumOverAll(kEnd, absl::MakeSpan(&nothing, 1), "the end of the job");
 }
 
 absl::Status GlooExchange::SumOverAll(int phase, absl::Span<double> values,

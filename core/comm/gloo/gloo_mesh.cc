@@ -141,7 +141,7 @@ absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) 
     if (!SameBytes(received[peer], proof(peer, rank()))) {
       const absl::Status status = absl::UnavailableError(
           absl::StrCat("rank ", rank(), "'s connection to rank ", peer,
-                       " goes to somebody who does not know the job's secret"));
+                       " leads to a peer that does not know the job's secret"));
       Abort(status);
       return status;
     }
@@ -153,7 +153,7 @@ absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) 
 // A peer that has proved itself may fail or leave at once, which ends every wait here. What it sent
 // before that still arrives, so success in connecting does not depend on which rank is faster.
 absl::Status GlooMesh::AwaitProof(GlooTransfer* transfer) {
-  const absl::Status status = Wait(transfer, "the proof of who it is");
+  const absl::Status status = Wait(transfer, "the proof of its identity");
   if (status.ok()) return status;
   try {
     ::gloo::transport::UnboundBuffer* buffer = transfer->buffer_.get();
@@ -199,7 +199,7 @@ absl::Status GlooMesh::Wait(GlooTransfer* transfer, const std::string& what, boo
         reason.code(),
         absl::StrCat("rank ", rank(), " waited ",
                      absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " for ",
-                     what, sends ? " to be taken by rank " : " from rank ", transfer->peer_,
+                     what, sends ? " to be received by rank " : " from rank ", transfer->peer_,
                      reason.message().empty() ? "" : ": ", reason.message()));
   };
   const auto wait = watch_.Begin(forever ? absl::InfiniteDuration() : deadline(), [=] {

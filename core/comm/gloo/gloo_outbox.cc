@@ -25,8 +25,8 @@ GlooOutbox::~GlooOutbox() {
     if (!parcels_.empty()) left = parcels_.front()->what;
   }
   if (left.has_value()) {
-    mesh_->Abort(absl::DeadlineExceededError(
-        absl::StrCat("rank ", mesh_->rank(), " ends, but nobody has taken ", *left)));
+    mesh_->Abort(absl::DeadlineExceededError(absl::StrCat(
+        "rank ", mesh_->rank(), " is shutting down, but ", *left, " was never received")));
   }
   thread_.join();
 }

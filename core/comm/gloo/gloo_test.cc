@@ -86,7 +86,7 @@ TEST(GlooTest, WhoDoesNotKnowTheSecretGetsNoConnection) {
   own = Connect(our_rank_0->get(), 0, 2, absl::Seconds(20)).status();
   for (std::thread* thread : {&forth, &back, &strange}) thread->join();
   EXPECT_THAT(std::string(own.message()),
-              HasSubstr("rank 0's connection to rank 1 goes to somebody who does not know the "
+              HasSubstr("rank 0's connection to rank 1 leads to a peer that does not know the "
                         "job's secret"));
   EXPECT_FALSE(stranger.ok());
 }

@@ -31,9 +31,9 @@ absl::Status CheckQueues() {
   if (text == nullptr || !absl::SimpleAtoi(text, &queues) || queues >= kLeastQueues) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      kQueues, " is ", queues, ", with which streams wait for each other; it should be ",
-      kLeastQueues, " or more, or not be set"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(kQueues, " is ", queues, ", which makes streams block each other; set it to ",
+                   kLeastQueues, " or more, or unset it"));
 }
 
 // How long the store may take to notice a death that NCCL has noticed.
@@ -165,8 +165,8 @@ absl::StatusOr<NcclIds> ShareIds(const NcclApi& api, StoreClient* store, const s
   DPIPE_ASSIGN_OR_RETURN(const std::string all, store->Get(ids_key, "NCCL's ids from rank 0"));
   constexpr size_t kSize = sizeof(ncclUniqueId);
   if (all.size() != 3 * kSize) {
-    return absl::InternalError(absl::StrCat("rank 0 has sent ", all.size(),
-                                            " bytes as NCCL's ids, which have ", 3 * kSize));
+    return absl::InternalError(
+        absl::StrCat("rank 0 sent ", all.size(), " bytes as NCCL's ids; expected ", 3 * kSize));
   }
   return NcclIds{all.substr(0, kSize), all.substr(kSize, kSize), all.substr(2 * kSize)};
 }

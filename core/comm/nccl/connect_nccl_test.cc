@@ -194,12 +194,12 @@ void ExpectTheDeathNamed(const std::vector<absl::Status>& statuses) {
   }
 }
 
-TEST(ConnectNcclTest, WhoeverWaitsForADeadRankOrForItsVictimsSaysSo) {
+TEST(ConnectNcclTest, WaitersOfDeadRankNameIt) {
   Ranks ranks(3);
   ExpectTheDeathNamed(WaitForADyingRank(&ranks, [] {}));
 }
 
-TEST(ConnectNcclTest, WhoHasDiedIsNamedAlsoWhereNcclNoticesFirst) {
+TEST(ConnectNcclTest, DeadRankIsNamedEvenIfNcclNoticesFirst) {
   Ranks ranks(3);
   ExpectTheDeathNamed(WaitForADyingRank(&ranks, [&] { ranks.nccl().Break(1, ncclRemoteError); }));
 }
@@ -225,7 +225,7 @@ TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
 }
 
 // A rank's first message to another waits for it on the rank's thread.
-TEST(ConnectNcclTest, WhoeverWaitsForADeadRanksFirstMessageSaysSo) {
+TEST(ConnectNcclTest, WaiterOfDeadRanksFirstMessageNamesIt) {
   Ranks ranks(3);
   StoreClient* first = nullptr;
   absl::Notification joined;
@@ -281,7 +281,7 @@ TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
                     HasSubstr("rank 1 NCCL, ")));
 }
 
-TEST(ConnectNcclTest, WhoDoesNotComeIsNamed) {
+TEST(ConnectNcclTest, ErrorNamesMissingRank) {
   Ranks ranks(2, absl::Milliseconds(200));
   const auto statuses = ranks.store().RunJoined(2, [&](StoreClient* store, int rank) {
     if (rank == 0) return ranks.Connect(store, 0).status();
@@ -317,7 +317,7 @@ TEST(ConnectNcclTest, ARanksFirstMessageAfterAFailureIsNamed) {
                     EndsWith(" for activation from rank 0: rank 0 ran out of disk")));
 }
 
-TEST(ConnectNcclTest, NobodyGoesBeforeAllHaveEnded) {
+TEST(ConnectNcclTest, LeavesOnlyWhenAllHaveFinished) {
   Ranks ranks(2);
   std::atomic<bool> other_ends = false;
   const auto body = [&](StoreClient* store, int rank) -> absl::Status {

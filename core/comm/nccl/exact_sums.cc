@@ -44,7 +44,7 @@ class Room {
   float* SumRow(float* room, int64_t chunk, size_t slice) const {
     return Row(room, room_.num_rows - 1, chunk, slice);
   }
-  float* Landing(float* room, int64_t chunk, size_t slice) const {
+  float* ReturnBuffer(float* room, int64_t chunk, size_t slice) const {
     return room + room_.num_slots * room_.num_rows * row_floats_ + offsets_[chunk][slice];
   }
 
@@ -86,7 +86,7 @@ class ReductionSteps {
     for (int64_t step = 0; step < end; ++step) {
       DPIPE_RETURN_IF_ERROR(Transfer(step));
       DPIPE_RETURN_IF_ERROR(AddInOrder(step - node_ - 1));
-      if (scatters()) DPIPE_RETURN_IF_ERROR(AddWhatLanded(step - k() - 1));
+      if (scatters()) DPIPE_RETURN_IF_ERROR(AddReturned(step - k() - 1));
     }
     return absl::OkStatus();
   }
@@ -198,7 +198,7 @@ class ReductionSteps {
         return SendBytes(call_, Sum(chunk, slice, s), OwnBytes(slice), RankAt(slice.home, local_));
       }
       if (slice.home != node_) return absl::OkStatus();
-      return RecvBytes(call_, place_.Landing(room_, chunk, s), OwnBytes(slice),
+      return RecvBytes(call_, place_.ReturnBuffer(room_, chunk, s), OwnBytes(slice),
                        RankAt(k() - 1, local_));
     });
   }
@@ -224,12 +224,12 @@ class ReductionSteps {
     }));
     return call_.driver->AddUp(sums, call_.stream);
   }
-  absl::Status AddWhatLanded(int64_t chunk) {
+  absl::Status AddReturned(int64_t chunk) {
     if (is_last()) return absl::OkStatus();
     std::vector<OrderedSum> sums;
     DPIPE_RETURN_IF_ERROR(ForSlices(chunk, [&](const Slice& slice, size_t s) {
       if (slice.home == node_) {
-        const float* const landed = place_.Landing(room_, chunk, s);
+        const float* const landed = place_.ReturnBuffer(room_, chunk, s);
         sums.push_back({OwnInSums(slice), {landed}, OwnOf(slice).count, /*adds=*/true});
       }
       return absl::OkStatus();

@@ -35,7 +35,7 @@ NodeLayout Layout(const std::vector<int>& ranks, const std::vector<int>& nodes) 
   return LayoutOf({ranks, {0, static_cast<int>(ranks.size())}}, nodes);
 }
 
-TEST(ReductionSlicesTest, GroupsAreDividedIntoNodesWhereTheirRanksAreNeighboursAndEquallyMany) {
+TEST(ReductionSlicesTest, GroupsOfEqualConsecutiveRanksAreDividedIntoNodes) {
   const auto expect = [](NodeLayout layout, int num_nodes, int ranks_per_node) {
     EXPECT_EQ(layout.num_nodes, num_nodes);
     EXPECT_EQ(layout.ranks_per_node, ranks_per_node);

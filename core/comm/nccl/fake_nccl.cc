@@ -62,7 +62,7 @@ struct Comm {
 constexpr int kAsks = 3;
 
 // How long an abort waits for what its stream waits for.
-constexpr absl::Duration kLongestAbort = absl::Seconds(20);
+constexpr absl::Duration kAbortTimeout = absl::Seconds(20);
 
 // Pending calls of the calling thread between GroupStart and GroupEnd.
 struct Pending {
@@ -247,7 +247,7 @@ ncclResult_t Abort(ncclComm_t handle) {
     }
   }
   state->driver->Poke();
-  const absl::Time until = absl::Now() + kLongestAbort;
+  const absl::Time until = absl::Now() + kAbortTimeout;
   while (true) {
     state->driver->RunAll();
     absl::MutexLock lock(&state->mutex);
@@ -257,7 +257,7 @@ ncclResult_t Abort(ncclComm_t handle) {
   }
   absl::MutexLock lock(&state->mutex);
   state->violations.push_back(
-      absl::StrCat("rank ", comm->rank, ": an abort waits for ever for its communicator's stream"));
+      absl::StrCat("rank ", comm->rank, ": an abort waits forever for its communicator's stream"));
   return ncclInternalError;
 }
 

@@ -410,7 +410,7 @@ TEST(NcclCommunicatorTest, NobodyLeavesBeforeWhatItSentIsRead) {
   }
 }
 
-TEST(NcclCommunicatorTest, AnErrorOfNcclIsToldToAllRanks) {
+TEST(NcclCommunicatorTest, NcclErrorReachesAllRanks) {
   NcclJob job(2);
   const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
     if (comm.rank() == Rank(1)) job.nccl().Break(1, ncclRemoteError);
@@ -501,7 +501,7 @@ TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
   }));
 }
 
-TEST(NcclCommunicatorTest, WhatIsWaitedForInItsOwnRunIsNamed) {
+TEST(NcclCommunicatorTest, ErrorNamesTheMessageAwaitedInItsOwnRun) {
   NcclJob job(2);
   ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
     const Rank peer(1 - comm.rank().value());
@@ -541,8 +541,8 @@ TEST(NcclCommunicatorTest, StreamsThatShareQueuesOfTheGpuAreRefused) {
     return CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(60)).status();
   };
   EXPECT_EQ(connect("1"), absl::FailedPreconditionError(
-                              "CUDA_DEVICE_MAX_CONNECTIONS is 1, with which streams wait for each "
-                              "other; it should be 8 or more, or not be set"));
+                              "CUDA_DEVICE_MAX_CONNECTIONS is 1, which makes streams block each "
+                              "other; set it to 8 or more, or unset it"));
   for (const char* queues : {"8", "32"}) EXPECT_TRUE(connect(queues).ok());
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }

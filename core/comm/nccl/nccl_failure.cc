@@ -56,7 +56,7 @@ bool NcclFailure::End(const absl::Status& status, bool explained) {
     if (!status_.ok()) return false;
     const std::optional<CommStream::Wait> wait = CloseStreams();
     if (!explained && wait.has_value()) {
-      kept = InVain(wait->what, wait->waited, status);
+      kept = WaitFailed(wait->what, wait->waited, status);
       explained = true;
     }
     status_ = kept;
@@ -91,7 +91,7 @@ absl::Status NcclFailure::status() const {
 
 absl::Status NcclFailure::StatusOf(const std::string& what) const {
   absl::MutexLock lock(&mutex_);
-  return status_.ok() || explained_ ? status_ : InVain(what, absl::ZeroDuration(), status_);
+  return status_.ok() || explained_ ? status_ : WaitFailed(what, absl::ZeroDuration(), status_);
 }
 
 absl::Status NcclFailure::Reason(const absl::Status& status) {
@@ -112,8 +112,8 @@ absl::Status NcclFailure::OfThisRank(const absl::Status& status) const {
   return absl::Status(status.code(), absl::StrCat("rank ", rank_.value(), " ", status.message()));
 }
 
-absl::Status NcclFailure::InVain(const std::string& what, absl::Duration waited,
-                                 const absl::Status& reason) const {
+absl::Status NcclFailure::WaitFailed(const std::string& what, absl::Duration waited,
+                                     const absl::Status& reason) const {
   return OfThisRank(absl::Status(
       reason.code(),
       absl::StrCat("waited ", absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))),

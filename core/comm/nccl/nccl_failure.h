@@ -62,8 +62,8 @@ class NcclFailure {
   bool End(const absl::Status& status, bool explained) ABSL_LOCKS_EXCLUDED(mutex_);
   // Rejects further operations. Returns the operation that this rank waits for, if any.
   std::optional<CommStream::Wait> CloseStreams();
-  absl::Status InVain(const std::string& what, absl::Duration waited,
-                      const absl::Status& reason) const;
+  absl::Status WaitFailed(const std::string& what, absl::Duration waited,
+                          const absl::Status& reason) const;
   void WatchLoop(absl::Duration interval);
 
   const Rank rank_;

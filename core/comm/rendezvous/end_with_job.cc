@@ -11,7 +11,7 @@
 namespace dpipe {
 
 EndWithJob::EndWithJob(StoreClient* store, absl::Duration time_to_end, absl::Duration longest_hold)
-    : store_(store), time_to_end_(time_to_end), longest_hold_(longest_hold) {
+    : store_(store), shutdown_grace_(time_to_end), max_hold_(longest_hold) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -30,13 +30,13 @@ void EndWithJob::Loop() {
     }
     absl::SleepFor(kHeartbeatTick);
     const absl::Duration lap = clock.Lap();
-    const bool waits = held_for < longest_hold_ && EndHold::held();
+    const bool waits = held_for < max_hold_ && EndHold::held();
     (waits ? held_for : failed_for) += lap;
-    if (failed_for < time_to_end_) continue;
+    if (failed_for < shutdown_grace_) continue;
     const std::string line =
         absl::StrCat(store_->NameOf(store_->process()), ": ", store_->failure().message(),
-                     "; this process has not ended ", absl::FormatDuration(time_to_end_),
-                     " after that, and is ended\n");
+                     "; this process was still running ", absl::FormatDuration(shutdown_grace_),
+                     " later and is being terminated\n");
     std::fputs(line.c_str(), stderr);
     std::fflush(stderr);
     _exit(1);

@@ -32,8 +32,8 @@ class EndWithJob {
   void Loop();
 
   StoreClient* const store_;
-  const absl::Duration time_to_end_;
-  const absl::Duration longest_hold_;
+  const absl::Duration shutdown_grace_;
+  const absl::Duration max_hold_;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

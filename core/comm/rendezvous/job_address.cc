@@ -33,7 +33,7 @@ class Reader {
     const std::string text = Required(name);
     int value = low;
     if (!text.empty() && (!absl::SimpleAtoi(text, &value) || value < low || value > high)) {
-      Wrong(absl::StrCat(name, " is '", text, "', must be from ", low, " to ", high));
+      Wrong(absl::StrCat(name, " is '", text, "'; it must be from ", low, " to ", high));
     }
     return value;
   }
@@ -179,17 +179,17 @@ absl::StatusOr<JobAddress> JobAddressByHand(const JobByHand& job) {
   if (colon == std::string::npos || colon == 0 ||
       !absl::SimpleAtoi(job.master.substr(colon + 1), &address.port) || address.port < 1 ||
       address.port > kMaxPort) {
-    return absl::InvalidArgumentError(absl::StrCat("process 0 is said to be at '", job.master,
-                                                   "', must be host:port, as node0:29400"));
+    return absl::InvalidArgumentError(absl::StrCat("the address of process 0 is '", job.master,
+                                                   "'; it must be host:port, such as node0:29400"));
   }
   address.host = job.master.substr(0, colon);
   if (address.host.front() == '[' && address.host.back() == ']') {
     address.host = address.host.substr(1, address.host.size() - 2);
   }
   if (job.process < 0 || job.process >= job.num_processes) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no process ", job.process, " of ",
-                                                   job.num_processes,
-                                                   "; they are numbered from 0"));
+    return absl::InvalidArgumentError(absl::StrCat("process ", job.process,
+                                                   " does not exist: there are ", job.num_processes,
+                                                   " processes, numbered from 0"));
   }
   if (job.per_host < 1 || job.num_processes % job.per_host != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -213,7 +213,7 @@ absl::StatusOr<std::string> FirstSlurmHost(const std::string& node_list) {
     const std::string first = range.substr(0, range.find_first_of("-,"));
     if (close == std::string::npos || first.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the node list '", node_list, "' has a bracket that does not end"));
+          absl::StrCat("the node list '", node_list, "' has an unclosed bracket"));
     }
     rest = rest.substr(close + 1);
     const size_t next = rest.find_first_of(",[");
@@ -221,7 +221,8 @@ absl::StatusOr<std::string> FirstSlurmHost(const std::string& node_list) {
     rest = next == std::string::npos ? "" : rest.substr(next);
   }
   if (host.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the node list '", node_list, "' has no host"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the node list '", node_list, "' contains no host"));
   }
   return host;
 }

@@ -53,7 +53,7 @@ TEST(JobAddressTest, TheAgentOfTorchrunKeepsItsPort) {
   EXPECT_EQ((*address)->port, 29501);
 }
 
-TEST(JobAddressTest, WhatIsMissingOrWrongIsNamed) {
+TEST(JobAddressTest, ErrorsNameTheMissingOrWrongVariable) {
   EXPECT_THAT(std::string(From({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).status().message()),
               HasSubstr("in torchrun's environment, MASTER_ADDR is not set"));
   EXPECT_THAT(std::string(From({{"WORLD_SIZE", "2"}}).status().message()),
@@ -63,13 +63,13 @@ TEST(JobAddressTest, WhatIsMissingOrWrongIsNamed) {
           From({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}})
               .status()
               .message()),
-      HasSubstr("RANK is '2', must be from 0 to 1"));
+      HasSubstr("RANK is '2'; it must be from 0 to 1"));
   EXPECT_THAT(
       std::string(
           From({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "http"}})
               .status()
               .message()),
-      HasSubstr("MASTER_PORT is 'http', must be from 1 to 65535"));
+      HasSubstr("MASTER_PORT is 'http'; it must be from 1 to 65535"));
 }
 
 TEST(JobAddressTest, Slurm) {

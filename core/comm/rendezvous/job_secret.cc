@@ -38,7 +38,7 @@ bool IsPrivate(const struct stat& status) { return (status.st_mode & 077) == 0; 
 absl::Status CheckOwner(const struct stat& status, const std::string& path) {
   if (status.st_uid == geteuid()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(path, " belongs to user ", status.st_uid,
-                                                    ", must belong to this user, ", geteuid()));
+                                                    ", but must belong to this user, ", geteuid()));
 }
 
 absl::StatusOr<std::string> ReadAtMost(int fd, size_t max_bytes) {
@@ -69,10 +69,10 @@ absl::StatusOr<JobSecret> ReadIfThere(const std::string& path) {
   }
   DPIPE_RETURN_IF_ERROR(CheckOwner(status, named));
   if (!IsPrivate(status)) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%s can be read or written by others (mode %03o, must be 600); make a new "
-                        "one: (umask 077; openssl rand -hex 32 > FILE)",
-                        named, status.st_mode & 0777));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s can be read or written by others (mode %03o, must be 600); create a new "
+        "one: (umask 077; openssl rand -hex 32 > FILE)",
+        named, status.st_mode & 0777));
   }
   const auto text = ReadAtMost(file.fd(), kMaxFileBytes);
   if (!text.ok()) {
@@ -130,8 +130,8 @@ JobSecret JobSecret::Random() { return JobSecret(RandomBytes(kBytes), "the launc
 absl::StatusOr<JobSecret> JobSecret::FromHex(absl::string_view hex, const std::string& source) {
   if (hex.size() != 2 * kBytes || !std::all_of(hex.begin(), hex.end(), absl::ascii_isxdigit)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(source, " has ", hex.size(), " characters, must have ", 2 * kBytes,
-                     " hexadecimal digits, as openssl rand -hex ", kBytes, " makes them"));
+        absl::StrCat(source, " has ", hex.size(), " characters, but must have ", 2 * kBytes,
+                     " hexadecimal digits; make one with openssl rand -hex ", kBytes));
   }
   return JobSecret(absl::HexStringToBytes(hex), source);
 }
@@ -143,9 +143,9 @@ std::string JobSecret::Sign(absl::string_view text) const { return HmacSha256(by
 absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
   const auto secret = ReadIfThere(path);
   if (!absl::IsNotFound(secret.status())) return secret;
-  return absl::FailedPreconditionError(
-      absl::StrCat("the file ", path, " of the job's secret is not there; make it: (umask 077; ",
-                   "openssl rand -hex 32 > FILE)"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the file ", path, " of the job's secret does not exist; create it: (umask 077; ",
+      "openssl rand -hex 32 > FILE)"));
 }
 
 absl::StatusOr<JobSecret> ReadOrMakeSecretFile(const std::string& folder) {
@@ -178,8 +178,8 @@ absl::StatusOr<JobSecret> FindJobSecret(const JobAddress& address, const std::st
     return ReadOrMakeSecretFile(absl::StrCat("/tmp/dpipe-", geteuid()));
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "the processes of this job on several hosts have no secret, and no home folder in which to "
-      "make one; run ",
+      "the processes of this job on several hosts have no secret, and no home folder to create one "
+      "in; run ",
       kHowToMake));
 }
 

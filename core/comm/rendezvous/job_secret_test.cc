@@ -54,7 +54,7 @@ TEST(JobSecretTest, HexIsReadAndWritten) {
   EXPECT_TRUE(JobSecret().empty());
 }
 
-TEST(JobSecretTest, WhatIsNoSecretIsNotRepeated) {
+TEST(JobSecretTest, InvalidSecretIsNotEchoed) {
   for (const std::string& text :
        {std::string(), std::string("hunter2"), std::string(63, 'a'), std::string(64, 'g')}) {
     const auto secret = JobSecret::FromHex(text, "DPIPE_JOB_SECRET");
@@ -87,7 +87,7 @@ TEST(JobSecretTest, AFileIsReadIfItIsThisUsersAlone) {
   EXPECT_THAT(Words(ReadSecretFile(path)), HasSubstr("has 4096 characters"));
 }
 
-TEST(JobSecretTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+TEST(JobSecretTest, NonRegularFileIsRefused) {
   const ScratchFolder folder;
   const std::string fifo = folder.File("fifo");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
@@ -95,7 +95,7 @@ TEST(JobSecretTest, WhatIsNoRegularFileIsRefusedAtOnce) {
     EXPECT_THAT(Words(ReadSecretFile(path)), HasSubstr("is not a regular file")) << path;
   }
   EXPECT_THAT(Words(ReadSecretFile(folder.File("none"))),
-              AllOf(HasSubstr("is not there"), HasSubstr("openssl rand -hex 32")));
+              AllOf(HasSubstr("does not exist"), HasSubstr("openssl rand -hex 32")));
 }
 
 TEST(JobSecretTest, AnotherUsersFileIsRefused) {
@@ -107,7 +107,7 @@ TEST(JobSecretTest, AnotherUsersFileIsRefused) {
   }
   EXPECT_THAT(
       Words(ReadSecretFile(path)),
-      HasSubstr(absl::StrCat("belongs to user 12345, must belong to this user, ", geteuid())));
+      HasSubstr(absl::StrCat("belongs to user 12345, but must belong to this user, ", geteuid())));
 }
 
 TEST(JobSecretTest, ProcessesThatMakeItTogetherHaveTheSame) {
@@ -160,7 +160,7 @@ void ExpectTheSame(const std::vector<Variables>& processes) {
   EXPECT_EQ(found[0].size(), 64);
 }
 
-TEST(JobSecretTest, ProcessesOfEveryLauncherHaveOneWithoutAnythingSaid) {
+TEST(JobSecretTest, EveryLaunchersProcessesHaveOneByDefault) {
   const ScratchFolder home;
   std::vector<Variables> torchrun, slurm, open_mpi;
   for (int process : {0, 1}) {
@@ -200,7 +200,7 @@ JobAddress Job(int num_local, int num_processes) {
   return address;
 }
 
-TEST(JobSecretTest, WhatIsSaidComesFirst) {
+TEST(JobSecretTest, ExplicitSourceTakesPrecedence) {
   const ScratchFolder home;
   const std::string by_flag = home.File("flag"), by_variable = home.File("variable");
   const JobSecret first = JobSecret::Random(), second = JobSecret::Random(),
@@ -221,7 +221,7 @@ TEST(JobSecretTest, WhatIsSaidComesFirst) {
               AllOf(HasSubstr("DPIPE_JOB_SECRET has 7 characters"), Not(HasSubstr("hunter2"))));
 }
 
-TEST(JobSecretTest, SeveralHostsWithoutAPlaceForOneAreToldHowToMakeIt) {
+TEST(JobSecretTest, ErrorOnSeveralHostsShowsHowToMakeOne) {
   const ScratchFolder folder;
   for (const std::string& home : {std::string(), folder.File("none"), std::string("relative")}) {
     const Variables set = {{"HOME", home}};

@@ -235,7 +235,7 @@ class Launcher {
       if (!child.running || child.kill_at_ns == kNever) continue;
       if (Holds(&child) && now - failed_ns_ < absl::ToInt64Nanoseconds(options_.longest_hold)) {
         if (now - failed_ns_ > grace && !std::exchange(child.waited_for, true)) {
-          Say(absl::StrCat("process ", i, " is still writing; it has up to ",
+          Say(absl::StrCat("process ", i, " is still writing; waiting up to ",
                            absl::FormatDuration(options_.longest_hold), " for it"));
         }
         child.kill_at_ns = now + grace;
@@ -246,8 +246,8 @@ class Launcher {
       ++num_late;
     }
     if (num_late == 0) return;
-    Say(absl::StrCat(num_late, " processes have not ended ", absl::FormatDuration(options_.grace),
-                     " after that; they are killed"));
+    Say(absl::StrCat(num_late, " processes were still running ",
+                     absl::FormatDuration(options_.grace), " later; killing them"));
   }
 
   // True if the last report says that it holds.
@@ -298,7 +298,8 @@ class Launcher {
     } while (ended < 0 && errno == EINTR);
     if (ended == 0) return {true, 0, false, ""};
     if (ended < 0) {
-      return {false, 1, false, absl::StrCat("has ended, nobody knows how: ", std::strerror(errno))};
+      return {false, 1, false,
+              absl::StrCat("has ended with unknown status: ", std::strerror(errno))};
     }
     if (WIFSIGNALED(status)) {
       const int number = WTERMSIG(status);

@@ -72,7 +72,7 @@ void WaitUntil(const Condition& holds) {
   while (!holds()) absl::SleepFor(absl::Milliseconds(5));
 }
 
-TEST(LocalLauncherTest, EachKnowsWhichItIsAndIsHeardWithItsNumber) {
+TEST(LocalLauncherTest, ProcessesKnowTheirIndexAndOutputIsLabelled) {
   const Launched launched = Launch(
       Shell(3,
             "echo out $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE; echo err $RANK >&2; "
@@ -135,13 +135,13 @@ TEST(LocalLauncherTest, TheFirstErrorCounts) {
   EXPECT_THAT(launched.err, HasSubstr(") has failed with exit code 7\n"));
 }
 
-TEST(LocalLauncherTest, WhoDoesNotEndAfterAnErrorIsKilled) {
+TEST(LocalLauncherTest, KillsAfterGracePeriod) {
   LaunchOptions options = Shell(3, "if [ $RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 1000");
   options.grace = absl::Milliseconds(100);
   const Launched launched = Launch(options);
   EXPECT_EQ(launched.exit_code, 128 + SIGSEGV);
   EXPECT_THAT(launched.err, HasSubstr("was ended by SIGSEGV"));
-  EXPECT_THAT(launched.err, HasSubstr("2 processes have not ended 100ms after that"));
+  EXPECT_THAT(launched.err, HasSubstr("2 processes were still running 100ms later"));
 }
 
 // Process 1 fails while process 0 has a hold.
@@ -160,24 +160,24 @@ Launched LaunchHolder(absl::Duration longest_hold) {
   return Launch(options);
 }
 
-TEST(LocalLauncherTest, WhoHoldsIsWaitedFor) {
+TEST(LocalLauncherTest, WaitsForHold) {
   const Launched launched = LaunchHolder(absl::Minutes(10));
   EXPECT_EQ(launched.exit_code, 7);
   EXPECT_THAT(launched.out, HasSubstr("[0] it is written\n"));
-  EXPECT_THAT(launched.err, AllOf(HasSubstr("process 0 is still writing; it has up to 10m"),
-                                  HasSubstr("1 processes have not ended 100ms after that")));
+  EXPECT_THAT(launched.err, AllOf(HasSubstr("process 0 is still writing; waiting up to 10m"),
+                                  HasSubstr("1 processes were still running 100ms later")));
 }
 
-TEST(LocalLauncherTest, WhoHoldsForTooLongIsKilled) {
+TEST(LocalLauncherTest, KillsAfterMaxHold) {
   const Launched launched = LaunchHolder(absl::Milliseconds(1));
   EXPECT_EQ(launched.exit_code, 7);
   EXPECT_EQ(launched.out, "");
-  EXPECT_THAT(launched.err, HasSubstr("1 processes have not ended 100ms after that"));
+  EXPECT_THAT(launched.err, HasSubstr("1 processes were still running 100ms later"));
 }
 
 // The launcher's parent may ignore SIGCHLD, and children inherit that. Then the system discards
 // exit codes.
-TEST(LocalLauncherTest, ExitCodesCountWhereTheParentIgnoresItsChildren) {
+TEST(LocalLauncherTest, ExitCodesCountIfTheParentIgnoresItsChildren) {
   const auto before = std::signal(SIGCHLD, SIG_IGN);
   const Launched launched = Launch(Shell(2, "exit $((RANK * 7))"));
   EXPECT_EQ(std::signal(SIGCHLD, before), SIG_IGN) << "the launcher has left it as it was";

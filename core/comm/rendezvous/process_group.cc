@@ -39,10 +39,10 @@ absl::StatusOr<std::vector<Socket>> Listeners(const JobAddress& address,
     auto listeners = ListenAt(address.host, address.port, on_several_hosts);
     if (listeners.ok()) return listeners;
     if (limit.passed()) {
-      return absl::Status(
-          listeners.status().code(),
-          absl::StrCat("process 0, which hosts the store of the job (by ", address.source, "), ",
-                       listeners.status().message(), ", for ", absl::FormatDuration(deadline)));
+      return absl::Status(listeners.status().code(),
+                          absl::StrCat("process 0, which hosts the store of the job (by ",
+                                       address.source, "), ", listeners.status().message(),
+                                       ", even after ", absl::FormatDuration(deadline)));
     }
     absl::SleepFor(absl::Milliseconds(100));
   }

@@ -26,7 +26,7 @@ void JoinAndRun(const std::vector<JobMember>& job, const std::function<void(Proc
   });
 }
 
-TEST(ProcessGroupTest, AllGetWhatTheLeaderHas) {
+TEST(ProcessGroupTest, BroadcastsFromLeader) {
   JoinAndRun(LocalJob(3), [](ProcessGroup* group) {
     for (int round = 0; round < 3; ++round) {
       const auto text =
@@ -58,7 +58,7 @@ TEST(ProcessGroupTest, TheFirstOfAHostIsFirst) {
 }
 
 // As by srun -m cyclic, or mpirun --map-by node.
-TEST(ProcessGroupTest, TheFirstOfAHostIsFirstWhereHostsTakeTurns) {
+TEST(ProcessGroupTest, FirstOnHostWithRoundRobinPlacement) {
   ExpectFirstsFirst({"node1", "node2", "node1", "node2"});
 }
 
@@ -86,10 +86,10 @@ TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   std::abort();
 }
 
-TEST(EndWithJobDeathTest, WhoDoesNotNoticeIsEnded) {
+TEST(EndWithJobDeathTest, EndsUnawareProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndGoOn(), ::testing::ExitedWithCode(1),
-              "rank 0 .*: rank 7 has died; this process has not ended 200ms after that");
+              "rank 0 .*: rank 7 has died; this process was still running 200ms later");
 }
 
 // Prints to standard error when a hold, which begins with the failure, has ended.
@@ -107,19 +107,19 @@ TEST(EndWithJobDeathTest, WhoDoesNotNoticeIsEnded) {
   std::abort();
 }
 
-TEST(EndWithJobDeathTest, WhoHoldsIsWaitedFor) {
+TEST(EndWithJobDeathTest, WaitsForHold) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndHold(absl::Seconds(1), absl::Minutes(10)), ::testing::ExitedWithCode(1),
-              "the checkpoint is written\n.*rank 7 has died; this process has not ended 100ms");
+              "the checkpoint is written\n.*rank 7 has died; this process was still running 100ms");
 }
 
-TEST(EndWithJobDeathTest, WhoHoldsForTooLongIsEnded) {
+TEST(EndWithJobDeathTest, EndsAfterMaxHold) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndHold(absl::Minutes(10), absl::Milliseconds(100)), ::testing::ExitedWithCode(1),
               "^rank 0 .*rank 7 has died; this process");
 }
 
-TEST(EndWithJobTest, WhoEndsInTimeIsLeftAlone) {
+TEST(EndWithJobTest, LeavesFinishedProcessAlone) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
     const EndWithJob end(&group->store());
     if (group->is_leader()) group->store().Fail(absl::UnavailableError("rank 7 has died"));

@@ -67,7 +67,7 @@ void SendAtOnce(int fd) {
 }
 
 absl::StatusOr<Socket> Established(Socket socket) {
-  if (IsConnectedToItself(socket)) return absl::UnavailableError("nobody listens there");
+  if (IsConnectedToItself(socket)) return absl::UnavailableError("no process listens there");
   return socket;
 }
 
@@ -192,7 +192,7 @@ absl::Status Socket::SendAll(absl::string_view data, absl::Duration deadline) {
     } else if (errno == EAGAIN) {
       if (!WaitFor(fd_, POLLOUT, since_sent)) {
         return absl::DeadlineExceededError(
-            absl::StrCat(PeerAddress(), " has taken nothing for ", absl::FormatDuration(deadline)));
+            absl::StrCat(PeerAddress(), " has read nothing for ", absl::FormatDuration(deadline)));
       }
     } else if (errno != EINTR) {
       return absl::UnavailableError(SystemReason());

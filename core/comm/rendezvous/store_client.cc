@@ -37,8 +37,7 @@ absl::Status FailureOf(const StoreMessage& message) {
 
 absl::Status SaysNothing() {
   return absl::DeadlineExceededError(
-      "the store of the job, which process 0 hosts, says nothing: it is frozen, or its network is "
-      "cut");
+      "the job's store (on process 0) does not respond: it is frozen, or its network is cut");
 }
 
 void WaitForData(const Socket& socket) {
@@ -57,7 +56,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClient
     auto socket = ConnectTcp(options.host, options.port, deadline.left());
     if (!socket.ok()) {
       return absl::Status(socket.status().code(),
-                          absl::StrCat(here, ": no store of the job, which process 0 hosts: ",
+                          absl::StrCat(here, ": cannot reach the job's store (on process 0): ",
                                        socket.status().message()));
     }
     auto client = std::unique_ptr<StoreClient>(new StoreClient(options, *std::move(socket)));
@@ -104,8 +103,7 @@ absl::Status StoreClient::Prove(const Deadline& deadline) {
       ReceiveBytes(kHmacBytes, deadline,
                    "the store closed the connection during the challenge: " + way_out));
   if (!SameBytes(proof, challenge.ProofOf(StoreSide::kStore))) {
-    return absl::UnavailableError("what answers cannot prove that it is the job's store: " +
-                                  way_out);
+    return absl::UnavailableError("the peer cannot prove that it is the job's store: " + way_out);
   }
   in_ = FrameReader(challenge.KeyOf(StoreSide::kStore));
   absl::MutexLock lock(&write_mutex_);
@@ -137,7 +135,7 @@ absl::Status StoreClient::AwaitWelcome(absl::Duration limit) {
         case StoreMessage::kHeartbeat:
           break;
         default:
-          return absl::UnavailableError("what answers does not speak as a job's store");
+          return absl::UnavailableError("the peer does not speak the store's protocol");
       }
     }
     if (outcome == Socket::Outcome::kClosed) {
@@ -175,7 +173,7 @@ void StoreClient::Loop() {
     }
     if (!message.ok()) {
       return SetFailure(absl::UnavailableError(
-          absl::StrCat(StoreName(), " does not speak as it should: ", message.status().message())));
+          absl::StrCat(StoreName(), " violates the protocol: ", message.status().message())));
     }
     WaitForData(socket_);
     const Socket::Outcome outcome = socket_.Receive(in_.buffer());
@@ -188,7 +186,7 @@ void StoreClient::Loop() {
     }
     if (silent > options_.silence) {
       return SetFailure(absl::UnavailableError(absl::StrCat(
-          StoreName(), " has not been heard of for ", absl::FormatDuration(options_.silence),
+          StoreName(), " has sent nothing for ", absl::FormatDuration(options_.silence),
           ": it is frozen, or the network between ", HostPort(options_.host, options_.port),
           " and ", NameOf(process()), " is cut")));
     }
@@ -229,7 +227,7 @@ absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
   const size_t size = message.ByteSizeLong();
   if (size > kMaxFrameBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a message of ", size, " bytes to the job's store, of at most ", kMaxFrameBytes));
+        "a message of ", size, " bytes to the job's store; the maximum is ", kMaxFrameBytes));
   }
   absl::MutexLock lock(&write_mutex_);
   return SendFrame(message);
@@ -237,7 +235,7 @@ absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
 
 // Part of a message that could not be sent may have been transmitted, so nothing can follow it.
 absl::Status StoreClient::SendFrame(const StoreMessage& message) {
-  if (broken_) return absl::UnavailableError("an earlier message could not be sent whole");
+  if (broken_) return absl::UnavailableError("an earlier message could not be sent completely");
   const absl::Status sent = socket_.SendAll(writer_.Encode(message), options_.silence);
   broken_ = !sent.ok();
   return sent;
@@ -248,7 +246,7 @@ absl::Status StoreClient::SendFrame(const StoreMessage& message) {
 absl::Status StoreClient::Sent(const absl::Status& sent) {
   if (absl::IsDeadlineExceeded(sent)) {
     SetFailure(
-        absl::UnavailableError(absl::StrCat(StoreName(), " reads nothing: ", sent.message())));
+        absl::UnavailableError(absl::StrCat(StoreName(), " is not reading: ", sent.message())));
     shutdown(socket_.fd(), SHUT_RDWR);
   }
   return sent;
@@ -292,7 +290,7 @@ absl::Status StoreClient::Await(const Done& done, const std::string& what,
   }
   if (done()) return absl::OkStatus();
   const absl::Status reason =
-      failure_.ok() ? absl::DeadlineExceededError("it has not come") : failure_;
+      failure_.ok() ? absl::DeadlineExceededError("it did not arrive") : failure_;
   return absl::Status(reason.code(),
                       absl::StrCat(NameOf(process()), " waited ",
                                    absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))),
@@ -382,13 +380,13 @@ void StoreClient::SetFailure(const absl::Status& status) {
     failure_ = status;
   }
   absl::MutexLock lock(&listeners_mutex_);
-  told_ = true;
+  notified_ = true;
   for (const auto& [id, listener] : listeners_) listener(status);
 }
 
 int StoreClient::AddFailureListener(std::function<void(const absl::Status&)> listener) {
   absl::MutexLock lock(&listeners_mutex_);
-  if (told_) listener(failure());
+  if (notified_) listener(failure());
   listeners_[next_listener_] = std::move(listener);
   return next_listener_++;
 }

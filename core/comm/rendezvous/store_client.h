@@ -144,7 +144,7 @@ class StoreClient {
   std::map<int, std::function<void(const absl::Status&)>> listeners_
       ABSL_GUARDED_BY(listeners_mutex_);
   int next_listener_ ABSL_GUARDED_BY(listeners_mutex_) = 0;
-  bool told_ ABSL_GUARDED_BY(listeners_mutex_) = false;
+  bool notified_ ABSL_GUARDED_BY(listeners_mutex_) = false;
   std::thread thread_;
 };
 

@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<StoreMessage>> FrameReader::Next(uint32_t max_bytes
   }
   if (size > max_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", size, " bytes, of at most ", max_bytes));
+        absl::StrCat("a message of ", size, " bytes; the maximum is ", max_bytes));
   }
   if (buffer_.size() - taken_ < kLengthBytes + size + kHmacBytes) {
     buffer_.erase(0, std::exchange(taken_, 0));
@@ -56,13 +56,13 @@ absl::StatusOr<std::optional<StoreMessage>> FrameReader::Next(uint32_t max_bytes
   const auto bytes = absl::string_view(buffer_).substr(taken_ + kLengthBytes);
   const absl::string_view body = bytes.substr(0, size);
   if (!SameBytes(Signature(key_, num_read_++, body), bytes.substr(size, kHmacBytes))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a message of ", size, " bytes that its sender has not signed as the next"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a message of ", size, " bytes whose signature does not match the next message"));
   }
   StoreMessage message;
   if (!message.ParseFromArray(body.data(), static_cast<int>(size))) {
     return absl::InvalidArgumentError(
-        absl::StrCat(size, " bytes that are no message of the store"));
+        absl::StrCat(size, " bytes that are not a message of the store"));
   }
   taken_ += kLengthBytes + size + kHmacBytes;
   return std::optional<StoreMessage>(std::move(message));

@@ -149,11 +149,11 @@ void StoreServer::Tick(absl::Duration elapsed) {
       if (joined_.count(i) == 0) missing.push_back(absl::StrCat(i));
     }
     Fail(absl::DeadlineExceededError(absl::StrCat(
-        "only ", num_joined(), " of ", options_.num_processes, " processes have come to port ",
-        port_, " within ", absl::FormatDuration(options_.join_deadline), "; missing: process ",
-        ShowNames(missing), RefusedWords())));
+        "only ", num_joined(), " of ", options_.num_processes, " processes joined at port ", port_,
+        " within ", absl::FormatDuration(options_.join_deadline), "; missing: process ",
+        ShowNames(missing), RefusalSummary())));
   }
-  SayWhoWasRefused(elapsed);
+  ReportRefused(elapsed);
   const bool beat = since_heartbeat_ >= HeartbeatInterval(options_.silence);
   if (beat) since_heartbeat_ = absl::ZeroDuration();
   StoreMessage heartbeat;
@@ -172,7 +172,7 @@ void StoreServer::Tick(absl::Duration elapsed) {
     if (!all_joined()) client.silent = absl::ZeroDuration();
     if (beat) Send(&client, heartbeat);
     if (client.silent <= options_.silence || !failure_.ok()) continue;
-    Fail(absl::UnavailableError(absl::StrCat(client.name, " has not been heard of for ",
+    Fail(absl::UnavailableError(absl::StrCat(client.name, " has sent nothing for ",
                                              absl::FormatDuration(options_.silence),
                                              ": it is frozen, or its network is cut")));
   }
@@ -202,22 +202,22 @@ void StoreServer::Refuse(Client* client) {
   last_refused_ = client->address;
 }
 
-std::string StoreServer::RefusedWords() const {
+std::string StoreServer::RefusalSummary() const {
   if (num_refused_ == 0) return "";
   return absl::StrCat("; ", Count(num_refused_, "connection"),
-                      " came without proof of the job's secret, the last from ", last_refused_,
+                      " had no proof of the job's secret, the last from ", last_refused_,
                       "; all processes need the same as process 0, which has it from ",
                       options_.secret.source());
 }
 
-void StoreServer::SayWhoWasRefused(absl::Duration elapsed) {
-  since_said_ += elapsed;
-  if (num_refused_ == num_said_ || since_said_ < kSayInterval) return;
+void StoreServer::ReportRefused(absl::Duration elapsed) {
+  since_report_ += elapsed;
+  if (num_refused_ == num_said_ || since_report_ < kSayInterval) return;
   const std::string line = absl::StrCat(
       "The job's store at port ", port_, " refused ", Count(num_refused_ - num_said_, "connection"),
       " without proof of the job's secret, the last from ", last_refused_, ".");
   num_said_ = num_refused_;
-  since_said_ = absl::ZeroDuration();
+  since_report_ = absl::ZeroDuration();
   if (options_.say) return options_.say(line);
   std::fprintf(stderr, "%s\n", line.c_str());
 }
@@ -274,19 +274,20 @@ void StoreServer::Handle(Client* client, StoreMessage message) {
 
 std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
   if (join.protocol() != kStoreProtocol) {
-    return absl::StrCat("it speaks version ", join.protocol(), " of the protocol, this store ",
-                        kStoreProtocol, ": the processes are of different builds");
+    return absl::StrCat("it uses protocol version ", join.protocol(), ", this store ",
+                        kStoreProtocol, ": the processes come from different builds");
   }
   if (join.num_processes() != options_.num_processes) {
-    return absl::StrCat("it counts ", join.num_processes(), " processes, this store ",
+    return absl::StrCat("it expects ", join.num_processes(), " processes, this store ",
                         options_.num_processes);
   }
   if (join.process() < 0 || join.process() >= options_.num_processes) {
-    return absl::StrCat("there is no process ", join.process(), " of ", options_.num_processes);
+    return absl::StrCat("process ", join.process(), " does not exist: there are ",
+                        options_.num_processes, " processes, numbered from 0");
   }
   const auto same = joined_.find(join.process());
   if (same != joined_.end()) {
-    return absl::StrCat("process ", join.process(), " has come already: ", same->second.name());
+    return absl::StrCat("process ", join.process(), " has already joined: ", same->second.name());
   }
   return "";
 }
@@ -296,7 +297,7 @@ std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
 std::string StoreServer::WhyNotNow(const StoreMessage::Join& join) const {
   if (join.protocol() != kStoreProtocol) return "";
   if (join.job() != options_.job) {
-    return absl::StrCat("another job is here: '", options_.job, "', not '", join.job(), "'");
+    return absl::StrCat("this store belongs to job '", options_.job, "', not '", join.job(), "'");
   }
   const bool is_ending = stopping_ || !failure_.ok();
   const bool is_own =
@@ -393,8 +394,8 @@ void StoreServer::Send(Client* client, const StoreMessage& message) {
   client->socket.SendSome(&client->out);
   if (client->out.size() <= kMaxUntakenBytes || client->gone) return;
   client->gone = true;
-  Fail(absl::UnavailableError(absl::StrCat(client->name, " reads nothing: ", client->out.size(),
-                                           " bytes wait for it in the job's store")));
+  Fail(absl::UnavailableError(absl::StrCat(client->name, " is not reading: the job's store holds ",
+                                           client->out.size(), " unread bytes for it")));
 }
 
 }  // namespace dpipe

@@ -87,8 +87,8 @@ class StoreServer {
   void MakeRoom();
   void ReadAnswer(Client* client);
   void Refuse(Client* client);
-  void SayWhoWasRefused(absl::Duration elapsed);
-  std::string RefusedWords() const;
+  void ReportRefused(absl::Duration elapsed);
+  std::string RefusalSummary() const;
   void Read(Client* client);
   void Handle(Client* client, StoreMessage message);
   void Join(Client* client, const StoreMessage::Join& join);
@@ -113,7 +113,7 @@ class StoreServer {
   absl::Duration age_, since_heartbeat_;
   int64_t num_refused_ = 0, num_said_ = 0;  // strangers, and those that were reported
   std::string last_refused_;                // its address
-  absl::Duration since_said_ = absl::InfiniteDuration();
+  absl::Duration since_report_ = absl::InfiniteDuration();
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -219,7 +219,7 @@ TEST_F(StoreStrangersTest, NothingIsReadSetJoinedOrEndedInAnyPhase) {
   for (const std::string& line : Said()) EXPECT_THAT(line, Not(HasSubstr(kJob)));
 }
 
-TEST_F(StoreStrangersTest, AFloodOfThemKeepsNobodyOut) {
+TEST_F(StoreStrangersTest, FloodDoesNotKeepProcessesOut) {
   Start();
   constexpr int kHeld = 600;
   std::vector<Socket> held;
@@ -330,7 +330,7 @@ TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsSaid) {
   }
 }
 
-TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsHeard) {
+TEST_F(StoreStrangersTest, ManInTheMiddleCannotAlterReplies) {
   auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
   StoreClientOptions options;
@@ -351,13 +351,13 @@ TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsHeard) {
   store.SayBytes(frame + frame);
   ASSERT_TRUE((*client)->AwaitFailure(absl::Seconds(60)));
   EXPECT_THAT(std::string((*client)->failure().message()),
-              HasSubstr("does not speak as it should: a message of "));
+              HasSubstr("violates the protocol: a message of "));
   EXPECT_EQ(*(*client)->TakeNote("order", "an order"), "step");
   EXPECT_FALSE((*client)->TakeNote("order", "an order", absl::Milliseconds(20)).ok())
       << "it came once";
 }
 
-TEST_F(StoreStrangersTest, BothSidesAreToldOfAnotherSecret) {
+TEST_F(StoreStrangersTest, BothSidesReportDifferentSecrets) {
   join_deadline_ = absl::Milliseconds(600);
   Start();
   StoreClientOptions other = Options(1);
@@ -376,7 +376,7 @@ TEST_F(StoreStrangersTest, BothSidesAreToldOfAnotherSecret) {
                    "DPIPE_JOB_SECRET"));
   EXPECT_THAT(std::string(waited.message()), HasSubstr("missing: process 1, 2; "));
   EXPECT_THAT(std::string(waited.message()),
-              HasSubstr("came without proof of the job's secret, the last from 127.0.0.1; all "
+              HasSubstr("had no proof of the job's secret, the last from 127.0.0.1; all "
                         "processes need the same as process 0, which has it from the launcher"));
   // One line for many connections.
   const std::vector<std::string> said = Said();

@@ -131,7 +131,7 @@ TEST(StoreTest, AnotherRunsProcessIsNotLetIn) {
   stale.join_deadline = absl::Milliseconds(300);
   const auto refused = StoreClient::Join(stale);
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("refused: another job is here: 'today', not 'yesterday'"));
+              HasSubstr("refused: this store belongs to job 'today', not 'yesterday'"));
   StoreClientOptions own = ClientOptions(*server, 0, 1);
   own.job = "today";
   EXPECT_TRUE(StoreClient::Join(own).ok());
@@ -141,24 +141,23 @@ TEST(StoreTest, WrongCountsAndSecondComersAreRefusedWithBothNumbers) {
   auto server = StartServer(Options(2));
   const auto wrong = StoreClient::Join(ClientOptions(*server, 0, 3));
   EXPECT_THAT(std::string(wrong.status().message()),
-              HasSubstr("it counts 3 processes, this store 2"));
+              HasSubstr("it expects 3 processes, this store 2"));
   EXPECT_THAT(std::string(wrong.status().message()),
               HasSubstr(absl::StrCat("process 0 of 3 at localhost:", server->port())));
   auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
   const auto second = StoreClient::Join(ClientOptions(*server, 1, 2));
-  EXPECT_THAT(std::string(second.status().message()), HasSubstr("process 1 has come already"));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("process 1 has already joined"));
 }
 
-TEST(StoreTest, WhoIsMissingIsNamed) {
+TEST(StoreTest, ErrorNamesMissingProcess) {
   StoreServerOptions options = Options(4);
   options.join_deadline = absl::Milliseconds(300);
   auto server = StartServer(options);
   const auto clients = JoinAll({ClientOptions(*server, 0, 4), ClientOptions(*server, 2, 4)});
   for (const auto& client : clients) {
     EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(std::string(client.status().message()),
-                HasSubstr("only 2 of 4 processes have come"));
+    EXPECT_THAT(std::string(client.status().message()), HasSubstr("only 2 of 4 processes joined"));
     EXPECT_THAT(std::string(client.status().message()), HasSubstr("missing: process 1, 3"));
   }
 }
@@ -227,7 +226,7 @@ TEST(StoreTest, SilenceIsNamedAfterItsTime) {
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->AwaitFailure(absl::Seconds(60)));
   EXPECT_THAT(std::string((*client)->failure().message()),
-              HasSubstr("rank 1 (pid 7 on node2) has not been heard of for 500ms: it is frozen, or "
+              HasSubstr("rank 1 (pid 7 on node2) has sent nothing for 500ms: it is frozen, or "
                         "its network is cut"));
 }
 
@@ -378,8 +377,8 @@ TEST(StoreTest, AStoreThatTalksNonsenseIsNotCalledDead) {
   played.connection.SayBytes("\xff\xff\xff\xff");
   ASSERT_TRUE(played.client->AwaitFailure(absl::Seconds(60)));
   EXPECT_EQ(played.client->failure(),
-            absl::UnavailableError("rank 0 (pid 7 on node1), the host of the job's store, does not "
-                                   "speak as it should: a message of 4294967295 bytes, of at most "
+            absl::UnavailableError("rank 0 (pid 7 on node1), the host of the job's store, violates "
+                                   "the protocol: a message of 4294967295 bytes; the maximum is "
                                    "268435456"));
 }
 
@@ -400,7 +399,7 @@ TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
   const absl::Status status = played.client->Set("key", std::string(64 << 20, 'x'));
   EXPECT_EQ(status, played.client->failure());
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("rank 0 (pid 7 on node1), the host of the job's store, reads nothing: "));
+              HasSubstr("rank 0 (pid 7 on node1), the host of the job's store, is not reading: "));
   EXPECT_EQ(played.client->Set("other", "value"), status);
   done = true;
   alive.join();
@@ -431,14 +430,14 @@ TEST(StoreTest, WhatWasSentWholeIsASuccessAndTheNextCallTellsTheFailure) {
   EXPECT_EQ(played.client->Set("other", "value"), absl::DataLossError("disk full"));
 }
 
-TEST(StoreTest, AMessageThatIsTooLongIsRefusedAndTheJobGoesOn) {
+TEST(StoreTest, TooLongMessageIsRefusedAndTheJobContinues) {
   auto server = StartServer(Options(1));
   auto client = StoreClient::Join(ClientOptions(*server, 0, 1));
   ASSERT_TRUE(client.ok()) << client.status();
   const absl::Status status = (*client)->Set("key", std::string(kMaxFrameBytes, 'x'));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a message of 268435"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("of at most 268435456"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the maximum is 268435456"));
   EXPECT_TRUE((*client)->Set("key", "value").ok());
   EXPECT_EQ(*(*client)->Get("key", "a key"), "value");
 }

@@ -16,7 +16,7 @@ TEST(XmlReaderTest, ReadsElements) {
   EXPECT_EQ((*elements)[2].text, "a > b & c");
 }
 
-TEST(XmlReaderTest, RefusesWhatIsNotWellFormed) {
+TEST(XmlReaderTest, RefusesMalformedDocuments) {
   for (const char* text :
        {"", "x", "<a>", "<a></b>", "<a/><b/>", "<a x=1/>", "<a x=\"1\" x=\"2\"/>", "<a>&</a>",
         "<a>&nbsp;</a>", "<a x=\"<\"/>", "<a x=\"1/>", "</a>", "<a><b></a></b>"}) {

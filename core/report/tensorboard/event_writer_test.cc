@@ -49,7 +49,7 @@ TEST(EventWriterTest, WritesScalarsImagesAndTexts) {
   EXPECT_EQ(events[3].summary().value(0).tensor().string_val(0), "a: 1");
 }
 
-TEST(EventWriterTest, ARunThatGoesOnWritesAFileOfItsOwn) {
+TEST(EventWriterTest, ResumedRunWritesItsOwnFile) {
   EventWriter::Options options = In("resumed");
   const auto first = EventWriter::Create(options);
   options.first_step = 20;

@@ -1,4 +1,4 @@
-#include "tools/following.h"
+#include "tools/condition_adherence.h"
 
 #include <algorithm>
 #include <array>
@@ -103,37 +103,37 @@ double Overlap(const Mask& a, const Mask& b) {
 
 }  // namespace
 
-Following MeasureFollowing(const Image& image, const Scene& scene) {
+Adherence MeasureAdherence(const Image& image, const Scene& scene) {
   DPIPE_CHECK(image.width == image.height && scene.objects.size() == 1);
   const int side = image.width;
   const Mask drawn = ForegroundOf(image), wanted = CoveredBy(scene, side);
   const Mask drawn_outline = OutlineOf(drawn, side), wanted_outline = OutlineOf(wanted, side);
-  Following following;
-  following.precision = ShareNear(drawn_outline, wanted_outline, side);
-  following.recall = ShareNear(wanted_outline, drawn_outline, side);
-  const double sum = following.precision + following.recall;
-  if (sum > 0) following.f1 = 2 * following.precision * following.recall / sum;
-  following.overlap = Overlap(drawn, wanted);
-  following.distance_pixels = side / 2.0;
+  Adherence adherence;
+  adherence.precision = ShareNear(drawn_outline, wanted_outline, side);
+  adherence.recall = ShareNear(wanted_outline, drawn_outline, side);
+  const double sum = adherence.precision + adherence.recall;
+  if (sum > 0) adherence.f1 = 2 * adherence.precision * adherence.recall / sum;
+  adherence.overlap = Overlap(drawn, wanted);
+  adherence.distance_pixels = side / 2.0;
   const RecognizedScene seen = RecognizeScene(image);
-  if (seen.objects.empty()) return following;
+  if (seen.objects.empty()) return adherence;
   const SceneObject& object = seen.objects[0].object;
   const SceneObject& expected = scene.objects[0];
-  following.shape_is_right = object.shape == expected.shape;
-  following.color_is_right = object.color == expected.color;
-  following.distance_pixels =
+  adherence.shape_is_right = object.shape == expected.shape;
+  adherence.color_is_right = object.color == expected.color;
+  adherence.distance_pixels =
       side * std::hypot(object.center_x - expected.center_x, object.center_y - expected.center_y);
-  return following;
+  return adherence;
 }
 
-FollowingScore ScoreFollowing(const std::string& subject, const std::vector<Image>& images,
+AdherenceScore ScoreAdherence(const std::string& subject, const std::vector<Image>& images,
                               const std::vector<Scene>& scenes) {
   DPIPE_CHECK_EQ(images.size(), scenes.size());
-  FollowingScore score;
+  AdherenceScore score;
   score.subject = subject;
   score.num_images = static_cast<int>(images.size());
   for (size_t i = 0; i < images.size(); ++i) {
-    const Following one = MeasureFollowing(images[i], scenes[i]);
+    const Adherence one = MeasureAdherence(images[i], scenes[i]);
     score.f1 += one.f1 / images.size();
     score.overlap += one.overlap / images.size();
     score.shape += (one.shape_is_right ? 1.0 : 0.0) / images.size();
@@ -143,11 +143,11 @@ FollowingScore ScoreFollowing(const std::string& subject, const std::vector<Imag
   return score;
 }
 
-report::Table FollowingTable(const std::vector<FollowingScore>& scores) {
+report::Table AdherenceTable(const std::vector<AdherenceScore>& scores) {
   report::Table table(
       {"images of", "images", "outline F1", "overlap", "shape", "colour", "distance"});
   auto percent = [](double share) { return absl::StrFormat("%.0f %%", 100 * share); };
-  for (const FollowingScore& score : scores) {
+  for (const AdherenceScore& score : scores) {
     table.AddRow({score.subject, absl::StrFormat("%d", score.num_images), percent(score.f1),
                   percent(score.overlap), percent(score.shape), percent(score.color),
                   absl::StrFormat("%.1f px", score.distance_pixels)});
@@ -155,12 +155,12 @@ report::Table FollowingTable(const std::vector<FollowingScore>& scores) {
   return table;
 }
 
-std::string FollowingJson(const std::string& model, const std::vector<FollowingScore>& scores) {
+std::string AdherenceJson(const std::string& model, const std::vector<AdherenceScore>& scores) {
   nlohmann::ordered_json json;
   json["format"] = "dpipe.following";
   json["model"] = model;
   json["scores"] = nlohmann::ordered_json::array();
-  for (const FollowingScore& score : scores) {
+  for (const AdherenceScore& score : scores) {
     json["scores"].push_back({{"subject", score.subject},
                               {"images", score.num_images},
                               {"outline_f1", score.f1},

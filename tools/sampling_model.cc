@@ -1,4 +1,4 @@
-#include "tools/drawn_model.h"
+#include "tools/sampling_model.h"
 
 #include <utility>
 
@@ -16,11 +16,11 @@ namespace dpipe::tools {
 namespace {
 
 absl::StatusOr<std::unique_ptr<models::TrainableModel>> LoadCascade(
-    const std::string& folder, const DrawnModelOptions& options) {
+    const std::string& folder, const SamplingModelOptions& options) {
   if (!options.adapters_file.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--lora=", options.adapters_file, ": ", folder,
-                     " is a cascade; low-rank adapters are of Stable Diffusion only"));
+                     " is a cascade; only Stable Diffusion supports low-rank adapters"));
   }
   return models::Cascade::Load(folder, {});
 }
@@ -48,12 +48,12 @@ void SayNotes(const models::StableDiffusion& model,
 
 }  // namespace
 
-absl::StatusOr<DrawnModel> LoadDrawnModel(const std::string& folder,
-                                          const DrawnModelOptions& options,
-                                          const std::function<void(const std::string&)>& say) {
+absl::StatusOr<SamplingModel> LoadSamplingModel(
+    const std::string& folder, const SamplingModelOptions& options,
+    const std::function<void(const std::string&)>& say) {
   DPIPE_ASSIGN_OR_RETURN(const models::ModelKind* kind, models::FindModelKind(folder, /*kind=*/""));
   if (options.with_control) DPIPE_RETURN_IF_ERROR(CheckHasControlNet(folder));
-  DrawnModel drawn;
+  SamplingModel drawn;
   models::StableDiffusionOptions loading;
   loading.adapters_file = options.adapters_file;
   loading.adapters_scale = options.adapters_scale;
@@ -68,7 +68,7 @@ absl::StatusOr<DrawnModel> LoadDrawnModel(const std::string& folder,
   } else {
     if (kind->wants_conditions) {
       say(absl::StrCat("Note:     ", folder,
-                       " is drawn from without its ControlNet; with it: --control=IMAGE"));
+                       " is sampled without its ControlNet; to use it: --control=IMAGE"));
     }
     DPIPE_ASSIGN_OR_RETURN(auto model, models::TrainableStableDiffusion::Load(folder, loading));
     DPIPE_RETURN_IF_ERROR(CheckHasUNet(folder));

@@ -1,6 +1,6 @@
 // Measures how closely drawn scenes follow the outlines that conditioned them.
-#ifndef DPIPE_TOOLS_FOLLOWING_H_
-#define DPIPE_TOOLS_FOLLOWING_H_
+#ifndef DPIPE_TOOLS_CONDITION_ADHERENCE_H_
+#define DPIPE_TOOLS_CONDITION_ADHERENCE_H_
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace dpipe::tools {
 // Measurements of one image. Its foreground is every pixel that differs from the background (the
 // median of the image's border). Its outlines are the foreground pixels next to others. Shares are
 // in [0, 1].
-struct Following {
+struct Adherence {
   //   precision  share of the image's outline pixels at most one pixel away from the condition's
   //   recall     share of the condition's outline pixels at most one pixel away from the image's
   //   f1         their harmonic mean
@@ -31,27 +31,27 @@ struct Following {
 };
 
 // Measures `image`, which is square, against `scene`, which has one object.
-Following MeasureFollowing(const Image& image, const Scene& scene);
+Adherence MeasureAdherence(const Image& image, const Scene& scene);
 
 // Means over images.
-struct FollowingScore {
+struct AdherenceScore {
   std::string subject;  // the source of the images
   int num_images = 0;
   double f1 = 0, overlap = 0, shape = 0, color = 0, distance_pixels = 0;
 };
 
 // Averages over the images; image[i] was drawn from the outlines of scenes[i].
-FollowingScore ScoreFollowing(const std::string& subject, const std::vector<Image>& images,
+AdherenceScore ScoreAdherence(const std::string& subject, const std::vector<Image>& images,
                               const std::vector<Scene>& scenes);
 
 // Returns a table with one row per score.
-report::Table FollowingTable(const std::vector<FollowingScore>& scores);
+report::Table AdherenceTable(const std::vector<AdherenceScore>& scores);
 
 // Returns the scores as JSON:
 // {"format": "dpipe.following", "model": ..., "scores": [{"subject": ..., "images": 64,
 // "outline_f1": ..., "overlap": ..., "shape": ..., "color": ..., "distance_pixels": ...}]}
-std::string FollowingJson(const std::string& model, const std::vector<FollowingScore>& scores);
+std::string AdherenceJson(const std::string& model, const std::vector<AdherenceScore>& scores);
 
 }  // namespace dpipe::tools
 
-#endif  // DPIPE_TOOLS_FOLLOWING_H_
+#endif  // DPIPE_TOOLS_CONDITION_ADHERENCE_H_

@@ -1,6 +1,6 @@
 // Loads a model folder of any kind for drawing pictures.
-#ifndef DPIPE_TOOLS_DRAWN_MODEL_H_
-#define DPIPE_TOOLS_DRAWN_MODEL_H_
+#ifndef DPIPE_TOOLS_SAMPLING_MODEL_H_
+#define DPIPE_TOOLS_SAMPLING_MODEL_H_
 
 #include <functional>
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace dpipe::tools {
 
-struct DrawnModel {
+struct SamplingModel {
   std::unique_ptr<models::TrainableModel> model;
   models::NamedTensors parameters;
   const ClipTokenizer* tokenizer = nullptr;  // of the prompts; null if prompts are class names
 };
 
-struct DrawnModelOptions {
+struct SamplingModelOptions {
   bool with_control = false;  // use the ControlNet, with a condition picture per prompt
   // Low-rank adapters, as in StableDiffusionOptions. Not supported for cascades.
   std::string adapters_file;
@@ -29,9 +29,9 @@ struct DrawnModelOptions {
 // Loads the model in `folder` and passes notes about it to `say`. Returns InvalidArgument if the
 // folder's model class is not supported here, or if its kind does not support an option. Returns
 // NotFound, with a command that trains one, if the folder has no weights.
-absl::StatusOr<DrawnModel> LoadDrawnModel(const std::string& folder,
-                                          const DrawnModelOptions& options,
-                                          const std::function<void(const std::string&)>& say);
+absl::StatusOr<SamplingModel> LoadSamplingModel(const std::string& folder,
+                                                const SamplingModelOptions& options,
+                                                const std::function<void(const std::string&)>& say);
 
 // Reads a picture as a condition of `size` x `size` pixels: resized until it covers them, and
 // cropped about its centre, as training does with condition pictures.
@@ -39,4 +39,4 @@ absl::StatusOr<Image> ReadConditionPicture(const std::string& path, int size);
 
 }  // namespace dpipe::tools
 
-#endif  // DPIPE_TOOLS_DRAWN_MODEL_H_
+#endif  // DPIPE_TOOLS_SAMPLING_MODEL_H_

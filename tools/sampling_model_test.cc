@@ -1,4 +1,4 @@
-#include "tools/drawn_model.h"
+#include "tools/sampling_model.h"
 
 #include <filesystem>
 
@@ -43,15 +43,15 @@ std::string Trained(const std::string& model_folder, const std::string& kind) {
   return folder;
 }
 
-class DrawnModelTest : public ::testing::Test {
+class SamplingModelTest : public ::testing::Test {
  protected:
-  absl::StatusOr<DrawnModel> Load(const std::string& folder, bool with_control = false) {
-    DrawnModelOptions options;
+  absl::StatusOr<SamplingModel> Load(const std::string& folder, bool with_control = false) {
+    SamplingModelOptions options;
     options.with_control = with_control;
     said_.clear();
-    return LoadDrawnModel(folder, options, [this](const std::string& line) { said_ += line; });
+    return LoadSamplingModel(folder, options, [this](const std::string& line) { said_ += line; });
   }
-  std::vector<Image> Draw(const DrawnModel& drawn, const std::vector<std::string>& prompts,
+  std::vector<Image> Draw(const SamplingModel& drawn, const std::vector<std::string>& prompts,
                           const std::vector<Image>& conditions = {}) {
     models::DrawRequest request;
     request.prompts = prompts;
@@ -65,7 +65,7 @@ class DrawnModelTest : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(DrawnModelTest, AControlNetDrawsByAPicture) {
+TEST_F(SamplingModelTest, AControlNetDrawsByAPicture) {
   const std::string folder = Trained("data/tiny_sd", "controlnet");
   const auto controlled = Load(folder, /*with_control=*/true);
   ASSERT_TRUE(controlled.ok()) << controlled.status();
@@ -86,13 +86,13 @@ TEST_F(DrawnModelTest, AControlNetDrawsByAPicture) {
   // Without it, the same folder loads as the plain model.
   const auto plain = Load(folder);
   ASSERT_TRUE(plain.ok()) << plain.status();
-  EXPECT_THAT(said_, HasSubstr("is drawn from without its ControlNet; with it: --control=IMAGE"));
+  EXPECT_THAT(said_, HasSubstr("is sampled without its ControlNet; to use it: --control=IMAGE"));
   const auto original = Load("data/tiny_sd");
   ASSERT_TRUE(original.ok()) << original.status();
   EXPECT_EQ(Draw(*plain, {"a red circle"})[0].pixels, Draw(*original, {"a red circle"})[0].pixels);
 }
 
-TEST_F(DrawnModelTest, AFolderWithoutAControlNetSaysHowToTrainOne) {
+TEST_F(SamplingModelTest, AFolderWithoutAControlNetSaysHowToTrainOne) {
   const auto drawn = Load("data/tiny_sd", /*with_control=*/true);
   EXPECT_EQ(drawn.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(drawn.status().message(),
@@ -102,22 +102,22 @@ TEST_F(DrawnModelTest, AFolderWithoutAControlNetSaysHowToTrainOne) {
 }
 
 // Cascades can be trained, so they can be drawn with.
-TEST_F(DrawnModelTest, ACascadeDraws) {
+TEST_F(SamplingModelTest, ACascadeDraws) {
   const std::string folder = Trained("data/tiny_cdm", "cascade");
   const auto drawn = Load(folder);
   ASSERT_TRUE(drawn.ok()) << drawn.status();
   EXPECT_EQ(drawn->tokenizer, nullptr);
   EXPECT_EQ(Draw(*drawn, {"a red circle"}).size(), 1);
-  DrawnModelOptions options;
+  SamplingModelOptions options;
   options.adapters_file = "a.safetensors";
   EXPECT_THAT(
-      std::string(LoadDrawnModel(folder, options, [](const std::string&) {}).status().message()),
+      std::string(LoadSamplingModel(folder, options, [](const std::string&) {}).status().message()),
       HasSubstr("--lora=a.safetensors: " + folder +
-                " is a cascade; low-rank adapters are "
-                "of Stable Diffusion only"));
+                " is a cascade; only Stable Diffusion supports "
+                "low-rank adapters"));
 }
 
-TEST_F(DrawnModelTest, OtherClassesAreRefusedAsInTraining) {
+TEST_F(SamplingModelTest, OtherClassesAreRefusedAsInTraining) {
   const std::string folder = FreshFolder("flux");
   ASSERT_TRUE(MakeFolder(folder).ok());
   ASSERT_TRUE(
@@ -130,7 +130,7 @@ TEST_F(DrawnModelTest, OtherClassesAreRefusedAsInTraining) {
   EXPECT_EQ(Load(folder).status(), models::LoadTrainableModel(folder, {}).status());
 }
 
-TEST_F(DrawnModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
+TEST_F(SamplingModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
   const std::string folder = FreshFolder("no_weights");
   fs::copy("data/tiny_sd", folder, fs::copy_options::recursive);
   fs::remove(folder + "/unet/diffusion_pytorch_model.safetensors");
@@ -152,7 +152,7 @@ Image Wide() {
   return image;
 }
 
-TEST(ReadConditionPictureTest, IsWhatTrainingMakesOfIt) {
+TEST(ReadConditionPictureTest, EqualsTrainingsPreprocessing) {
   const std::string folder = FreshFolder("conditions");
   ASSERT_TRUE(MakeFolder(folder).ok());
   const auto png = EncodePng(Wide());
@@ -177,7 +177,7 @@ TEST(ReadConditionPictureTest, IsWhatTrainingMakesOfIt) {
   }
 }
 
-TEST(ReadConditionPictureTest, WhatIsNoPictureIsNamed) {
+TEST(ReadConditionPictureTest, NamesFileThatIsNotAPicture) {
   EXPECT_THAT(std::string(ReadConditionPicture("/no/picture.png", 64).status().message()),
               HasSubstr("/no/picture.png"));
 }
