@@ -80,7 +80,7 @@ absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& 
   if (options.setup.processes == nullptr) return FillCache(options, setup);
   report::StorageCost cost;
   DPIPE_RETURN_IF_ERROR(
-      options.setup.processes->FirstOnHostFirst("the offline cache", [&]() -> absl::Status {
+      options.setup.processes->RunFirstOnHost("the offline cache", [&]() -> absl::Status {
         DPIPE_ASSIGN_OR_RETURN(cost, FillCache(options, setup));
         return absl::OkStatus();
       }));

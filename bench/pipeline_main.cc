@@ -119,7 +119,7 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
     return absl::OkStatus();
   };
   DPIPE_RETURN_IF_ERROR(
-      processes == nullptr ? find_data() : processes->FirstOnHostFirst("the data set", find_data));
+      processes == nullptr ? find_data() : processes->RunFirstOnHost("the data set", find_data));
   setup.processes = processes;
   setup.backend = FLAGS_backend;
   setup.num_devices = FLAGS_devices;

@@ -99,7 +99,7 @@ class Member {
   absl::Status Run() {
     BuiltInDatasetOptions pictures;
     pictures.count = 2 * kGlobalBatch;
-    DPIPE_RETURN_IF_ERROR(processes_->FirstOnHostFirst(
+    DPIPE_RETURN_IF_ERROR(processes_->RunFirstOnHost(
         "the pictures", [&] { return EnsureBuiltInDataset(FLAGS_data, pictures); }));
     DPIPE_ASSIGN_OR_RETURN(plain_, SetUp(processes_));
     DPIPE_ASSIGN_OR_RETURN(cached_, SetUp(processes_));

@@ -129,7 +129,7 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     return absl::OkStatus();
   };
   DPIPE_RETURN_IF_ERROR(processes == nullptr ? find()
-                                             : processes->FirstOnHostFirst("the data set", find));
+                                             : processes->RunFirstOnHost("the data set", find));
   options.setup.processes = processes;
   if (command.check) OnlyCheck(&options);
   if (!leads) {

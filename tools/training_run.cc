@@ -156,7 +156,7 @@ absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
   // The other processes of a host read from the folder what the first one has computed.
   const bool is_shared =
       processes() != nullptr && !options_.setup.cache_folder.empty() && options_.setup.writes_files;
-  DPIPE_RETURN_IF_ERROR(is_shared ? processes()->FirstOnHostFirst("the offline cache", build)
+  DPIPE_RETURN_IF_ERROR(is_shared ? processes()->RunFirstOnHost("the offline cache", build)
                                   : build());
   if (leads()) say(CacheText(*cache, options_.setup.cache_folder));
   // Frozen work that cannot be cached fills bubbles.

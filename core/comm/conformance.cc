@@ -136,7 +136,7 @@ TEST_P(ConformanceTest, SubgroupsDoNotDisturbEachOther) {
 
 // Two are in flight while the rank continues, sums doubles over all ranks, and waits for the second
 // first. A message that is sent only after the start shows that starting does not block.
-TEST_P(ConformanceTest, CollectivesRunBesideWhatTheRankDoes) {
+TEST_P(ConformanceTest, CollectivesOverlapWithOtherWork) {
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {
     const std::vector<Rank> group = {Rank(0), Rank(1)};
     const int rank = comm.rank().value();

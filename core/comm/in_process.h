@@ -21,8 +21,8 @@ struct InProcessOptions {
   // time, which is longest if an idle core must be started first (bench/results/runtime_overhead).
   // The same as the default of OpenMP's threads (KMP_BLOCKTIME): after a longer wait the wake-up
   // time matters little.
-  absl::Duration look = absl::Milliseconds(200);
-  bool look_on_shared_cores = false;  // spin even on shared cores: for tests
+  absl::Duration spin = absl::Milliseconds(200);
+  bool spin_on_shared_cores = false;  // spin even on shared cores: for tests
   // Yields the core. If this takes long, another thread has used the core.
   void (*yield)() = [] { std::this_thread::yield(); };
   WaitObserver* observer = nullptr;  // outlives the communicators

@@ -87,14 +87,14 @@ void InProcessWaiter::LearnCores() {
 }
 
 bool InProcessWaiter::MaySpin() const {
-  if (state_->options.look_on_shared_cores) return true;
+  if (state_->options.spin_on_shared_cores) return true;
   return state_->num_known_threads == state_->size && !state_->cores_are_shared;
 }
 
 // Releases the mutex while it spins, and returns at the first change. Returns false if another
 // program has used the core in the meantime: to keep spinning would slow that program down, and
 // also this program's other ranks if the other program spins as well.
-bool InProcessWaiter::LookUntil(Nanos end_ns) {
+bool InProcessWaiter::SpinUntil(Nanos end_ns) {
   constexpr int kPauses = 16;  // about 1 us
   // An estimate: longer than a yield when no thread waits, shorter than a scheduler's time slice.
   constexpr Nanos kTurnOfOthers = 200 * kNanosPerMicro;
@@ -136,10 +136,10 @@ absl::Status InProcessWaiter::Await(absl::FunctionRef<bool()> ready,
     }
     const Nanos now_ns = MonotonicNow();
     if (spin_until_ns == 0) {
-      spin_until_ns = now_ns + absl::ToInt64Nanoseconds(state_->options.look);
+      spin_until_ns = now_ns + absl::ToInt64Nanoseconds(state_->options.spin);
     }
     if (MaySpin() && now_ns < spin_until_ns) {
-      if (!LookUntil(spin_until_ns)) spin_until_ns = now_ns;
+      if (!SpinUntil(spin_until_ns)) spin_until_ns = now_ns;
     } else if (!state_->mutex.AwaitWithTimeout(absl::Condition(&something), piece)) {
       ++passed;
     }

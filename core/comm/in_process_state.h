@@ -104,7 +104,7 @@ class InProcessWaiter {
   void Work();
   void LearnCores() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
   bool MaySpin() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
-  bool LookUntil(Nanos end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
+  bool SpinUntil(Nanos end_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
 
   const std::shared_ptr<InProcessState> state_;
   const int rank_;

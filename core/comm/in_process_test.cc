@@ -31,18 +31,19 @@ Transport InProcess(const std::string& name, const InProcessOptions& given) {
   return transport;
 }
 
-InProcessOptions Looking(absl::Duration look) {
+InProcessOptions Spinning(absl::Duration spin) {
   InProcessOptions options;
-  options.look = look;
-  options.look_on_shared_cores = true;
+  options.spin = spin;
+  options.spin_on_shared_cores = true;
   return options;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Transports, ConformanceTest,
-    ::testing::Values(InProcess("in_process", {}), InProcess("looking", Looking(absl::Seconds(1))),
-                      InProcess("looking_shortly", Looking(absl::Microseconds(20)))),
-    TransportName);
+INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest,
+                         ::testing::Values(InProcess("in_process", {}),
+                                           InProcess("spinning", Spinning(absl::Seconds(1))),
+                                           InProcess("spinning_shortly",
+                                                     Spinning(absl::Microseconds(20)))),
+                         TransportName);
 
 // Called by each rank's own thread.
 class Recorder : public WaitObserver {
@@ -83,7 +84,7 @@ TEST(InProcessTest, ObserverGetsMessageArrivalTimes) {
 }
 
 // A rank waits first for the last rank to arrive, then for the work.
-TEST(InProcessTest, ObserverLearnsSinceWhenACollectiveCouldGoOn) {
+TEST(InProcessTest, ObserverGetsCollectiveReadyTimes) {
   Recorder recorder;
   InProcessOptions options;
   options.observer = &recorder;
@@ -115,10 +116,10 @@ TEST(InProcessTest, ObserverLearnsSinceWhenACollectiveCouldGoOn) {
 std::atomic<int> num_yields = 0;
 
 // Another program uses the core at every yield, for longer than an uncontended yield takes.
-TEST(InProcessTest, WhoLooksSleepsOnceAnotherProgramWantsTheCore) {
+TEST(InProcessTest, SpinningStopsWhenAnotherProgramUsesTheCore) {
   InProcessOptions options;
-  options.look = absl::Hours(1);
-  options.look_on_shared_cores = true;
+  options.spin = absl::Hours(1);
+  options.spin_on_shared_cores = true;
   options.deadline = absl::Milliseconds(100);  // applies to sleeping: spinning does not count
   options.yield = [] {
     DPIPE_CHECK_EQ(++num_yields, 1) << "looks on";

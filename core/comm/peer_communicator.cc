@@ -223,7 +223,7 @@ class PeerCommunicator : public Communicator {
   }
 
   // Allocates one tensor for this rank's share of each of `tensors`, all in one contiguous row.
-  Tensors RoomForOwnShares(const Group& group, const Tensors& tensors) const;
+  Tensors AllocateOwnShares(const Group& group, const Tensors& tensors) const;
   // Sums, in rank order, this rank's shares of the tensors of all ranks. The sum for tensors[i] is
   // stored in sums[i], or added to it if `adds`.
   absl::Status AddUpOwnShares(const Group& group, const Tensors& tensors, const Tensors& sums,
@@ -240,7 +240,7 @@ class PeerCommunicator : public Communicator {
         .status();
   }
   // Copies every rank's shares to their positions in `wholes`.
-  void PutAll(const std::vector<Tensors>& shares, const Tensors& wholes) {
+  void ScatterToWholes(const std::vector<Tensors>& shares, const Tensors& wholes) {
     std::vector<OrderedSum> copies;
     for (size_t j = 0; j < shares.size(); ++j) {
       const Shard place{static_cast<int>(j), static_cast<int>(shares.size())};
@@ -262,8 +262,8 @@ class PeerCommunicator : public Communicator {
   CollectiveThread thread_;
 };
 
-std::vector<Tensor> PeerCommunicator::RoomForOwnShares(const Group& group,
-                                                       const Tensors& tensors) const {
+std::vector<Tensor> PeerCommunicator::AllocateOwnShares(const Group& group,
+                                                        const Tensors& tensors) const {
   const Shard own = OwnShard(group);
   int64_t size = 0;
   for (const Tensor& t : tensors) size += own.Size(t.num_elements());
@@ -300,12 +300,12 @@ absl::Status PeerCommunicator::AddUpOwnShares(const Group& group, const Tensors&
 absl::Status PeerCommunicator::AllReduce(const Group& group, const Tensors& tensors,
                                          const std::string& what) {
   if (group.size() == 1) return absl::OkStatus();
-  const Tensors sums = RoomForOwnShares(group, tensors);
+  const Tensors sums = AllocateOwnShares(group, tensors);
   DPIPE_RETURN_IF_ERROR(AddUpOwnShares(group, tensors, sums, /*adds=*/false, what));
   // A rank sends its sums after it has read all ranks' tensors, so these may then be overwritten.
   const auto shares = [&](int member) { return SharesOf(tensors, member, group.size()); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, sums, shares, what));
-  PutAll(all, tensors);
+  ScatterToWholes(all, tensors);
   return absl::OkStatus();
 }
 
@@ -315,7 +315,7 @@ absl::Status PeerCommunicator::Gather(const Group& group, const Tensors& shards,
   for (const Tensor& shard : shards) flat.push_back(shard.Reshape({shard.num_elements()}));
   const auto shares = [&](int member) { return SharesOf(full, member, group.size()); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, flat, shares, what));
-  PutAll(all, full);
+  ScatterToWholes(all, full);
   return Part(group, what);
 }
 

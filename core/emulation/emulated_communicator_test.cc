@@ -91,7 +91,7 @@ TEST_F(EmulatedCommunicatorTest, AMessageArrivesWhenTheNetworkIsDoneWithIt) {
 }
 
 // Also while a collective of the same rank is in flight that ends later.
-TEST_F(EmulatedCommunicatorTest, AWaitEndsWithWhatItIsFor) {
+TEST_F(EmulatedCommunicatorTest, WaitEndsWithItsMessage) {
   Nanos message_end = 0;
   const auto statuses = Run([&](int rank) -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(auto sum, communicators_[rank]->StartAllReduceSum(

@@ -16,7 +16,7 @@ namespace {
 // Size of a layer's single parameter: enough to be divided over ranks, and little to send.
 constexpr int64_t kParameterSize = 16;
 constexpr float kLearningRate = 0.01f;
-constexpr size_t kMostInputs = 32;  // maximum per node
+constexpr size_t kMaxInputs = 32;  // maximum per node
 constexpr char kEstimateInput[] = "self_conditioning";
 constexpr char kEstimateOutput[] = "self_conditioning_estimate";
 constexpr char kLoss[] = "loss";
@@ -78,9 +78,9 @@ class ComponentBuilder {
     if (l == 0 && estimate_ != ValueId()) inputs.push_back(estimate_);
     // Inputs that the profile does not mention are drawn.
     if (inputs.empty()) inputs.push_back(builder_.AddInput(layer.name() + ".input", Number()));
-    if (inputs.size() > kMostInputs) {
+    if (inputs.size() > kMaxInputs) {
       return Wrong(absl::StrCat("layer ", layer.name(), " reads ", inputs.size(),
-                                " values; it must be at most ", kMostInputs));
+                                " values; it must be at most ", kMaxInputs));
     }
     if (layer.kind() == FROZEN && reads_gradient) {
       return Wrong(

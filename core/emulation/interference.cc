@@ -7,15 +7,15 @@
 namespace dpipe {
 
 void Interference::AddTransfer(int rank, TimeSpan span) {
-  if (factor_ > 1) Add(rank, span, /*holds_up=*/false);
+  if (factor_ > 1) Add(rank, span, /*stops_compute=*/false);
 }
 
 void Interference::AddCollective(int rank, TimeSpan span) {
   if (factor_ > 1 || use_compute_) Add(rank, span, use_compute_);
 }
 
-void Interference::Add(int rank, TimeSpan span, bool holds_up) {
-  if (span.start_ns < span.end_ns) spans_[rank].push_back({span, holds_up});
+void Interference::Add(int rank, TimeSpan span, bool stops_compute) {
+  if (span.start_ns < span.end_ns) spans_[rank].push_back({span, stops_compute});
 }
 
 double Interference::SlowDown(int rank, Nanos at_ns, bool ends, Nanos* until_ns) const {
@@ -28,7 +28,7 @@ double Interference::SlowDown(int rank, Nanos at_ns, bool ends, Nanos* until_ns)
       continue;
     }
     *until_ns = std::min(*until_ns, span.time.end_ns);
-    if (span.holds_up) factor = 0;
+    if (span.stops_compute) factor = 0;
     if (factor > 0) factor = factor_;
   }
   return factor;

@@ -32,9 +32,9 @@ class Interference {
  private:
   struct Span {
     TimeSpan time;
-    bool holds_up = false;
+    bool stops_compute = false;
   };
-  void Add(int rank, TimeSpan span, bool holds_up);
+  void Add(int rank, TimeSpan span, bool stops_compute);
   // Returns the factor by which computing takes longer at that time, or 0 if it stops. Sets
   // `until_ns` to the time until which this holds. `ends`: nothing is left to compute, so a span
   // that begins at `at_ns` does not matter.

@@ -34,7 +34,7 @@ TEST(InterferenceTest, CollectivesOnComputeUnitsBlock) {
 }
 
 // The simulator's rule, also for computations of zero length.
-TEST(InterferenceTest, WhatEndsWhereACollectiveBeginsIsNotHeldUp) {
+TEST(InterferenceTest, WorkEndingAsACollectiveBeginsIsNotBlocked) {
   Interference interference(Cluster(1, true), 1);
   interference.AddCollective(0, {100, 300});
   interference.AddCollective(0, {300, 400});

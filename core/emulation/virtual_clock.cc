@@ -48,7 +48,7 @@ void VirtualClock::Enter(int rank) {
   absl::MutexLock lock(&mutex_);
   RankState& state = *ranks_[rank];
   while (state.phase != Phase::kRunning) state.wake.Wait(&mutex_);
-  GoOn(&state, now_ns_);
+  Continue(&state, now_ns_);
 }
 
 void VirtualClock::Leave(int rank) {
@@ -71,18 +71,18 @@ void VirtualClock::SleepUntil(int rank, Nanos due) {
     Schedule(rank, due);
     Await(rank, Phase::kScheduled);
   }
-  GoOn(&state, std::max(due, state.now));
+  Continue(&state, std::max(due, state.now));
 }
 
 bool VirtualClock::Park(int rank) {
   RankState& state = *ranks_[rank];
   const Nanos came = Now(rank);
   Await(rank, Phase::kParked);
-  GoOn(&state, std::max(came, now_ns_));
+  Continue(&state, std::max(came, now_ns_));
   return !stuck_;
 }
 
-void VirtualClock::GoOn(RankState* state, Nanos now) {
+void VirtualClock::Continue(RankState* state, Nanos now) {
   state->now = now;
   if (options_.charge_host_time) state->host_mark = ThreadProcessorTime();
 }

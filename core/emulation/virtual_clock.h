@@ -79,7 +79,7 @@ class VirtualClock {
   using Due = std::pair<Nanos, int>;  // time, rank
 
   // Sets the rank's time, from which it continues.
-  void GoOn(RankState* state, Nanos now);
+  void Continue(RankState* state, Nanos now);
   // Waits, in a phase other than kRunning, until it is kRunning.
   void Await(int rank, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Schedule(int rank, Nanos due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -37,7 +37,7 @@ TEST(VirtualClockTest, RanksComputeAtOnceHoweverManyThereAre) {
 }
 
 // In order of virtual time, for any order in which the host runs the threads.
-TEST(VirtualClockTest, EarlierRanksGoOnFirst) {
+TEST(VirtualClockTest, EarlierRanksContinueFirst) {
   constexpr int kRanks = 8;
   VirtualClock clock(kRanks, {});
   std::vector<int> order;
@@ -67,7 +67,7 @@ TEST(VirtualClockTest, WokenRankContinuesAtItsDueTime) {
 }
 
 // The error comes at once, without a deadline.
-TEST(VirtualClockTest, RanksThatWaitForOneAnotherAreTold) {
+TEST(VirtualClockTest, DetectsDeadlock) {
   constexpr int kRanks = 3;
   VirtualClock clock(kRanks, {});
   std::atomic<int> told{0};

@@ -14,7 +14,7 @@ namespace {
 
 // Maximum elements that are summed as one tensor, 64 MB: communicators allocate workspace per
 // tensor.
-constexpr int64_t kMostInRow = int64_t{16} << 20;
+constexpr int64_t kMaxInRow = int64_t{16} << 20;
 
 }  // namespace
 
@@ -47,8 +47,8 @@ void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* p
   if (gathers || shards != nullptr) return;
   const Tensor row = held->GradRow(LayersIn(instruction));
   const int64_t size = row.defined() ? row.num_elements() : 0;
-  for (int64_t at = 0; at < size; at += kMostInRow) {
-    prepared->rows.push_back(row.Slice(at, std::min(at + kMostInRow, size)));
+  for (int64_t at = 0; at < size; at += kMaxInRow) {
+    prepared->rows.push_back(row.Slice(at, std::min(at + kMaxInRow, size)));
   }
 }
 

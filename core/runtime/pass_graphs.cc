@@ -225,12 +225,12 @@ std::shared_ptr<PassGraphs::Lane> PassGraphs::LaneOf(const PassCall& call, const
     const auto free = std::find_if(site->lanes.begin(), site->lanes.end(), is_free);
     if (free != site->lanes.end()) lane = *free;
   }
-  const bool is_full = *num_graphs_ >= options_.most_graphs;
+  const bool is_full = *num_graphs_ >= options_.max_graphs;
   if (lane != nullptr && (!is_full || lane->recordings.count(key) > 0)) return lane;
   if (lane == nullptr && !IsForward(call)) return nullptr;
   if (!is_full) return site->lanes.emplace_back(std::make_shared<Lane>());
   if (!std::exchange(said_full_, true) && options_.say) {
-    options_.say(absl::StrCat(device_->name(), " has ", options_.most_graphs,
+    options_.say(absl::StrCat(device_->name(), " has ", options_.max_graphs,
                               " graphs and will record no more"));
   }
   return nullptr;

@@ -33,7 +33,7 @@ namespace dpipe {
 struct PassGraphsOptions {
   bool enabled = false;
   // Maximum number per rank; later passes run normally.
-  int most_graphs = 512;
+  int max_graphs = 512;
   // Called once for each pass that is not recorded, with the reason; on any rank's thread. May be
   // empty.
   std::function<void(const std::string& line)> say;

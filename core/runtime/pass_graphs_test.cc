@@ -259,7 +259,7 @@ TEST_P(PassGraphsTest, ParametersThatMoveEndRecordedPasses) {
 TEST_P(PassGraphsTest, KeepsAtMostMaxGraphs) {
   Said said;
   PassGraphsOptions options = said.Options();
-  options.most_graphs = 3;
+  options.max_graphs = 3;
   Trainer expected(4, dtype(), {}, split()), actual(4, dtype(), options, split());
   for (int step = 0; step < 4; ++step) {
     expected.Step({3, 3, 2, 2}, 2);

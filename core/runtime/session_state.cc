@@ -74,7 +74,7 @@ constexpr int64_t kGatherTag = -1;
 constexpr int64_t kRestoreTag = -2;
 constexpr char kParts[] = "parts";
 constexpr char kRequested[] = "wanted parts";
-constexpr char kTurn[] = "turn";
+constexpr char kReady[] = "turn";
 constexpr char kRequest[] = "wish";
 
 StatePart PartMessage(const StateTensor& state) {
@@ -301,7 +301,7 @@ absl::Status LocalSession::Restore(int64_t num_updates, const StateReader& read)
 
 // Reads parts for a follower until it sends an empty request.
 absl::Status LocalSession::ServeRestore(int process, const StateReader& read) const {
-  DPIPE_RETURN_IF_ERROR(processes_->Send(process, kTurn, StatePart()));
+  DPIPE_RETURN_IF_ERROR(processes_->Send(process, kReady, StatePart()));
   while (true) {
     StatePart wish;
     DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kRequest, &wish));
@@ -318,7 +318,7 @@ absl::Status LocalSession::ServeRestore(int process, const StateReader& read) co
 // reading its own parts and other followers' may take it long.
 absl::Status LocalSession::FollowRestore(int64_t num_updates) {
   StatePart turn;
-  DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kTurn, &turn));
+  DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kReady, &turn));
   absl::Mutex mutex;  // one request at a time
   DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(options_.workers, [&](int local) {
     return RestoreRank(local, num_updates, [&](const StateTensor& state) {

@@ -17,7 +17,7 @@ StepClock::StepClock(int64_t first_step, int num_steps, int num_ranks, int num_b
   for (Pending& step : steps_) {
     step.losses.assign(num_backbones, std::vector<float>(global_batch, 0.0f));
   }
-  if (on_step_) teller_ = std::thread([this] { ReportSteps(); });
+  if (on_step_) reporter_ = std::thread([this] { ReportSteps(); });
 }
 
 StepClock::~StepClock() {
@@ -25,7 +25,7 @@ StepClock::~StepClock() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  if (teller_.joinable()) teller_.join();
+  if (reporter_.joinable()) reporter_.join();
 }
 
 void StepClock::ReportSteps() {

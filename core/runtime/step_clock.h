@@ -54,7 +54,7 @@ class StepClock : public StepSink {
   std::vector<Nanos> starts_ ABSL_GUARDED_BY(mutex_);
   size_t num_reported_ ABSL_GUARDED_BY(mutex_) = 0;  // of results_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread teller_;  // if there is an on_step
+  std::thread reporter_;  // if there is an on_step
 };
 
 }  // namespace dpipe

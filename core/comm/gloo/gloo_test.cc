@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(Gloo()),
 
 // Rank 2 fails while rank 1 waits for it and rank 0 waits for rank 1. (store_test covers that the
 // store notices a death and reports it in the same way.)
-TEST(GlooTest, AFailedRanksWordsReachThoseWhoWaitForItAndOthers) {
+TEST(GlooTest, FailureMessageReachesAllWaitingRanks) {
   const StoreRanks ranks(3);
   const auto statuses = ranks.RunJoined(3, [&](StoreClient* store, int rank) -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(const auto communicator,
@@ -60,7 +60,7 @@ TEST(GlooTest, AFailedRanksWordsReachThoseWhoWaitForItAndOthers) {
 
 // A stranger that has learnt the ranks' addresses and taken over rank 1's connection, but does not
 // know the job's secret: rank 1 of another job, with everything copied between its store and ours.
-TEST(GlooTest, WhoDoesNotKnowTheSecretGetsNoConnection) {
+TEST(GlooTest, ConnectionWithoutSecretIsRefused) {
   const StoreRanks ours(2), theirs(2);
   const auto copy = [](StoreClient* from, StoreClient* to, int rank) {
     // The mesh's own key, and Gloo's two.

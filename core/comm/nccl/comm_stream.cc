@@ -14,13 +14,13 @@ namespace {
 
 // Few enough thread blocks for all three communicators of a rank to fit on the GPU at the same
 // time, so that none waits for another to finish.
-constexpr int kMostBlocks = 8;
+constexpr int kMaxBlocks = 8;
 // Spin for this long before sleeping: NCCL should enqueue a group on its stream sooner, and a sleep
 // takes longer than requested. Connecting takes longer.
 constexpr absl::Duration kSpin = absl::Microseconds(200);
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 // A longer iteration of a waiting loop means that this process did not run.
-constexpr absl::Duration kLongestLap = absl::Milliseconds(100);
+constexpr absl::Duration kMaxLap = absl::Milliseconds(100);
 
 absl::Status Aborted(const std::string& name) {
   return absl::CancelledError(absl::StrCat(name, " was aborted"));
@@ -64,7 +64,7 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
   std::memcpy(&unique, id.data(), sizeof(unique));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  config.maxCTAs = kMostBlocks;
+  config.maxCTAs = kMaxBlocks;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return Aborted(name_);
@@ -90,7 +90,7 @@ absl::StatusOr<bool> CommStream::IsSettled(const std::string& what) {
 
 // The lock is released between two checks, so that another thread can abort.
 absl::Status CommStream::Settle(const std::string& what) {
-  RunningClock clock(kLongestLap);
+  RunningClock clock(kMaxLap);
   absl::Duration waited;
   while (true) {
     {
@@ -198,7 +198,7 @@ bool CommStream::IsReached(const CommEvent& event) const {
   return driver_.Done(event.get()).value_or(true);
 }
 
-absl::Status CommStream::Look(absl::Duration passed) {
+absl::Status CommStream::CheckProgress(absl::Duration passed) {
   absl::MutexLock lock(&mutex_);
   while (!under_way_.empty() && IsReached(*under_way_.front().end)) under_way_.pop_front();
   if (comm_ == nullptr) return absl::OkStatus();

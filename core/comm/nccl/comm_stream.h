@@ -26,14 +26,14 @@ class CommEvent : public cuda::OwnedEvent {
  public:
   using cuda::OwnedEvent::OwnedEvent;
   // Makes work that is enqueued on the device from now on wait for the operation.
-  absl::Status HoldUp(const cuda::CudaDevice& device) const {
+  absl::Status BlockDevice(const cuda::CudaDevice& device) const {
     return device.driver().Wait(device.stream(), get());
   }
 };
 
 // Operations run one after another, in the order in which they were posted. Each waits for the work
 // that the device has enqueued before it. Operations come from one thread; any thread may call
-// Look, Idle, Close and Abort.
+// CheckProgress, Idle, Close and Abort.
 class CommStream {
  public:
   struct Operation {
@@ -72,7 +72,7 @@ class CommStream {
   // call. Returns DeadlineExceeded if the current operation has run for longer than the deadline
   // while nothing on this rank's side kept it from running, or Unavailable if NCCL reports an
   // error. Both messages name the operation and the time.
-  absl::Status Look(absl::Duration passed);
+  absl::Status CheckProgress(absl::Duration passed);
   // True if the stream has completed all operations.
   bool Idle() const;
 
@@ -81,7 +81,7 @@ class CommStream {
   struct Wait {
     std::string what;
     bool begun;
-    absl::Duration waited;  // up to the last call of Look
+    absl::Duration waited;  // up to the last call of CheckProgress
   };
   // Rejects further operations. Returns the first operation in flight, if any.
   std::optional<Wait> Close();
@@ -118,7 +118,7 @@ class CommStream {
   // True if it has. An error of NCCL names `what`.
   absl::StatusOr<bool> IsSettled(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReached(const CommEvent& event) const;
-  // Returns the current operation if Look measures its time; otherwise null.
+  // Returns the current operation if CheckProgress measures its time; otherwise null.
   UnderWay* Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   NcclCall CallFor(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
 

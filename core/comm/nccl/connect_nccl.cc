@@ -22,18 +22,18 @@ namespace {
 // By default, CUDA distributes a process's streams over this many hardware queues of the GPU. If
 // two streams share a queue, a wait on one also blocks the other, and communicators that wait for
 // each other's ranks deadlock.
-constexpr int kLeastQueues = 8;
+constexpr int kMinQueues = 8;
 constexpr char kQueues[] = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 absl::Status CheckQueues() {
   const char* const text = std::getenv(kQueues);
   int queues = 0;
-  if (text == nullptr || !absl::SimpleAtoi(text, &queues) || queues >= kLeastQueues) {
+  if (text == nullptr || !absl::SimpleAtoi(text, &queues) || queues >= kMinQueues) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
       absl::StrCat(kQueues, " is ", queues, ", which makes streams block each other; set it to ",
-                   kLeastQueues, " or more, or unset it"));
+                   kMinQueues, " or more, or unset it"));
 }
 
 // How long the store may take to notice a death that NCCL has noticed.
@@ -58,9 +58,10 @@ class LocalPeers : public NcclPeers {
       failure = members_->failure;
       if (failure.ok()) members_->joined[rank_] = member;
     }
-    if (!failure.ok()) member.hear(failure);
+    if (!failure.ok()) member.on_failure(failure);
   }
-  // Notifies all at the same time, and without a lock, because `hear` waits for a GPU to stop.
+  // Notifies all at the same time, and without a lock, because `on_failure` waits for a GPU to
+  // stop.
   void Tell(const absl::Status& status) override {
     std::map<int, Member> others;
     {
@@ -73,8 +74,8 @@ class LocalPeers : public NcclPeers {
     }
     std::vector<std::thread> threads;
     for (const auto& [rank, other] : others) {
-      threads.emplace_back([this, rank = rank, &hear = other.hear, &status] {
-        hear(status);
+      threads.emplace_back([this, rank = rank, &on_failure = other.on_failure, &status] {
+        on_failure(status);
         absl::MutexLock lock(&members_->mutex);
         members_->hearing.erase(rank);
       });
@@ -115,7 +116,7 @@ class StorePeers : public NcclPeers {
       : store_(store), key_(std::move(key)), rank_(rank), size_(size) {}
 
   void Join(Member member) override {
-    listener_ = store_->AddFailureListener(std::move(member.hear));
+    listener_ = store_->AddFailureListener(std::move(member.on_failure));
   }
   void Tell(const absl::Status& status) override { store_->Fail(status); }
   absl::Status Cause() override {

@@ -28,7 +28,7 @@ class NcclRecv : public PendingRecv {
       return failure_.OfThisRank(
           absl::FailedPreconditionError(absl::StrCat("has not posted ", what_)));
     }
-    DPIPE_RETURN_IF_ERROR((*end_)->HoldUp(cuda::CudaDeviceOf(*device_)));
+    DPIPE_RETURN_IF_ERROR((*end_)->BlockDevice(cuda::CudaDeviceOf(*device_)));
     return std::move(tensors_);
   }
 

@@ -34,7 +34,7 @@ class NcclCollective : public PendingCollective {
   absl::Status Wait() override {
     if (end_ != nullptr) {
       DPIPE_RETURN_IF_ERROR(failure_.StatusOf(what_));
-      DPIPE_RETURN_IF_ERROR(end_->HoldUp(device_));
+      DPIPE_RETURN_IF_ERROR(end_->BlockDevice(device_));
     }
     waited_ = device_.RecordEvent();
     return absl::OkStatus();
@@ -163,7 +163,7 @@ absl::Status NcclCollectives::AllReduceSum(absl::Span<double> values, const std:
     });
   };
   DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<CommEvent> end, Enqueue(std::move(operation)));
-  DPIPE_RETURN_IF_ERROR(end->HoldUp(device_));
+  DPIPE_RETURN_IF_ERROR(end->BlockDevice(device_));
   std::vector<double> all(values.size() * size);
   device_.CopyToHost(all.data(), rows.raw_data(), row_bytes * size);
   DPIPE_RETURN_IF_ERROR(failure_.StatusOf(what));

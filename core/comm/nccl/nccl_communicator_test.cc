@@ -244,7 +244,7 @@ TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
 }
 
 // There is memory for two of three tensors, and the first of them is still being sent.
-TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
+TEST(NcclCommunicatorTest, AllocationWaitsForSends) {
   constexpr int64_t kCount = 1 << 20, kBytes = kCount * 4;
   NcclJob job(2);
   job.set_memory_limit(5 * kBytes / 2);
@@ -375,7 +375,7 @@ TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
 
 // Rank 1 does not call, so NCCL has not enqueued the message on the stream when rank 0 gives up. It
 // may still do so, and then needs the message's memory.
-TEST(NcclCommunicatorTest, WhatNcclHasInProgressKeepsItsMemoryUntilTheAbort) {
+TEST(NcclCommunicatorTest, UnsettledOperationsKeepMemoryUntilAbort) {
   constexpr int64_t kCount = 1 << 18;
   NcclJob job(2, absl::Milliseconds(200));
   job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
@@ -391,7 +391,7 @@ TEST(NcclCommunicatorTest, WhatNcclHasInProgressKeepsItsMemoryUntilTheAbort) {
 }
 
 // A sender completes before the receiver has read its buffers.
-TEST(NcclCommunicatorTest, NobodyLeavesBeforeWhatItSentIsRead) {
+TEST(NcclCommunicatorTest, LeavesOnlyAfterMessagesAreRead) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     NcclJob job(3, absl::Seconds(60), seed);
     ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
@@ -450,7 +450,7 @@ TEST(NcclCommunicatorTest, AbortEndsEveryWait) {
 
 // On one communicator the GPU waits for rank 2. Work of another one comes after that in the
 // device's order, so aborting it waits for the first, which must be aborted at the same time.
-TEST(NcclCommunicatorTest, CommunicatorsWhoseWorkWaitsForEachOtherAreAborted) {
+TEST(NcclCommunicatorTest, MutuallyWaitingCommunicatorsAreAborted) {
   NcclJob job(3);
   absl::Notification waits;
   const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
@@ -475,7 +475,7 @@ TEST(NcclCommunicatorTest, CommunicatorsWhoseWorkWaitsForEachOtherAreAborted) {
 }
 
 // The rank waited for nothing when the job failed: each call says what it was for.
-TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
+TEST(NcclCommunicatorTest, CallsAfterAnAbortNameTheirPurpose) {
   NcclJob job(2);
   absl::Notification aborted;
   ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {

@@ -14,8 +14,8 @@ NcclFailure::NcclFailure(Rank rank, cuda::CudaDevice* device, const RankStreams*
     : rank_(rank), device_(*device), streams_(*streams), peers_(std::move(peers)) {}
 
 void NcclFailure::JoinPeers() {
-  peers_->Join(
-      {[this](const absl::Status& status) { Hear(status); }, [this] { return streams_.Idle(); }});
+  peers_->Join({[this](const absl::Status& status) { OnPeerFailure(status); },
+                [this] { return streams_.Idle(); }});
 }
 
 void NcclFailure::Watch(absl::Duration deadline) {
@@ -37,7 +37,7 @@ void NcclFailure::WatchLoop(absl::Duration interval) {
     absl::SleepFor(interval);
     const absl::Duration passed = clock.Lap();
     for (CommStream* stream : streams_.all()) {
-      const absl::Status status = stream->Look(passed);
+      const absl::Status status = stream->CheckProgress(passed);
       if (!status.ok()) Fail(Reason(OfThisRank(status)));
     }
   }
@@ -47,7 +47,7 @@ void NcclFailure::Fail(const absl::Status& status) {
   if (End(status, /*explained=*/true)) peers_->Tell(status);
 }
 
-void NcclFailure::Hear(const absl::Status& status) { End(status, /*explained=*/false); }
+void NcclFailure::OnPeerFailure(const absl::Status& status) { End(status, /*explained=*/false); }
 
 bool NcclFailure::End(const absl::Status& status, bool explained) {
   absl::Status kept = status;
@@ -97,7 +97,7 @@ absl::Status NcclFailure::StatusOf(const std::string& what) const {
 absl::Status NcclFailure::Reason(const absl::Status& status) {
   if (absl::IsUnavailable(status) && this->status().ok()) {
     const absl::Status cause = peers_->Cause();
-    if (!cause.ok()) Hear(cause);
+    if (!cause.ok()) OnPeerFailure(cause);
   }
   const absl::Status reason = this->status();
   return reason.ok() ? status : reason;

@@ -57,7 +57,7 @@ class NcclFailure {
 
  private:
   // Records another rank's failure.
-  void Hear(const absl::Status& status);
+  void OnPeerFailure(const absl::Status& status);
   // Returns false if there was a failure already. If `explained`, `status` says what this rank did.
   bool End(const absl::Status& status, bool explained) ABSL_LOCKS_EXCLUDED(mutex_);
   // Rejects further operations. Returns the operation that this rank waits for, if any.

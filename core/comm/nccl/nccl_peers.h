@@ -13,7 +13,7 @@ class NcclPeers {
  public:
   // Functions that the others call on a rank. Any thread may call them.
   struct Member {
-    std::function<void(const absl::Status&)> hear;  // receives another rank's failure
+    std::function<void(const absl::Status&)> on_failure;  // receives another rank's failure
     std::function<bool()> is_idle;  // true if its GPU has completed all its messages
   };
 

@@ -8,7 +8,7 @@ namespace dpipe {
 
 // Maximum time that a failed job waits for a hold to end: several times what writing tens of
 // gigabytes takes.
-inline constexpr absl::Duration kLongestHold = absl::Minutes(10);
+inline constexpr absl::Duration kMaxHold = absl::Minutes(10);
 
 // While one exists, neither EndWithJob nor the launcher that started this process ends the process.
 // Thread-safe; there may be several.

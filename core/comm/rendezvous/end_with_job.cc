@@ -10,8 +10,8 @@
 
 namespace dpipe {
 
-EndWithJob::EndWithJob(StoreClient* store, absl::Duration time_to_end, absl::Duration longest_hold)
-    : store_(store), shutdown_grace_(time_to_end), max_hold_(longest_hold) {
+EndWithJob::EndWithJob(StoreClient* store, absl::Duration shutdown_grace, absl::Duration max_hold)
+    : store_(store), shutdown_grace_(shutdown_grace), max_hold_(max_hold) {
   thread_ = std::thread([this] { Loop(); });
 }
 

@@ -15,15 +15,15 @@
 namespace dpipe {
 
 // Long enough for a waiting rank to report what it waits for.
-inline constexpr absl::Duration kTimeToEnd = absl::Seconds(10);
+inline constexpr absl::Duration kShutdownGrace = absl::Seconds(10);
 
 class EndWithJob {
  public:
-  // While this exists, a failure of the job ends the process `time_to_end` later, without cleanup,
-  // with exit code 1 and a line on standard error that says why. Time during which there is an
-  // EndHold does not count, up to a total of `longest_hold`. `store` outlives this.
-  explicit EndWithJob(StoreClient* store, absl::Duration time_to_end = kTimeToEnd,
-                      absl::Duration longest_hold = kLongestHold);
+  // While this exists, a failure of the job ends the process `shutdown_grace` later, without
+  // cleanup, with exit code 1 and a line on standard error that says why. Time during which there
+  // is an EndHold does not count, up to a total of `max_hold`. `store` outlives this.
+  explicit EndWithJob(StoreClient* store, absl::Duration shutdown_grace = kShutdownGrace,
+                      absl::Duration max_hold = kMaxHold);
   ~EndWithJob();
   EndWithJob(const EndWithJob&) = delete;
   EndWithJob& operator=(const EndWithJob&) = delete;

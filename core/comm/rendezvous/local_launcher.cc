@@ -233,10 +233,10 @@ class Launcher {
     for (size_t i = 0; i < children_.size(); ++i) {
       Child& child = children_[i];
       if (!child.running || child.kill_at_ns == kNever) continue;
-      if (Holds(&child) && now - failed_ns_ < absl::ToInt64Nanoseconds(options_.longest_hold)) {
+      if (Holds(&child) && now - failed_ns_ < absl::ToInt64Nanoseconds(options_.max_hold)) {
         if (now - failed_ns_ > grace && !std::exchange(child.waited_for, true)) {
           Say(absl::StrCat("process ", i, " is still writing; waiting up to ",
-                           absl::FormatDuration(options_.longest_hold), " for it"));
+                           absl::FormatDuration(options_.max_hold), " for it"));
         }
         child.kill_at_ns = now + grace;
       }

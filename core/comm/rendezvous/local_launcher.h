@@ -24,8 +24,8 @@ struct LaunchOptions {
   int num_processes = 1;
   std::string program = "/proc/self/exe";
   std::vector<std::string> arguments;
-  absl::Duration grace = absl::Seconds(30);    // after the first failure, or after a later hold
-  absl::Duration longest_hold = kLongestHold;  // after the first failure
+  absl::Duration grace = absl::Seconds(30);  // after the first failure, or after a later hold
+  absl::Duration max_hold = kMaxHold;        // after the first failure
 };
 
 // Runs the processes to completion. Returns 0 if all succeed; otherwise the exit code of the first

@@ -145,7 +145,7 @@ TEST(LocalLauncherTest, KillsAfterGracePeriod) {
 }
 
 // Process 1 fails while process 0 has a hold.
-Launched LaunchHolder(absl::Duration longest_hold) {
+Launched LaunchHolder(absl::Duration max_hold) {
   const std::string flag = ::testing::TempDir() + "/holds";
   std::remove(flag.c_str());
   LaunchOptions options = Shell(
@@ -156,7 +156,7 @@ Launched LaunchHolder(absl::Duration longest_hold) {
                       "; sleep 1; echo it is written; "
                       "echo 0 >> /dev/fd/$DPIPE_HOLD_FD; exec sleep 1000"));
   options.grace = absl::Milliseconds(100);
-  options.longest_hold = longest_hold;
+  options.max_hold = max_hold;
   return Launch(options);
 }
 

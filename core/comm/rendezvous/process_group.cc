@@ -100,8 +100,8 @@ absl::StatusOr<std::string> ProcessGroup::FromLeader(const std::string& what,
   return text;
 }
 
-absl::Status ProcessGroup::FirstOnHostFirst(const std::string& what,
-                                            const std::function<absl::Status()>& work) {
+absl::Status ProcessGroup::RunFirstOnHost(const std::string& what,
+                                          const std::function<absl::Status()>& work) {
   // A host's processes need not have consecutive numbers: schedulers may assign them round-robin.
   int first = 0;
   while (store_->HostOf(first) != store_->HostOf(process())) ++first;

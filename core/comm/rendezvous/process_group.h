@@ -61,7 +61,7 @@ class ProcessGroup {
   // Runs `work` in the first process of each host and, when that has finished, in the host's other
   // processes. For work whose first run creates files that the later runs find. All processes make
   // this call in the same order.
-  absl::Status FirstOnHostFirst(const std::string& what, const std::function<absl::Status()>& work);
+  absl::Status RunFirstOnHost(const std::string& what, const std::function<absl::Status()>& work);
 
  private:
   ProcessGroup(const JobAddress& address, int ranks_per_process)

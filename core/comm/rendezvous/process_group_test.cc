@@ -43,7 +43,7 @@ void ExpectFirstsFirst(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts) done[host] = 0;
   JoinAndRun(LocalJob(hosts), [&](ProcessGroup* group) {
     const std::string& host = hosts[group->process()];
-    const absl::Status status = group->FirstOnHostFirst("a file", [&] {
+    const absl::Status status = group->RunFirstOnHost("a file", [&] {
       EXPECT_EQ(done[host]++, group->address().local_process);
       return absl::OkStatus();
     });
@@ -65,7 +65,7 @@ TEST(ProcessGroupTest, FirstOnHostWithRoundRobinPlacement) {
 // Other processes would wait forever for one that failed; its report ends their wait.
 TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
-    const absl::Status status = group->FirstOnHostFirst(
+    const absl::Status status = group->RunFirstOnHost(
         "the data set", [] { return absl::DataLossError("the disk is gone"); });
     EXPECT_THAT(std::string(status.message()), HasSubstr("the disk is gone"));
     if (group->is_leader()) {
@@ -93,9 +93,9 @@ TEST(EndWithJobDeathTest, EndsUnawareProcess) {
 }
 
 // Prints to standard error when a hold, which begins with the failure, has ended.
-[[noreturn]] void FailAndHold(absl::Duration hold_for, absl::Duration longest_hold) {
+[[noreturn]] void FailAndHold(absl::Duration hold_for, absl::Duration max_hold) {
   JoinAndRun(LocalJob(1), [&](ProcessGroup* group) {
-    const EndWithJob end(&group->store(), absl::Milliseconds(100), longest_hold);
+    const EndWithJob end(&group->store(), absl::Milliseconds(100), max_hold);
     {
       const EndHold hold, another;
       group->store().Fail(absl::UnavailableError("rank 7 has died"));

@@ -26,7 +26,7 @@ namespace {
 // Pause between two rounds over a host's addresses, since the store's host may start later.
 constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
 // Some of a host's addresses may be unreachable from here and must not delay the others.
-constexpr absl::Duration kLongestTry = absl::Seconds(3);
+constexpr absl::Duration kConnectAttemptTimeout = absl::Seconds(3);
 
 std::string SystemReason() { return std::strerror(errno); }
 
@@ -258,7 +258,7 @@ absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Durat
     const addrinfo* next = addresses.ok() ? addresses->get() : nullptr;
     for (; next != nullptr; next = next->ai_next) {
       absl::StatusOr<Socket> socket =
-          ConnectOnce(*next, Deadline(std::min(whole.left(), kLongestTry)));
+          ConnectOnce(*next, Deadline(std::min(whole.left(), kConnectAttemptTimeout)));
       if (socket.ok()) return socket;
       reason = socket.status();
     }

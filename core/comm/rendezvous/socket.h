@@ -64,8 +64,8 @@ class Socket {
   // Appends received bytes to `data`, without waiting. Appends at most `max_bytes`, so that a peer
   // that sends endlessly does not starve the receiver's other work. Returns kClosed if the other
   // end has closed or the connection is broken.
-  static constexpr size_t kMostAtOnce = size_t{1} << 20;
-  Outcome Receive(std::string* data, size_t max_bytes = kMostAtOnce);
+  static constexpr size_t kMaxAtOnce = size_t{1} << 20;
+  Outcome Receive(std::string* data, size_t max_bytes = kMaxAtOnce);
   // Sends as much from the front of `bytes` as possible without waiting, and removes it.
   Outcome SendSome(OutgoingBytes* bytes);
 

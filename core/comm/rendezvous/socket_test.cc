@@ -106,7 +106,7 @@ TEST(SocketTest, OneCallTakesABoundedAmount) {
   pollfd entry = {listener->fd(), POLLIN, 0};
   ASSERT_GT(poll(&entry, 1, 60000), 0);
   Socket receiver = AcceptTcp(*listener);
-  const size_t size = 8 * Socket::kMostAtOnce;
+  const size_t size = 8 * Socket::kMaxAtOnce;
   std::thread sending(
       [&] { EXPECT_TRUE(sender->SendAll(std::string(size, 'x'), absl::Seconds(60)).ok()); });
   std::string all;
@@ -115,7 +115,7 @@ TEST(SocketTest, OneCallTakesABoundedAmount) {
     if (poll(&arrived, 1, 60000) <= 0) break;
     const size_t before = all.size();
     EXPECT_EQ(receiver.Receive(&all), Socket::Outcome::kData);
-    EXPECT_LE(all.size() - before, Socket::kMostAtOnce);
+    EXPECT_LE(all.size() - before, Socket::kMaxAtOnce);
   }
   sending.join();
   EXPECT_EQ(all.size(), size);

@@ -24,7 +24,7 @@ constexpr int kMaxStrangers = 256;
 // Per iteration of the loop. A client that has been accepted has several iterations to answer
 // before so many others have been accepted that it might be dropped.
 constexpr int kMaxAcceptedAtOnce = 16;
-constexpr absl::Duration kSayInterval = absl::Seconds(10);
+constexpr absl::Duration kReportInterval = absl::Seconds(10);
 // Limit on bytes that a process has not read: several messages of maximum size. Only a process of
 // the job can cause so many.
 constexpr size_t kMaxUntakenBytes = size_t{4} * kMaxFrameBytes;
@@ -132,7 +132,7 @@ void StoreServer::PollOnce() {
     if (events & (POLLIN | POLLHUP | POLLERR)) Read(polled[i]);
     if (events & POLLOUT && !polled[i]->gone &&
         polled[i]->socket.SendSome(&polled[i]->out) == Socket::Outcome::kClosed) {
-      Lost(polled[i]);
+      OnDisconnect(polled[i]);
     }
   }
   for (size_t i = 0; i < num_listeners; ++i) {
@@ -206,17 +206,18 @@ std::string StoreServer::RefusalSummary() const {
   if (num_refused_ == 0) return "";
   return absl::StrCat("; ", Count(num_refused_, "connection"),
                       " had no proof of the job's secret, the last from ", last_refused_,
-                      "; all processes need the same as process 0, which has it from ",
+                      "; all processes need the same secret as process 0, which read it from ",
                       options_.secret.source());
 }
 
 void StoreServer::ReportRefused(absl::Duration elapsed) {
   since_report_ += elapsed;
-  if (num_refused_ == num_said_ || since_report_ < kSayInterval) return;
-  const std::string line = absl::StrCat(
-      "The job's store at port ", port_, " refused ", Count(num_refused_ - num_said_, "connection"),
-      " without proof of the job's secret, the last from ", last_refused_, ".");
-  num_said_ = num_refused_;
+  if (num_refused_ == num_reported_ || since_report_ < kReportInterval) return;
+  const std::string line =
+      absl::StrCat("The job's store at port ", port_, " refused ",
+                   Count(num_refused_ - num_reported_, "connection"),
+                   " without proof of the job's secret, the last from ", last_refused_, ".");
+  num_reported_ = num_refused_;
   since_report_ = absl::ZeroDuration();
   if (options_.say) return options_.say(line);
   std::fprintf(stderr, "%s\n", line.c_str());
@@ -226,11 +227,11 @@ void StoreServer::Read(Client* client) {
   if (client->gone) return;
   if (!client->proven) return ReadAnswer(client);
   const Socket::Outcome outcome = client->socket.Receive(client->in.buffer());
-  if (outcome == Socket::Outcome::kClosed) return Lost(client);
+  if (outcome == Socket::Outcome::kClosed) return OnDisconnect(client);
   client->silent = absl::ZeroDuration();
   while (!client->gone) {
     auto message = client->in.Next(client->process < 0 ? kMaxJoinBytes : kMaxFrameBytes);
-    if (!message.ok()) return Lost(client);  // not a process of this job
+    if (!message.ok()) return OnDisconnect(client);  // not a process of this job
     if (!message->has_value()) return;
     Handle(client, **std::move(message));
   }
@@ -294,7 +295,7 @@ std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
 
 // The store of an earlier run is about to exit. All its processes have joined already, so others,
 // or another one with the same number, belong to the next run.
-std::string StoreServer::WhyNotNow(const StoreMessage::Join& join) const {
+std::string StoreServer::RetryReason(const StoreMessage::Join& join) const {
   if (join.protocol() != kStoreProtocol) return "";
   if (join.job() != options_.job) {
     return absl::StrCat("this store belongs to job '", options_.job, "', not '", join.job(), "'");
@@ -308,7 +309,7 @@ std::string StoreServer::WhyNotNow(const StoreMessage::Join& join) const {
 }
 
 void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
-  const std::string not_now = WhyNotNow(join);
+  const std::string not_now = RetryReason(join);
   if (!not_now.empty()) {
     StoreMessage answer;
     answer.set_not_now(not_now);
@@ -372,7 +373,7 @@ void StoreServer::Set(StoreMessage::Entry entry) {
   table_[entry.key()] = std::move(*entry.mutable_value());
 }
 
-void StoreServer::Lost(Client* client) {
+void StoreServer::OnDisconnect(Client* client) {
   client->gone = true;
   if (client->process < 0) return;
   Fail(absl::UnavailableError(

@@ -93,11 +93,11 @@ class StoreServer {
   void Handle(Client* client, StoreMessage message);
   void Join(Client* client, const StoreMessage::Join& join);
   std::string WhyRefused(const StoreMessage::Join& join) const;
-  std::string WhyNotNow(const StoreMessage::Join& join) const;
+  std::string RetryReason(const StoreMessage::Join& join) const;
   void WelcomeAll();
   std::string AddressOf(const Client& client) const;
   void Set(StoreMessage::Entry entry);
-  void Lost(Client* client);
+  void OnDisconnect(Client* client);
   void Fail(const absl::Status& status);
   void Send(Client* client, const StoreMessage& message);
   int num_joined() const { return static_cast<int>(joined_.size()); }
@@ -111,8 +111,8 @@ class StoreServer {
   std::map<std::string, std::string> table_;
   absl::Status failure_;  // the job's first failure
   absl::Duration age_, since_heartbeat_;
-  int64_t num_refused_ = 0, num_said_ = 0;  // strangers, and those that were reported
-  std::string last_refused_;                // its address
+  int64_t num_refused_ = 0, num_reported_ = 0;  // strangers, and those that were reported
+  std::string last_refused_;                    // its address
   absl::Duration since_report_ = absl::InfiniteDuration();
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

@@ -266,7 +266,7 @@ TEST_F(StoreStrangersTest, AnAnswerThatDoesNotEndIsNotWaitedForLong) {
 }
 
 // An attacker who has recorded everything that a process ever sent to the store.
-TEST_F(StoreStrangersTest, WhatWasOverheardIsOfNoUse) {
+TEST_F(StoreStrangersTest, ReplayIsRefused) {
   Start();
   std::string overheard;
   {
@@ -289,7 +289,7 @@ TEST_F(StoreStrangersTest, WhatWasOverheardIsOfNoUse) {
 }
 
 // An attacker between a process and the store, who lets the challenge and the joining pass.
-TEST_F(StoreStrangersTest, WhoSitsInBetweenCannotChangeWhatIsSaid) {
+TEST_F(StoreStrangersTest, ManInTheMiddleCannotAlterRequests) {
   job_ = "";
   const std::vector<std::function<std::string(std::string)>> changes = {
       [](std::string frame) {  // the value
@@ -375,9 +375,10 @@ TEST_F(StoreStrangersTest, BothSidesReportDifferentSecrets) {
                    "/home/ann/.dpipe/job_secret; give all processes of the job the same "
                    "DPIPE_JOB_SECRET"));
   EXPECT_THAT(std::string(waited.message()), HasSubstr("missing: process 1, 2; "));
-  EXPECT_THAT(std::string(waited.message()),
-              HasSubstr("had no proof of the job's secret, the last from 127.0.0.1; all "
-                        "processes need the same as process 0, which has it from the launcher"));
+  EXPECT_THAT(
+      std::string(waited.message()),
+      HasSubstr("had no proof of the job's secret, the last from 127.0.0.1; all "
+                "processes need the same secret as process 0, which read it from the launcher"));
   // One line for many connections.
   const std::vector<std::string> said = Said();
   ASSERT_EQ(said.size(), 1);

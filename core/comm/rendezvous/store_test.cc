@@ -242,7 +242,7 @@ TEST(StoreTest, WaitingForOthersIsNoSilence) {
 }
 
 // A process that joins after the job's failure gets the reason and does not retry.
-TEST(StoreTest, ALatecomerIsToldOfTheFailure) {
+TEST(StoreTest, LateProcessGetsFailure) {
   auto server = StartServer(Options(3));
   BarePeer dying = JoinByHand(*server, 1, 3);
   dying.Close();
@@ -326,7 +326,7 @@ PlayedStore PlayStore(absl::Duration silence = absl::Seconds(20)) {
 }
 
 // A connection may reach another program, or its own end.
-TEST(StoreTest, WhoeverIsNoStoreIsNotTakenForOne) {
+TEST(StoreTest, ImpostorStoreIsRejected) {
   auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
   StoreClientOptions options;
@@ -406,7 +406,7 @@ TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
 }
 
 // The failure becomes known while the message is being sent.
-TEST(StoreTest, WhatWasSentWholeIsASuccessAndTheNextCallTellsTheFailure) {
+TEST(StoreTest, CompletedSendSucceedsAndNextCallFails) {
   PlayedStore played = PlayStore(/*silence=*/absl::Seconds(60));
   ASSERT_NE(played.client, nullptr);
   std::atomic<bool> done = false;

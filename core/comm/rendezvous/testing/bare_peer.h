@@ -39,7 +39,7 @@ Socket AcceptOne(const Socket& listener);
 
 // Returns the bytes received until the other end closes, or `max_bytes` of them. Ends the test if
 // nothing arrives for a minute.
-std::string ReadUntilClosed(Socket* socket, size_t max_bytes = Socket::kMostAtOnce);
+std::string ReadUntilClosed(Socket* socket, size_t max_bytes = Socket::kMaxAtOnce);
 
 }  // namespace dpipe
 
