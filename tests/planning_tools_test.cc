@@ -202,6 +202,62 @@ TEST_F(PlanningToolsTest, RoundTripsSchedulesOfTorch) {
   }
 }
 
+// A plan by the file has the file's order, and is simulated without a plan file.
+TEST_F(PlanningToolsTest, SchedulesFromTorchArePlannedAndSimulated) {
+  const std::string csv = Path("schedule.csv"), planned_csv = Path("planned.csv");
+  for (const char* schedule : {"1f1b", "zb-h1", "zb-v", "dualpipe-v", "interleaved"}) {
+    ASSERT_EQ(RunProgram("tools/plan",
+                         {absl::StrCat("--schedule=", schedule), "--num_stages=4",
+                          "--num_micro_batches=8", "--to_torch_csv=" + csv, "--csv_messages"})
+                  .exit_code,
+              0);
+    const ProgramOutcome planned = Run(
+        "plan", {"--from_torch_csv=" + csv, "--global_batch=16", "--to_torch_csv=" + planned_csv,
+                 "--csv_messages", "--output=" + Path("plan.pb")});
+    ASSERT_EQ(planned.exit_code, 0) << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr(" stages, 8 micro-batches of 2"));
+    EXPECT_EQ(*ReadFile(planned_csv), *ReadFile(csv)) << schedule;
+    const ProgramOutcome simulated =
+        Run("simulate", {"--from_torch_csv=" + csv, "--global_batch=16"});
+    ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
+    EXPECT_EQ(simulated.out, Run("simulate", {"--plan=" + Path("plan.pb")}).out);
+  }
+  ProgramOutcome run =
+      Run("plan", {"--from_torch_csv=" + csv, "--global_batch=16", "--num_micro_batches=4"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.err, "plan: " + csv +
+                         " has 8 micro-batches; --num_micro_batches=4 must be that or left out\n");
+  run = Run("plan", {"--from_torch_csv=" + csv, "--global_batch=12"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("12 samples do not divide into 8 micro-batches"));
+  run = Run("simulate", {"--from_torch_csv=" + csv});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--global_batch=0 must be at least 1"));
+  run = Run("simulate", {"--from_torch_csv=" + csv, "--plan=plan.pb", "--global_batch=16"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--plan and --from_torch_csv exclude each other"));
+}
+
+// torch 2.15 refuses a send without a wait.
+TEST_F(PlanningToolsTest, EverySendThatIsWrittenIsWaitedFor) {
+  const std::string csv = Path("schedule.csv");
+  for (const char* waits : {"true", "false"}) {
+    ASSERT_EQ(RunProgram("tools/plan", {"--schedule=zb-v", "--num_stages=3",
+                                        "--num_micro_batches=6", "--to_torch_csv=" + csv,
+                                        "--csv_messages", absl::StrCat("--csv_send_waits=", waits)})
+                  .exit_code,
+              0);
+    const std::string text = *ReadFile(csv);
+    int sends = 0, waited = 0;
+    for (size_t at = text.find("SEND_"); at != std::string::npos; at = text.find("SEND_", at + 1)) {
+      const bool is_wait = at >= 5 && text.compare(at - 5, 5, "WAIT_") == 0;
+      ++(is_wait ? waited : sends);
+    }
+    EXPECT_EQ(sends, 2 * 6 * 4);  // each micro-batch over four boundaries, and back
+    EXPECT_EQ(waited, std::string(waits) == "true" ? sends : 0);
+  }
+}
+
 TEST_F(PlanningToolsTest, BadSchedulesSayWhere) {
   const std::string csv = Path("schedule.csv");
   ASSERT_TRUE(WriteFileAtomically(csv, "0F0,0Q0\n").ok());

@@ -7,7 +7,6 @@
 #include "baselines/registry.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
-#include "core/base/text/plain_text.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
@@ -15,6 +14,7 @@
 #include "core/schedule/torch_csv.h"
 #include "core/schedule/verify.h"
 #include "gflags/gflags.h"
+#include "tools/imported_plan.h"
 #include "tools/plan_result_text.h"
 #include "tools/proto_file.h"
 #include "tools/schedule_text.h"
@@ -46,8 +46,13 @@ DEFINE_string(schedule, "", "with --to_torch_csv: schedule to write instead of a
 DEFINE_string(to_torch_csv, "",
               "file to write the schedule to, as torch.distributed.pipelining reads it");
 DEFINE_bool(csv_messages, false, "with --to_torch_csv: also write the messages between devices");
+DEFINE_bool(
+    csv_send_waits, true,
+    "with --csv_messages: also write when sends are waited for, as torch 2.15 demands; false "
+    "for versions that do not know WAIT_SEND");
 DEFINE_string(from_torch_csv, "",
-              "file of torch.distributed.pipelining to read and describe instead of planning");
+              "schedule file of torch.distributed.pipelining: with --profile, plan in its order; "
+              "without, describe it");
 FLAG_RANGE(global_batch, 0, 1 << 20);
 FLAG_RANGE(num_stages, 0, 65'536);
 FLAG_RANGE(num_micro_batches, 0, 65'536);
@@ -68,13 +73,17 @@ constexpr char kUsage[] =
     "  bazel run //tools:plan -- --list\n"
     "  bazel run //tools:plan -- --schedule=zb-v --num_stages=4 --num_micro_batches=8 \\\n"
     "      --to_torch_csv=zbv.csv\n"
-    "  bazel run //tools:plan -- --from_torch_csv=zbv.csv\n\n"
+    "  bazel run //tools:plan -- --from_torch_csv=zbv.csv\n"
+    "  bazel run //tools:plan -- --from_torch_csv=zbv.csv --global_batch=256 --output=zbv.pb \\\n"
+    "      --profile=data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto \\\n"
+    "      --cluster=data/clusters/a100_8x1.textproto\n\n"
     "Files are .textproto or binary .pb, by name. Exit codes: 0 done, 1 refused (why is on "
     "standard\nerror), 2 wrong command line, 3 nothing fits in memory.\n";
 
 absl::Status WriteTorchCsv(const Schedule& schedule) {
   TorchCsvOptions options;
   if (FLAGS_csv_messages) options.mode = TorchCsvMode::kWithCommunication;
+  options.send_waits = FLAGS_csv_send_waits;
   DPIPE_ASSIGN_OR_RETURN(const std::string csv, TorchCsvFromSchedule(schedule, options));
   const std::string path = UserPath(FLAGS_to_torch_csv);
   DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
@@ -84,14 +93,8 @@ absl::Status WriteTorchCsv(const Schedule& schedule) {
 }
 
 absl::Status ShowTorchCsv() {
-  const std::string path = UserPath(FLAGS_from_torch_csv);
-  DPIPE_ASSIGN_OR_RETURN(const std::string csv, ReadTextFile(path));
-  const absl::StatusOr<Schedule> schedule = ScheduleFromTorchCsv(path, csv);
-  if (!schedule.ok()) {
-    return absl::Status(schedule.status().code(),
-                        absl::StrCat(path, ": ", std::string(schedule.status().message())));
-  }
-  std::fputs(ScheduleText(*schedule).c_str(), stdout);
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ReadTorchCsv(UserPath(FLAGS_from_torch_csv)));
+  std::fputs(ScheduleText(schedule).c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -144,8 +147,11 @@ absl::Status MakeAndWritePlan() {
   options.exact = FLAGS_exact;
   options.num_candidates = FLAGS_candidates;
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(const PlanResult result,
-                         MakePlan(strategy, cost.profile(), cost.cluster(), options));
+  DPIPE_ASSIGN_OR_RETURN(
+      const PlanResult result,
+      FLAGS_from_torch_csv.empty()
+          ? MakePlan(strategy, cost.profile(), cost.cluster(), options)
+          : PlanTorchCsv(UserPath(FLAGS_from_torch_csv), strategy, cost, options));
   const Nanos planning_ns = MonotonicNow() - start;
   std::printf("%s\n", PlanResultText(result, cost, planning_ns).c_str());
   if (!FLAGS_output.empty()) DPIPE_RETURN_IF_ERROR(VerifyPlan(result.plan, cost));
@@ -167,7 +173,7 @@ absl::Status Main() {
     std::fputs(ListText().c_str(), stdout);
     return absl::OkStatus();
   }
-  if (!FLAGS_from_torch_csv.empty()) return ShowTorchCsv();
+  if (!FLAGS_from_torch_csv.empty() && FLAGS_profile.empty()) return ShowTorchCsv();
   if (!FLAGS_schedule.empty()) return MakeAndWriteSchedule();
   return MakeAndWritePlan();
 }
@@ -184,6 +190,7 @@ int main(int argc, char** argv) {
        {"Search",
         {"num_stages", "num_micro_batches", "micro_batch_size", "devices_per_pipeline",
          "stages_per_device", "simulation_budget", "exact"}},
-       {"PyTorch schedules", {"to_torch_csv", "schedule", "csv_messages", "from_torch_csv"}}}};
+       {"PyTorch schedules",
+        {"to_torch_csv", "schedule", "csv_messages", "csv_send_waits", "from_torch_csv"}}}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -2,18 +2,28 @@
 // goes.
 #include <cstdio>
 #include <string>
+#include <utility>
 
+#include "baselines/registry.h"
 #include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/emulation/compare_traces.h"
 #include "core/emulation/emulate.h"
+#include "core/schedule/verify.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
+#include "tools/imported_plan.h"
 #include "tools/proto_file.h"
 #include "tools/simulation_text.h"
 
 DEFINE_string(plan, "", "file of the plan, as //tools:plan writes it");
+DEFINE_string(from_torch_csv, "",
+              "schedule file of torch.distributed.pipelining to plan by, instead of --plan");
+DEFINE_string(strategy, "opendiffusionpipe",
+              "with --from_torch_csv: strategy that says all but the schedule, as //tools:plan's");
+DEFINE_int32(global_batch, 0,
+             "with --from_torch_csv: samples of a training step, over all devices; required there");
 DEFINE_string(profile, "", "file of the profile that the plan was made for");
 DEFINE_string(cluster, "", "file of the cluster that the plan was made for");
 DEFINE_bool(what_if, false,
@@ -27,6 +37,7 @@ DEFINE_double(
     time_scale, 0,
     "with --backend=emulated: least real time of a unit of emulated time; 0: as fast as possible");
 DEFINE_string(output, "", "file to write the trace to, for //tools:trace; empty: none");
+FLAG_RANGE(global_batch, 0, 1 << 20);
 FLAG_RANGE(steps, 3, 1'000);
 FLAG_RANGE(time_scale, 0, 1'000);
 
@@ -41,12 +52,21 @@ constexpr char kUsage[] =
     "simulation is\ntold too.\n\n"
     "  bazel run //tools:simulate -- --plan=plan.textproto \\\n"
     "      --profile=data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto \\\n"
-    "      --cluster=data/clusters/a100_8x1.textproto --output=trace.pb\n\n"
+    "      --cluster=data/clusters/a100_8x1.textproto --output=trace.pb\n"
+    "  bazel run //tools:simulate -- --from_torch_csv=zbv.csv --global_batch=256 \\\n"
+    "      --profile=... --cluster=...\n\n"
     "Files are .textproto or binary .pb, by name. Exit codes: 0 done, 1 refused (why is on "
     "standard\nerror), 2 wrong command line.\n";
 
 absl::Status CheckFlags() {
-  DPIPE_RETURN_IF_ERROR(RequireFlag("plan", FLAGS_plan));
+  if (FLAGS_from_torch_csv.empty()) {
+    DPIPE_RETURN_IF_ERROR(RequireFlag("plan", FLAGS_plan));
+  } else if (!FLAGS_plan.empty()) {
+    return CommandLineError("--plan and --from_torch_csv exclude each other");
+  } else {
+    DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"global_batch", FLAGS_global_batch, 1}}));
+    DPIPE_RETURN_IF_ERROR(AsCommandLineError(FindStrategy(FLAGS_strategy).status()));
+  }
   DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
   DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"simulated", "emulated"}));
@@ -75,12 +95,24 @@ absl::Status EmulateInstead(const Plan& plan, const CostModel& cost, const Simul
   return absl::OkStatus();
 }
 
+absl::StatusOr<Plan> PlanToSimulate(const CostModel& cost) {
+  if (FLAGS_from_torch_csv.empty()) {
+    return ReadVerifiedPlan(UserPath(FLAGS_plan), cost, FLAGS_what_if);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(FLAGS_strategy));
+  PlanOptions options;
+  options.global_batch = FLAGS_global_batch;
+  DPIPE_ASSIGN_OR_RETURN(PlanResult result,
+                         PlanTorchCsv(UserPath(FLAGS_from_torch_csv), strategy, cost, options));
+  DPIPE_RETURN_IF_ERROR(VerifyPlan(result.plan, cost));
+  return std::move(result.plan);
+}
+
 absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(CheckFlags());
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                          ReadCostModel(UserPath(FLAGS_profile), UserPath(FLAGS_cluster)));
-  DPIPE_ASSIGN_OR_RETURN(const Plan plan,
-                         ReadVerifiedPlan(UserPath(FLAGS_plan), cost, FLAGS_what_if));
+  DPIPE_ASSIGN_OR_RETURN(const Plan plan, PlanToSimulate(cost));
   SimulateOptions options;
   options.num_steps = FLAGS_steps;
   DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, options));

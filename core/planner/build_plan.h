@@ -24,6 +24,7 @@
 #include "core/proto/plan.pb.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/pass_graph.h"
+#include "core/schedule/schedule_traits.h"
 
 namespace dpipe {
 
@@ -109,6 +110,13 @@ class PlanBuilder {
 
  private:
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
+  // Instead of the partitioner's cut of the only backbone, the one of the shortest step.
+  absl::StatusOr<PipelineCut> ShortestOf(const PipelineShape& shape, const Schedule& schedule,
+                                         const ScheduleTraits& traits,
+                                         const PartitionProblem& problem,
+                                         const ModelStageCosts& costs, const Partition& partition);
+  // Whether that takes a millisecond or two.
+  bool IsQuicklyBuilt(const PipelineShape& shape) const;
   // Of two backbones in opposite directions.
   absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;
   absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,

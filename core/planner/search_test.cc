@@ -175,18 +175,21 @@ TEST(SearchTest, UpdatesThatAreNotSharedNeedOneRankAStage) {
 }
 
 TEST(SearchTest, RefinementMovesLayersWhereTheSimulatedStepImproves) {
-  // The partitioner does not know optimizer steps: stage 0's is long, so it should hold less.
-  ModelProfile model = Model(0, 0);
-  model.mutable_components(0)->mutable_layers(3)->set_optimizer_step_ns(100000);
-  model.mutable_components(0)->mutable_layers(0)->set_optimizer_step_ns(100000);
-  PlanOptions options = Batch(2);
-  options.num_micro_batches = 2;
-  const Nanos refined =
-      MakePlan(Make("1f1b", "first"), model, IdealCluster(2), options)->plan.prediction().step_ns();
-  options.refine = false;
-  const Nanos plain =
-      MakePlan(Make("1f1b", "first"), model, IdealCluster(2), options)->plan.prediction().step_ns();
-  EXPECT_LT(refined, plain);
+  // Cuts are chosen without looking at frozen work in gaps, contention and shared interfaces.
+  int improved = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    RandomStream random(41, seed, 0, RandomPurpose::kTest);
+    const ModelProfile model = RandomProfile(random);
+    const ClusterSpec cluster = RandomCluster(random, 2);
+    PlanOptions options = Batch(8);
+    options.num_stages = 2;
+    const Nanos refined = MakePlan(Make("1f1b", "fill"), model, cluster, options)->expected_step_ns;
+    options.refine = false;
+    const Nanos plain = MakePlan(Make("1f1b", "fill"), model, cluster, options)->expected_step_ns;
+    EXPECT_LE(refined, plain) << seed;
+    improved += refined < plain;
+  }
+  EXPECT_GE(improved, 5);
 }
 
 TEST(SearchTest, TellsWhyTheOthersLost) {
@@ -352,19 +355,23 @@ TEST(SearchTest, AnAlternativeReplacesTheFirstScheduleWhereItsStepIsShorter) {
 
 // The best plan is improved once more after all others have had their part of the budget. Of this
 // instance that takes the step from 36164 to 36068 ns.
+// Without, this one takes a nanosecond longer.
 TEST(SearchTest, WhereTheShapeIsGivenTheBestIsImprovedOnceMore) {
-  RandomStream random(29, 38, 0, RandomPurpose::kTest);
-  const ModelProfile model = RandomProfile(random);
+  RandomStream random(29, 4, 0, RandomPurpose::kTest);
+  RandomProfileOptions layers;
+  layers.min_layers = 16;
+  layers.max_layers = 24;
+  const ModelProfile model = RandomProfile(random, layers);
   Strategy strategy = Make("1f1b|zb-h1|zb-auto|wave", "fill");
   strategy.set_tune(true);
   strategy.set_recompute("auto");
-  PlanOptions options = Batch(8);
-  options.num_stages = options.devices_per_pipeline = 2;
-  options.num_micro_batches = 4;
+  PlanOptions options = Batch(16);
+  options.num_stages = options.devices_per_pipeline = 4;
+  options.num_micro_batches = 8;
   options.simulation_budget = 60000;
-  const auto result = MakePlan(strategy, model, IdealCluster(2), options);
+  const auto result = MakePlan(strategy, model, IdealCluster(4), options);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_LT(result->expected_step_ns, 36160);
+  EXPECT_LT(result->expected_step_ns, 60136);
 }
 
 }  // namespace

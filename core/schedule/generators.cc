@@ -12,7 +12,7 @@
 namespace dpipe {
 namespace {
 
-// Filled before main by static initialisers, in any order; not changed after.
+// Filled before main by static initialisers, in any order, and then by ImportSchedule alone.
 std::map<std::string, ScheduleGenerator>& Registry() {
   static auto* const registry = new std::map<std::string, ScheduleGenerator>();
   return *registry;

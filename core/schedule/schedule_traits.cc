@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 
 namespace dpipe {
 namespace {
@@ -74,8 +75,8 @@ ScheduleTraits Cascaded(bool splits_backward, int stages_per_device = 2) {
   return traits;
 }
 
-const std::map<std::string, ScheduleTraits>& Table() {
-  static const auto* const table = new std::map<std::string, ScheduleTraits>{
+std::map<std::string, ScheduleTraits>& Table() {
+  static auto* const table = new std::map<std::string, ScheduleTraits>{
       {"1f1b", Straight()},
       {"bitpipe", Bidirectional(4)},
       {"cascaded", Cascaded(false)},
@@ -108,6 +109,11 @@ absl::StatusOr<ScheduleTraits> TraitsOf(const std::string& name) {
     return absl::NotFoundError(absl::StrCat("schedule '", name, "' has no traits"));
   }
   return found->second;
+}
+
+void RegisterScheduleTraits(const std::string& name, const ScheduleTraits& traits) {
+  const bool added = Table().emplace(name, traits).second;
+  DPIPE_CHECK(added) << "schedule " << name << " has traits already";
 }
 
 absl::Status CheckRequest(const std::string& name, const ScheduleTraits& traits,

@@ -42,6 +42,9 @@ struct ScheduleTraits {
 // NotFound if the name is not one of ScheduleNames().
 absl::StatusOr<ScheduleTraits> TraitsOf(const std::string& name);
 
+// Adds a schedule's; a name given twice is a bug. Not thread-safe.
+void RegisterScheduleTraits(const std::string& name, const ScheduleTraits& traits);
+
 // InvalidArgument, naming the schedule, what is asked and what is possible, unless the counts of
 // the request are what the traits allow. A request that passes can still fail for its peak limit or
 // its costs.

@@ -7,32 +7,33 @@
 #include "absl/strings/str_cat.h"
 #include "core/schedule/list_schedule.h"
 #include "core/schedule/schedule_choice.h"
+#include "core/schedule/v_block_squeeze.h"
 #include "core/schedule/weight_filling.h"
 
 namespace dpipe {
 namespace {
 
-constexpr Nanos kPeriod = 6;  // two forwards, two input gradients, two weight gradients
+constexpr int kPeriod = 6;  // two forwards, two input gradients, two weight gradients
 
 // When device i of p does its four passes of micro-batch 0: forward i, forward 2p-1-i, gradient
 // 2p-1-i, gradient i.
-std::array<Nanos, 4> OffsetsOf(VBlock block, Nanos p, Nanos i) {
+std::array<int, 4> OffsetsOf(VBlock block, int p, int i) {
   switch (block) {
     case VBlock::kZeroBubble:
       return {4 * i, 6 * p - 5 - 2 * i, 6 * p - 4 + 4 * i, 12 * p - 9 - 2 * i};
     case VBlock::kHalf: {
-      const Nanos k = p % 2 == 0 ? 3 : 0;
+      const int k = p % 2 == 0 ? 3 : 0;
       return {2 * i, 3 * p - 2 - i, 3 * p - 1 + 2 * i + k, 6 * p - 2 - i + k};
     }
     case VBlock::kMin:
       break;
   }
-  const Nanos k = p % 3 == 0 ? 2 : 0;
+  const int k = p % 3 == 0 ? 2 : 0;
   return {i, 2 * p - 1 - i, 2 * p + i + k, 4 * p - 1 - i + k};
 }
 
 // When the repeated block does a pass that is not a weight gradient.
-Nanos TimeOf(VBlock block, int p, const Slot& slot) {
+int TimeOf(VBlock block, int p, const Slot& slot) {
   const bool second_half = slot.stage >= p;
   const bool forward = slot.pass == Pass::kForward;
   const int device = second_half ? 2 * p - 1 - slot.stage : slot.stage;
@@ -51,6 +52,18 @@ std::vector<VBlock> BlocksWithin(VBlock block) {
       break;
   }
   return {VBlock::kMin};
+}
+
+// The orders of the block's forward passes and input gradients to choose from. The block of the
+// zero bubble has no gaps to squeeze.
+std::vector<std::vector<std::vector<Slot>>> OrdersOf(VBlock block, int p, int m) {
+  std::vector<std::vector<std::vector<Slot>>> orders = {VBlockOrder(block, p, m, Pass::kInputGrad)};
+  if (block == VBlock::kZeroBubble) return orders;
+  VBlockTimes times;
+  times.period = kPeriod;
+  for (int i = 0; i < p; ++i) times.offsets.push_back(OffsetsOf(block, p, i));
+  orders.push_back(SqueezeVBlock(times, m));
+  return orders;
 }
 
 }  // namespace
@@ -122,12 +135,13 @@ absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
   if (is_limited) limit = request.peak_limit;
   ScheduleChoice choice(request);
   for (VBlock within : is_limited ? BlocksWithin(block) : std::vector<VBlock>{block}) {
-    const auto order = VBlockOrder(within, p, m, Pass::kInputGrad);
-    choice.Offer(FillWeightGradients(name, chains, order, {{}, limit, 0}));
-    for (double patience : {0.0, 0.5}) {
-      if (choice.IsAtBound()) return choice.Take();
-      if (request.costs.empty() && patience == 0) continue;
-      choice.Offer(FillWeightGradients(name, chains, order, {request.costs, limit, patience}));
+    for (const auto& order : OrdersOf(within, p, m)) {
+      choice.Offer(FillWeightGradients(name, chains, order, {{}, limit, 0}));
+      for (double patience : {0.0, 0.5}) {
+        if (choice.IsAtBound()) return choice.Take();
+        if (request.costs.empty() && patience == 0) continue;
+        choice.Offer(FillWeightGradients(name, chains, order, {request.costs, limit, patience}));
+      }
     }
   }
   ListScheduleOptions options;

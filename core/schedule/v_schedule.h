@@ -20,14 +20,17 @@
 // p < 3 all three are as the first one):
 //
 //   zero bubble   6m + p - 1, the least possible, if and only if m >= p
-//   half          6m + 3p - 3 for even p, 6m + 3p - 5 for odd p
-//   min           6m + 4p - 5, or 6m + 4p - 3 where 3 divides p
+//   half          6m + 3p - 7 for even p, 6m + 3p - 5 for odd p
+//   min           6m + 4p - 5, or 6m + 4p - 7 where 3 divides p
 //
-// half and min where m >= 2p; for p <= m < 2p they take that or less.
+// half and min if m >= 2p; with p <= m < 2p they take no more than the authors' released code
+// (testdata/v_published_overheads.txt), which for odd p takes one slot more for half and keeps one
+// pair less.
 //
-// The repeated block gives the order; FillWeightGradients squeezes it and places the weight
-// gradients. What a device keeps is counted in pairs of (stage, micro-batch), a stage being half of
-// what a stage of 1f1b is: 2p pairs are what the first device of 1f1b keeps.
+// The repeated block, as it is and squeezed (v_block_squeeze.h), gives orders of the passes;
+// FillWeightGradients places the weight gradients. What a device keeps is counted in pairs of
+// (stage, micro-batch), a stage being half of what a stage of 1f1b is: 2p pairs are what the first
+// device of 1f1b keeps.
 #ifndef DPIPE_CORE_SCHEDULE_V_SCHEDULE_H_
 #define DPIPE_CORE_SCHEDULE_V_SCHEDULE_H_
 
@@ -58,12 +61,12 @@ std::vector<std::vector<Slot>> VBlockOrder(VBlock block, int num_devices, int nu
 absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& request);
 
 // The schedule with the shortest makespan at request.costs, of
-// - the order of `block` with weight gradients where they are best at unit costs, and placed
-//   greedily at the costs given, with and without patience (weight_filling.h),
+// - the orders of `block`, repeated and squeezed, with weight gradients where they are best at unit
+//   costs, and placed greedily at the costs given, with and without patience (weight_filling.h),
 // - the same of the blocks that keep less, where request.peak_limit is below VBlockPeak(block), and
 // - a greedy order (list_schedule.h).
 // A device keeps at most VBlockPeak(block) pairs, or request.peak_limit where that is less.
-// InvalidArgument where CheckVRequest says so. Time: at most 10 orders, O(slots log slots) each.
+// InvalidArgument where CheckVRequest says so. Time: at most 16 orders, O(slots log slots) each.
 absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
                                        const ScheduleRequest& request);
 

@@ -1,10 +1,16 @@
 #include "core/schedule/v_schedule.h"
 
 #include <algorithm>
+#include <map>
+#include <sstream>
+#include <string>
 
+#include "core/base/file.h"
 #include "core/base/philox.h"
 #include "core/schedule/named_schedule.h"
 #include "core/schedule/schedule_choice.h"
+#include "core/schedule/v_block_squeeze.h"
+#include "core/schedule/weight_filling.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -19,6 +25,52 @@ TEST(VScheduleTest, BlockOrdersCanRun) {
       const auto schedule = Schedule::Create("test", {VChain(p, 12)}, order);
       EXPECT_TRUE(schedule.ok()) << p << " " << schedule.status();
     }
+  }
+}
+
+// By device, in the order of the slots of the repeated block.
+std::vector<std::vector<Slot>> RepeatedOrder(const VBlockTimes& block, int num_micro_batches) {
+  const int p = static_cast<int>(block.offsets.size());
+  std::vector<std::vector<Slot>> order;
+  for (int i = 0; i < p; ++i) {
+    std::map<int, Slot> at;
+    for (int m = 0; m < num_micro_batches; ++m) {
+      const auto& offsets = block.offsets[i];
+      const int back = 2 * p - 1 - i, later = block.period * m;
+      at[offsets[0] + later] = {Pass::kForward, m, i};
+      at[offsets[1] + later] = {Pass::kForward, m, back};
+      at[offsets[2] + later] = {Pass::kInputGrad, m, back};
+      at[offsets[3] + later] = {Pass::kInputGrad, m, i};
+    }
+    order.emplace_back();
+    for (const auto& [slot, pass] : at) order.back().push_back(pass);
+  }
+  return order;
+}
+
+// Whatever the block, squeezing keeps its passes, and the order can run.
+TEST(VScheduleTest, SqueezedOrdersCanRun) {
+  RandomStream stream(9, 0, 0, RandomPurpose::kTest);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int p = 1 + static_cast<int>(stream.NextBelow(8));
+    const int m = 1 + static_cast<int>(stream.NextBelow(3 * p));
+    // The three lags are multiples of 6 beside their ranks, so that passes meet on no device.
+    VBlockTimes block;
+    const int lags[] = {static_cast<int>(stream.NextBelow(2)),
+                        static_cast<int>(stream.NextBelow(2)),
+                        static_cast<int>(stream.NextBelow(2))};
+    for (int i = 0; i < p; ++i) {
+      const int turn = 6 * p - 5 - 2 * i + 6 * lags[0];
+      const int back = 6 * p - 4 + 4 * i + 6 * (lags[0] + lags[1]);
+      const int last = 12 * p - 9 - 2 * i + 6 * (lags[0] + lags[1] + lags[2]);
+      block.offsets.push_back({4 * i, turn, back, last});
+    }
+    const auto order = SqueezeVBlock(block, m);
+    const auto schedule = FillWeightGradients("test", {VChain(p, m)}, order, {});
+    ASSERT_TRUE(schedule.ok()) << p << " " << m << " " << schedule.status();
+    EXPECT_GE(schedule->Makespan(kUnit), 6 * m + p - 1);
+    const auto raw = FillWeightGradients("test", {VChain(p, m)}, RepeatedOrder(block, m), {});
+    EXPECT_LE(schedule->Makespan(kUnit), raw->Makespan(kUnit)) << p << " " << m;
   }
 }
 
@@ -49,9 +101,8 @@ TEST(VScheduleTest, HalfKeepsHalf) {
   for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = NamedSchedule("v-half", RequestOf(p, m));
-      EXPECT_LE(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 3 : 5)) << p << " " << m;
       if (m >= 2 * p) {
-        EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 3 : 5)) << p << " " << m;
+        EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 7 : 5)) << p << " " << m;
       }
       EXPECT_EQ(PeakStashedOfAll(schedule), p + 2) << p << " " << m;
     }
@@ -62,13 +113,36 @@ TEST(VScheduleTest, MinKeepsAThird) {
   for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = NamedSchedule("v-min", RequestOf(p, m));
-      EXPECT_LE(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 3 : 5)) << p << " " << m;
       if (m >= 2 * p) {
-        EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 3 : 5)) << p << " " << m;
+        EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 7 : 5)) << p << " " << m;
       }
       EXPECT_EQ(PeakStashedOfAll(schedule), 2 * ((p + 4) / 3)) << p << " " << m;
     }
   }
+}
+
+// testdata/README.md says where the overheads are from.
+TEST(VScheduleTest, HalfAndMinTakeNoLongerThanTheirAuthorsCode) {
+  const auto text = ReadFile("core/schedule/testdata/v_published_overheads.txt");
+  ASSERT_TRUE(text.ok()) << text.status();
+  std::istringstream lines(*text);
+  int num_compared = 0, num_shorter = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    int p = 0, overhead = 0;
+    ASSERT_TRUE(words >> name >> p) << line;
+    for (int m = p; words >> overhead; ++m, ++num_compared) {
+      const Nanos makespan = NamedSchedule(name, RequestOf(p, m)).Makespan(kUnit);
+      EXPECT_LE(makespan, 6 * m + overhead) << name << " " << p << " " << m;
+      // For odd p half takes a slot less than published, and keeps one pair more.
+      if (makespan == 6 * m + overhead) continue;
+      ++num_shorter;
+      EXPECT_TRUE((name == "v-half" && p % 2 == 1) || m < 2 * p) << name << " " << p << " " << m;
+    }
+  }
+  EXPECT_EQ(num_compared, 2 * 413);  // p in 3..16, m in p..4p
+  EXPECT_LT(num_shorter, num_compared / 3);
 }
 
 TEST(VScheduleTest, EveryLimitFromOneMicroBatchOnIsHonoured) {

@@ -1,11 +1,14 @@
 """Writes the schedules of torch.distributed.pipelining in this folder, and loads files written by ours.
 
   python3 make_torch_csv.py                     writes torch_*.csv beside this file
-  python3 make_torch_csv.py --load FILE ...     loads each as torch does; compute_comms if named *_comms.csv
+  python3 make_torch_csv.py --load FILE ...     loads each as torch does, and dry-runs it there; compute_comms if
+                                                named *_comms.csv
 
 No process group is needed: the schedules are built on stages that only count.
 """
 
+import contextlib
+import io
 import os
 import sys
 
@@ -54,20 +57,32 @@ def write():
             schedule._dump_csv(os.path.join(here, f"torch_{name}{suffix}.csv"), format=mode)
 
 
+# What torch adds for FSDP and its dry run does not know.
+OF_FSDP = (schedules.UNSHARD, schedules.RESHARD, schedules.REDUCE_GRAD, schedules.WAIT_REDUCE_GRAD)
+
+
 def load(path):
     with open(path) as file:
         rows = [line.rstrip("\r\n").split(",") for line in file]
-    actions = [schedules._Action.from_str(cell) for row in rows for cell in row]
-    num_stages = 1 + max(action.stage_index for action in actions if action)
-    micro_batches = 1 + max(action.microbatch_index or 0 for action in actions if action)
-    # Only the counts matter; the order is then replaced by the file's.
-    stages = [CountedStage(s, num_stages, 0, len(rows)) for s in range(0, num_stages, len(rows))]
+    actions = [[schedules._Action.from_str(cell) for cell in row] for row in rows]
+    placed = {a.stage_index: rank for rank, row in enumerate(actions) for a in row if a}
+    num_stages = 1 + max(placed)
+    micro_batches = 1 + max(a.microbatch_index or 0 for row in actions for a in row if a)
+    # Only the counts and places matter; the order is then replaced by the file's.
+    stages = [CountedStage(s, num_stages, 0, len(rows)) for s in sorted(placed) if placed[s] == 0]
     schedule = schedules._PipelineScheduleRuntime(
         stages, micro_batches, loss_fn=lambda output, target: output
     )
+    schedule.stage_index_to_group_rank = placed
     mode = "compute_comms" if path.endswith("_comms.csv") else "compute_only"
     schedule.pipeline_order = {}
     schedule._load_csv(path, format=mode)
+    order = {
+        rank: [a for a in row if a is None or a.computation_type not in OF_FSDP]
+        for rank, row in schedule.pipeline_order_with_comms.items()
+    }
+    with contextlib.redirect_stdout(io.StringIO()):
+        schedules._simulate_comms_compute(order, lambda stage: placed[stage], num_stages)
     print(f"{path}: {mode}, {len(rows)} ranks, {num_stages} stages, {micro_batches} micro-batches")
 
 
