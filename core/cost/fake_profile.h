@@ -19,7 +19,7 @@ struct RandomProfileOptions {
   Nanos max_layer_ns = 1000;  // at one sample
 };
 
-// Backbones, each a chain with random skips of any length and an estimate for self-conditioning,
+// Backbones, each with a trainable layer, a chain with random skips of any length and an estimate for self-conditioning,
 // timings at up to four batches of any curve, and up to three frozen components in a small DAG;
 // every frozen output is read by some layer of every backbone. Backbones come last.
 ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& options = {});

@@ -1,4 +1,4 @@
-// Whether the times of a training step fit into 64 bits of nanoseconds.
+// Whether the times and bytes of a training step fit into 64 bits.
 #ifndef DPIPE_CORE_COST_STEP_BOUND_H_
 #define DPIPE_CORE_COST_STEP_BOUND_H_
 
@@ -14,8 +14,9 @@ constexpr int64_t kMaxGlobalBatch = int64_t{1} << 20;
 
 // InvalidArgument if `num_steps` steps of `global_batch` samples could take more than 2^62 ns (146
 // years) if everything ran one after another, which bounds every sum that a planner or a simulator
-// forms; the message names what takes longest, with its value. Also for a batch that is not within
-// [1, kMaxGlobalBatch]. Linear in layers and values.
+// forms; the message names what takes longest, with its value. Also if all that a step of so many
+// samples keeps or moves could be more than 2^62 bytes, and for a batch that is not within [1,
+// kMaxGlobalBatch]. Linear in layers and values.
 absl::Status CheckStepTimes(const CostModel& cost, int64_t global_batch, int64_t num_steps);
 
 }  // namespace dpipe

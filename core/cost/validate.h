@@ -15,14 +15,15 @@ namespace dpipe {
 // Of one field: sums over a thousand layers and steps stay within 64 bits.
 constexpr int64_t kMaxNanos = int64_t{1} << 44;  // almost five hours
 constexpr int64_t kMaxBytes = int64_t{1} << 48;  // 256 TiB
-constexpr int kMaxDevices = 1 << 20;
+// Of these a search ends within minutes.
+constexpr int kMaxDevices = 4096;
 // Far below and above any link: what a message takes stays a number.
 constexpr double kMinBandwidth = 1e3;  // bytes/s
 constexpr double kMaxBandwidth = 1e18;
 constexpr double kMaxContention = 1000;
 
-// InvalidArgument with component, layer or value, field and both values if: there is no backbone;
-// names repeat or a component has none; a component has no layer; a layer has no known kind, no
+// InvalidArgument with component, layer or value, field and both values if: there is no backbone; a
+// backbone has no trainable layer; names repeat or a component has none; a component has no layer; a layer has no known kind, no
 // timing, timings that do not increase in batch, or anything negative or beyond kMaxNanos or
 // kMaxBytes; a value's producer or a consumer is no layer after it; a source is missing, is not an
 // output, is a backbone's, or closes a cycle; self_conditioning_probability is outside [0, 1] or a
