@@ -328,7 +328,9 @@ TEST_F(PlanningToolsTest, BadFilesSayWhere) {
   profile_ = good;
   cluster_.set_num_nodes(0);
   WriteInputs();
-  expect("cluster.textproto: cluster: 0 nodes of 4 devices make no device\n");
+  expect(
+      "cluster.textproto: cluster: 0 nodes of 4 devices make no device; num_nodes and "
+      "devices_per_node are at least 1\n");
   // Invalid binary, and an unknown ending.
   cluster_.set_num_nodes(1);
   WriteInputs();

@@ -105,8 +105,11 @@ ComponentProfile RandomBackbone(RandomStream& stream, const RandomProfileOptions
   ComponentProfile backbone;
   backbone.set_is_backbone(true);
   const int count = Between(stream, options.min_layers, options.max_layers);
+  bool trains = false;
   for (int l = 0; l < count; ++l) {
-    const LayerKind kind = OneIn(stream, 6) ? FROZEN_WITH_GRADIENT : TRAINABLE;
+    const bool is_last_chance = l == count - 1 && !trains;
+    const LayerKind kind = OneIn(stream, 6) && !is_last_chance ? FROZEN_WITH_GRADIENT : TRAINABLE;
+    trains |= kind == TRAINABLE;
     *backbone.add_layers() = RandomLayer(stream, options, l, kind);
   }
   AddRandomChain(stream, /*gradients=*/true, &backbone);

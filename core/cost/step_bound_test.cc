@@ -41,6 +41,17 @@ TEST(StepBoundTest, NamesTheSlowestLink) {
               HasSubstr("over the cluster's intra_node with bandwidth_bytes_per_s 1000"));
 }
 
+// 2^48 bytes a sample, of 2^20 samples.
+TEST(StepBoundTest, NamesTheLargestLayer) {
+  ModelProfile profile = UniformProfile({4, 1000, 500, 1});
+  profile.mutable_components(1)->mutable_layers(3)->set_saved_bytes_per_sample(kMaxBytes);
+  EXPECT_EQ(ErrorOf(profile, IdealCluster(2), 1, 1), "");
+  EXPECT_EQ(ErrorOf(profile, IdealCluster(2), kMaxGlobalBatch, 1),
+            "1048576 samples could take 5.9e+20 bytes, more than the maximum of 4.6e+18: the "
+            "largest part is component 'backbone', layer 3 'layer3'; check its bytes in the "
+            "profile, or take fewer samples");
+}
+
 TEST(StepBoundTest, RefusesBatchesThatNobodyHas) {
   const ModelProfile profile = UniformProfile({4, 1000, 500, 1});
   EXPECT_EQ(ErrorOf(profile, IdealCluster(2), 0, 1),

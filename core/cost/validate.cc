@@ -1,5 +1,6 @@
 #include "core/cost/validate.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -26,6 +27,12 @@ absl::Status NotNegative(const std::string& where, const char* field, int64_t va
 
 absl::Status CheckBytes(const std::string& where, const char* field, int64_t value) {
   return NotNegative(where, field, value, kMaxBytes);
+}
+
+absl::Status CheckMemoryBytes(const std::string& where, const char* field, int64_t value) {
+  if (value >= 0 && value <= kMaxBytes) return absl::OkStatus();
+  return Bad(where, absl::StrCat(field, " is ", value, ", which is not within [0, ", kMaxBytes,
+                                 "]; 0 means no limit"));
 }
 
 absl::Status ValidateTimings(const std::string& where, const LayerProfile& layer) {
@@ -121,6 +128,13 @@ absl::Status ValidateComponent(const ModelProfile& profile, const ComponentProfi
     DPIPE_RETURN_IF_ERROR(ValidateLayer(absl::StrCat(where, ", layer ", i, " '", layer.name(), "'"),
                                         layer, component.is_backbone()));
   }
+  const bool trains = std::any_of(component.layers().begin(), component.layers().end(),
+                                  [](const LayerProfile& l) { return l.kind() == TRAINABLE; });
+  if (component.is_backbone() && !trains) {
+    return Bad(where, absl::StrCat("none of its ", component.layers_size(),
+                                   " layers is TRAINABLE, and a backbone is what is trained; "
+                                   "without is_backbone it is a frozen component"));
+  }
   std::set<std::string> names;
   for (const ValueProfile& value : component.values()) {
     const std::string at = absl::StrCat(where, ", value '", value.name(), "'");
@@ -137,7 +151,8 @@ absl::Status ValidateLink(const char* name, const Link& link, bool used) {
   const double bandwidth = link.bandwidth_bytes_per_s();
   if (!used || (bandwidth >= kMinBandwidth && bandwidth <= kMaxBandwidth)) return absl::OkStatus();
   return Bad(where, absl::StrCat("bandwidth_bytes_per_s is ", bandwidth, ", which is not within [",
-                                 kMinBandwidth, ", ", kMaxBandwidth, "]"));
+                                 kMinBandwidth, ", ", kMaxBandwidth,
+                                 "]; give what the link moves in a second, such as 2.4e11"));
 }
 
 absl::Status ValidateClasses(const ClusterSpec& cluster) {
@@ -155,8 +170,10 @@ absl::Status ValidateClasses(const ClusterSpec& cluster) {
     }
     const double speed = device_class.speed();
     if (!(speed >= kMinSpeed && speed <= 1 / kMinSpeed)) {
-      return Bad(where, absl::StrCat("speed ", speed, " is not within [", kMinSpeed, ", ",
-                                     1 / kMinSpeed, "]"));
+      return Bad(where,
+                 absl::StrCat("speed ", speed, " is not within [", kMinSpeed, ", ", 1 / kMinSpeed,
+                              "]; give how many times as fast as the profile's device the "
+                              "class is"));
     }
     DPIPE_RETURN_IF_ERROR(CheckBytes(where, "memory_bytes", device_class.memory_bytes()));
     for (int rank = first; rank < first + size; ++rank) {
@@ -173,16 +190,22 @@ absl::Status ValidateClasses(const ClusterSpec& cluster) {
 absl::Status ValidateNodes(const ClusterSpec& cluster) {
   const int nodes = cluster.num_nodes(), devices = cluster.devices_per_node();
   if (nodes < 1 || devices < 1) {
-    return Bad("cluster", absl::StrCat(nodes, " nodes of ", devices, " devices make no device"));
+    return Bad("cluster", absl::StrCat(nodes, " nodes of ", devices,
+                                       " devices make no device; num_nodes and devices_per_node "
+                                       "are at least 1"));
   }
   if (nodes > kMaxDevices / devices) {
-    return Bad("cluster", absl::StrCat(nodes, " nodes of ", devices, " devices are more than ",
-                                       kMaxDevices, " devices"));
+    return Bad("cluster",
+               absl::StrCat(nodes, " nodes of ", devices, " devices are ", int64_t{nodes} * devices,
+                            " devices, more than ", kMaxDevices,
+                            ", the most that are planned; give a part of them, whose "
+                            "pipeline groups the others repeat"));
   }
   const int interfaces = cluster.interfaces_per_node();
   if (interfaces < 0 || (interfaces > 0 && devices % interfaces != 0)) {
     return Bad("cluster", absl::StrCat("interfaces_per_node ", interfaces,
-                                       " does not divide devices_per_node ", devices));
+                                       " does not divide devices_per_node ", devices,
+                                       "; leave it out (0) for one interface a node"));
   }
   return absl::OkStatus();
 }
@@ -263,7 +286,7 @@ absl::Status ValidateProfile(const ModelProfile& profile) {
 absl::Status ValidateCluster(const ClusterSpec& cluster) {
   DPIPE_RETURN_IF_ERROR(ValidateNodes(cluster));
   DPIPE_RETURN_IF_ERROR(
-      CheckBytes("cluster", "memory_bytes_per_device", cluster.memory_bytes_per_device()));
+      CheckMemoryBytes("cluster", "memory_bytes_per_device", cluster.memory_bytes_per_device()));
   DPIPE_RETURN_IF_ERROR(ValidateClasses(cluster));
   DPIPE_RETURN_IF_ERROR(
       ValidateLink("intra_node", cluster.intra_node(), cluster.devices_per_node() > 1));
@@ -271,7 +294,9 @@ absl::Status ValidateCluster(const ClusterSpec& cluster) {
   const double factor = cluster.contention_factor();
   if (factor != 0 && !(factor >= 1 && factor <= kMaxContention)) {
     return Bad("cluster", absl::StrCat("contention_factor ", factor,
-                                       " is neither 0 nor within [1, ", kMaxContention, "]"));
+                                       " is neither 0 nor within [1, ", kMaxContention,
+                                       "]; leave it out (0) if communicating does not slow "
+                                       "computing"));
   }
   return absl::OkStatus();
 }

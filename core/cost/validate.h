@@ -15,14 +15,15 @@ namespace dpipe {
 // Limits of one field: sums over a thousand layers and steps stay within 64 bits.
 constexpr int64_t kMaxNanos = int64_t{1} << 44;  // almost five hours
 constexpr int64_t kMaxBytes = int64_t{1} << 48;  // 256 TiB
-constexpr int kMaxDevices = 1 << 20;
+// A search over this many ends within minutes.
+constexpr int kMaxDevices = 4096;
 // Far below and above any link, so that message times stay finite.
 constexpr double kMinBandwidth = 1e3;  // bytes/s
 constexpr double kMaxBandwidth = 1e18;
 constexpr double kMaxContention = 1000;
 
 // Returns InvalidArgument, naming component, layer or value, field and both values, if
-// - there is no backbone;
+// - there is no backbone, or a backbone has no trainable layer;
 // - names repeat, or a component has no name or no layer;
 // - a layer has no known kind, no timing, or timings that do not increase in batch;
 // - a layer's or value's number is negative or above kMaxNanos or kMaxBytes;

@@ -76,20 +76,72 @@ TEST(ValidateTest, RefusesClustersThatCannotBe) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(0);
   EXPECT_EQ(ErrorOf(cluster),
-            "cluster: intra_node: bandwidth_bytes_per_s is 0, which is not within [1000, 1e+18]");
-  for (const double bandwidth : {1e-6, -1e9, 1e19, std::numeric_limits<double>::infinity(),
-                                 std::numeric_limits<double>::quiet_NaN()}) {
+            "cluster: intra_node: bandwidth_bytes_per_s is 0, which is not within [1000, 1e+18]; "
+            "give what the link moves in a second, such as 2.4e11");
+  for (const double bandwidth :
+       {1e-300, 1e-6, 1.0, 999.0, -1e9, 1e19, std::numeric_limits<double>::infinity(),
+        std::numeric_limits<double>::quiet_NaN()}) {
     cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(bandwidth);
     EXPECT_NE(ErrorOf(cluster).find("which is not within [1000, 1e+18]"), std::string::npos)
         << bandwidth;
   }
   cluster = IdealCluster(0);
-  EXPECT_EQ(ErrorOf(cluster), "cluster: 1 nodes of 0 devices make no device");
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: 1 nodes of 0 devices make no device; num_nodes and devices_per_node are at "
+            "least 1");
   cluster = IdealCluster(1);
   cluster.set_contention_factor(0.5);
-  EXPECT_EQ(ErrorOf(cluster), "cluster: contention_factor 0.5 is neither 0 nor within [1, 1000]");
-  cluster.set_contention_factor(1e6);
-  EXPECT_EQ(ErrorOf(cluster), "cluster: contention_factor 1e+06 is neither 0 nor within [1, 1000]");
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: contention_factor 0.5 is neither 0 nor within [1, 1000]; leave it out (0) if "
+            "communicating does not slow computing");
+  for (const double factor : {1e6, 1e12, -1.0, std::numeric_limits<double>::infinity(),
+                              std::numeric_limits<double>::quiet_NaN()}) {
+    cluster.set_contention_factor(factor);
+    EXPECT_NE(ErrorOf(cluster).find("is neither 0 nor within [1, 1000]"), std::string::npos);
+  }
+}
+
+TEST(ValidateTest, RefusesMoreDevicesThanArePlanned) {
+  ClusterSpec cluster = IdealCluster(8);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e10);
+  cluster.set_num_nodes(512);
+  EXPECT_EQ(ErrorOf(cluster), "");
+  cluster.set_num_nodes(100000);
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: 100000 nodes of 8 devices are 800000 devices, more than 4096, the most that "
+            "are planned; give a part of them, whose pipeline groups the others repeat");
+  cluster.set_num_nodes(std::numeric_limits<int32_t>::max());
+  cluster.set_devices_per_node(std::numeric_limits<int32_t>::max());
+  EXPECT_NE(ErrorOf(cluster).find("are 4611686014132420609 devices"), std::string::npos);
+}
+
+TEST(ValidateTest, RefusesMemoryThatCannotBe) {
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.set_memory_bytes_per_device(0);
+  EXPECT_EQ(ErrorOf(cluster), "");
+  cluster.set_memory_bytes_per_device(kMaxBytes);
+  EXPECT_EQ(ErrorOf(cluster), "");
+  cluster.set_memory_bytes_per_device(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: memory_bytes_per_device is 9223372036854775807, which is not within [0, "
+            "281474976710656]; 0 means no limit");
+  cluster.set_memory_bytes_per_device(-1);
+  EXPECT_NE(ErrorOf(cluster).find("memory_bytes_per_device is -1,"), std::string::npos);
+}
+
+// What is trained must have something to train.
+TEST(ValidateTest, RefusesABackboneThatIsFrozen) {
+  for (const LayerKind kind : {FROZEN, FROZEN_WITH_GRADIENT}) {
+    ModelProfile profile = UniformProfile({3, 1000, 500, 1});
+    for (LayerProfile& layer : *profile.mutable_components(1)->mutable_layers()) {
+      layer.set_kind(kind);
+    }
+    EXPECT_EQ(ErrorOf(profile),
+              "component 'backbone': none of its 3 layers is TRAINABLE, and a backbone is what is "
+              "trained; without is_backbone it is a frozen component");
+    profile.mutable_components(1)->mutable_layers(2)->set_kind(TRAINABLE);
+    EXPECT_EQ(ErrorOf(profile), "");
+  }
 }
 
 TEST(ValidateTest, RefusesWhatIsNoNumber) {
@@ -120,12 +172,16 @@ TEST(ValidateTest, RefusesWhatIsNoNumber) {
 TEST(ValidateTest, RefusesClassesAndInterfacesThatCannotBe) {
   ClusterSpec cluster = IdealCluster(4);
   cluster.set_interfaces_per_node(3);
-  EXPECT_EQ(ErrorOf(cluster), "cluster: interfaces_per_node 3 does not divide devices_per_node 4");
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: interfaces_per_node 3 does not divide devices_per_node 4; leave it out (0) "
+            "for one interface a node");
   cluster.set_interfaces_per_node(2);
   DeviceClass* first = cluster.add_device_classes();
   first->set_name("old");
   first->set_num_devices(3);
-  EXPECT_EQ(ErrorOf(cluster), "cluster: device class 'old': speed 0 is not within [0.001, 1000]");
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: device class 'old': speed 0 is not within [0.001, 1000]; give how many times "
+            "as fast as the profile's device the class is");
   first->set_speed(0.5);
   EXPECT_EQ(ErrorOf(cluster), "");
   DeviceClass* second = cluster.add_device_classes();
@@ -139,7 +195,8 @@ TEST(ValidateTest, RefusesClassesAndInterfacesThatCannotBe) {
   EXPECT_EQ(ErrorOf(cluster), "cluster: device class 'new': rank 2 is in class 'old' already");
   cluster.set_num_nodes(1 << 30);
   EXPECT_EQ(ErrorOf(cluster),
-            "cluster: 1073741824 nodes of 4 devices are more than 1048576 devices");
+            "cluster: 1073741824 nodes of 4 devices are 4294967296 devices, more than 4096, the "
+            "most that are planned; give a part of them, whose pipeline groups the others repeat");
 }
 
 // Random invalid fields of every kind are rejected or accepted, but never crash.

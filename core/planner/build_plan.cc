@@ -29,11 +29,9 @@ constexpr double kSpareMemory = 0.03;
 // contention, weigh more there. At most so many devices times micro-batches, and, if frozen work
 // fills gaps, times its layers and the square of a device's units. Of others, a cut is to be so
 // much better than the even one by what is known without.
-constexpr int64_t kMaxPasses = 100;
+constexpr int64_t kMaxPasses = 600;
 constexpr int64_t kMaxPacked = 20'000;
-constexpr double kLeastGain = 1.005;
-// So much better, it is taken in any case.
-constexpr double kSureGain = 1.15;
+constexpr double kLeastGain = 1.01;
 // Frozen components are heavy if their weights take at least this part of the least memory.
 constexpr double kHeavyShare = 0.05;
 
@@ -212,7 +210,6 @@ absl::StatusOr<PipelineCut> PlanBuilder::ShortestOf(
   if (cuts.size() == 1) return best;
   const PipelineCut& even = joined[1];
   const double gain = static_cast<double>(cuts[1].step_ns) / static_cast<double>(cuts[0].step_ns);
-  if (gain > kSureGain) return best;
   if (!IsQuicklyBuilt(shape)) return gain < kLeastGain ? even : best;
   const absl::StatusOr<BuiltPlan> built = Build(shape, best);
   if (!built.ok()) return best;

@@ -1,6 +1,7 @@
-// The exact partition where stages k and S-1-k share a device: V schedules, and chimera's two
-// directions. It minimises the largest device sum of compute times under the memory limits; links
-// and gradient syncs are not looked at, the result's score has them.
+// The partition where stages k and S-1-k share a device: V schedules, and chimera's two directions.
+// Exact, of a V with very many layers nearly so (nested.h). It minimises the largest device sum of
+// compute times under the memory limits; links and gradient syncs are not looked at, the result's
+// score has them.
 //
 // With Recompute::kAuto the cuts are those without recomputation where these fit, else those with
 // full recomputation, of which the devices that need none are then relieved: not exact.

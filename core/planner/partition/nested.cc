@@ -19,7 +19,8 @@ class Solver {
       : p_(problem),
         count_(problem.num_devices),
         front_(problem.num_front),
-        back_(problem.is_shared ? problem.num_front : problem.num_back) {}
+        back_(problem.is_shared ? problem.num_front : problem.num_back),
+        is_large_(problem.is_shared && int64_t{count_} * front_ * front_ > problem.max_ranges) {}
 
   NestedSolution Run(int max_layers_for_any_ratio) {
     ReadTimes();
@@ -40,12 +41,14 @@ class Solver {
       const Nanos middle = low + (high - low) / 2;
       IsPlausible(middle) ? high = middle : low = middle + 1;
     }
+    if (is_large_) return Direct(low, most + LargestLink());
     const bool any = front_ + back_ <= 2 * max_layers_for_any_ratio;
     return Least(low, any ? most + LargestLink() : 4 * low);
   }
 
  private:
   void ReadTimes() {
+    if (is_large_) return ReadSums();
     front_times_.assign(static_cast<size_t>(count_) * (front_ + 1) * (front_ + 1), 0);
     back_times_.assign(static_cast<size_t>(count_) * (back_ + 1) * (back_ + 1), 0);
     for (int d = 0; d < count_; ++d) {
@@ -61,10 +64,26 @@ class Solver {
       }
     }
   }
+  // By device, what all layers before one take.
+  void ReadSums() {
+    const size_t row = front_ + 1;
+    front_times_.assign(count_ * row, 0);
+    back_times_.assign(count_ * row, 0);
+    for (int d = 0; d < count_; ++d) {
+      Nanos* const front = &front_times_[d * row];
+      Nanos* const back = &back_times_[d * row];
+      for (int i = 0; i < front_; ++i) {
+        front[i + 1] = front[i] + p_.front_time(d, {i, i + 1});
+        back[i + 1] = back[i] + p_.back_time(d, {i, i + 1});
+      }
+    }
+  }
   Nanos FrontTime(int d, int i, int j) const {
+    if (is_large_) return front_times_[d * (front_ + 1) + j] - front_times_[d * (front_ + 1) + i];
     return front_times_[(d * (front_ + 1) + i) * (front_ + 1) + j];
   }
   Nanos BackTime(int d, int i, int j) const {
+    if (is_large_) return back_times_[d * (back_ + 1) + j] - back_times_[d * (back_ + 1) + i];
     return back_times_[(d * (back_ + 1) + i) * (back_ + 1) + j];
   }
   Nanos FrontLink(int d, int cut) const { return p_.front_link ? p_.front_link(d, cut) : 0; }
@@ -77,6 +96,58 @@ class Solver {
       for (int c = 1; c < back_; ++c) largest = std::max(largest, BackLink(d, c));
     }
     return largest;
+  }
+
+  // Of a large problem.
+  NestedSolution Direct(Nanos low, Nanos high) {
+    NestedSolution solution;
+    for (Nanos t = low; t <= high; t += t / 256 + 1) {
+      if (!IsPlausible(t) || !Follow(t, &solution.devices)) continue;
+      solution.largest = Largest(solution.devices);
+      return solution;
+    }
+    return {};
+  }
+
+  // Places device after device, each with as much as it may have, so that h of the next one says
+  // that the rest can be placed.
+  bool Follow(Nanos t, Devices* devices) const {
+    devices->clear();
+    int i = 0, j = back_;
+    for (int d = 0; d < count_; ++d) {
+      const int inner = count_ - 1 - d;  // devices that are left, each with two ranges
+      int best_next = -1, best_begin = -1;
+      Nanos best = 0;
+      for (int next = i + 1; next < j && FrontTime(d, i, next) <= t; ++next) {
+        if (inner > 0 && FrontLink(d, next) > t) continue;
+        const int begin = LowestBegin(t, d, {i, next}, j);
+        if (begin < 0) continue;
+        const Nanos longer = std::max(FrontTime(d, i, next), BackTime(d, begin, j));
+        if (best_next >= 0 && longer >= best) continue;
+        best_next = next;
+        best_begin = begin;
+        best = longer;
+      }
+      if (best_next < 0) return false;
+      devices->push_back({{i, best_next}, {best_begin, j}});
+      i = best_next;
+      j = best_begin;
+    }
+    return i == j;
+  }
+
+  // Where device d may begin at the back so that it has most; -1: nowhere.
+  int LowestBegin(Nanos t, int d, LayerRange front, int j) const {
+    const int inner = count_ - 1 - d;
+    const int highest = inner == 0 ? front.end : std::min(h_[d + 1][front.end], j - 1);
+    const int lowest = front.end + 2 * inner;
+    const Nanos left = t - FrontTime(d, front.begin, front.end);
+    int found = -1;
+    for (int begin = highest; begin >= lowest && BackTime(d, begin, j) <= left; --begin) {
+      if (inner > 0 && BackLink(d, begin) > t) continue;
+      if (p_.fits(d, front, {begin, j})) found = begin;
+    }
+    return found;
   }
 
   // The least T in [low, high] with a solution.
@@ -266,7 +337,8 @@ class Solver {
   const int count_;
   const int front_;
   const int back_;
-  std::vector<Nanos> front_times_, back_times_;  // [d][begin][end]
+  const bool is_large_;
+  std::vector<Nanos> front_times_, back_times_;  // [d][begin][end]; if large, [d][end]
   std::vector<std::vector<int>> h_;              // [d][i]
   std::vector<uint64_t> reached_;                // [d][i], a bit a j
   int words_ = 1;                                // of a row of reached_

@@ -1,6 +1,6 @@
 // The least largest device sum where every device holds one range of layers from the front and one
 // from the back: the stages of a V (stage k and stage S-1-k on a device), or two backbones in
-// opposite directions. Exact.                                            [algorithms.md §2, §3]
+// opposite directions. Exact but for large problems.                     [algorithms.md §2, §3]
 //
 // Devices are counted from the outside: number d takes layers [i, i') at the front and [j', j) at
 // the back, next to what devices 0 .. d-1 have. For a bound T on the device sums,
@@ -13,9 +13,15 @@
 // until the exact search over the states (d, i, j) with j <= h(d, i) finds a solution, and a second
 // bisection finds the least such T. Near the optimum few states pass that test. The times of all
 // ranges are read once: O(P L^2).
+//
+// Large problems of one chain are not searched: from that lower bound on, T grows by a part in 256
+// until h leads to a solution. A device takes the ranges that are most alike of those after which
+// the rest can still be placed, so that what is lost is little beyond the bisection's part in 4096.
+// There a range takes what its layers take together.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_NESTED_H_
 #define DPIPE_CORE_PLANNER_PARTITION_NESTED_H_
 
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -39,6 +45,8 @@ struct NestedProblem {
   // Whether what does not fit never does with a layer more, which makes the search quicker. Not so
   // with recomputation: a stage that begins at a thinner cut keeps less.
   bool memory_grows = true;
+  // Problems of one chain with more (device, first layer, last layer) are large.
+  int64_t max_ranges = 1'000'000;
   // Of the links between devices d and d + 1 at these cuts: at most T as well. May be left empty.
   std::function<Nanos(int device, int cut)> front_link, back_link;
 };

@@ -55,6 +55,84 @@ Nanos LeastOfAll(const PartitionProblem& problem) {
   return least;
 }
 
+// Of one chain, the same on all devices.
+NestedProblem ChainProblem(const std::vector<Nanos>& sums, int num_devices) {
+  NestedProblem problem;
+  problem.num_devices = num_devices;
+  problem.num_front = static_cast<int>(sums.size()) - 1;
+  problem.front_time = problem.back_time = [sums](int, LayerRange layers) {
+    return sums[layers.end] - sums[layers.begin];
+  };
+  problem.fits = [](int, LayerRange, LayerRange) { return true; };
+  return problem;
+}
+
+std::vector<Nanos> RandomSums(RandomStream& random, int num_layers) {
+  std::vector<Nanos> sums = {0};
+  for (int l = 0; l < num_layers; ++l)
+    sums.push_back(sums.back() + 15000 + random.NextBelow(30000));
+  return sums;
+}
+
+void ExpectNested(const NestedSolution& solution, int num_layers) {
+  int front = 0, back = num_layers;
+  for (const auto& [outer, inner] : solution.devices) {
+    EXPECT_EQ(outer.begin, front);
+    EXPECT_EQ(inner.end, back);
+    EXPECT_FALSE(outer.empty());
+    EXPECT_FALSE(inner.empty());
+    front = outer.end;
+    back = inner.begin;
+  }
+  EXPECT_EQ(front, back);
+}
+
+TEST(NestedTest, LargeProblemsAreNearlyExact) {
+  RandomStream random(26, 0, 0, RandomPurpose::kTest);
+  double sum = 0;
+  constexpr int kRounds = 60;
+  for (int round = 0; round < kRounds; ++round) {
+    const int num_devices = 1 + static_cast<int>(random.NextBelow(8));
+    const int num_layers = 2 * num_devices + static_cast<int>(random.NextBelow(60));
+    NestedProblem problem = ChainProblem(RandomSums(random, num_layers), num_devices);
+    const NestedSolution exact = SolveNested(problem);
+    problem.max_ranges = 0;
+    const NestedSolution large = SolveNested(problem);
+    ASSERT_EQ(large.devices.size(), num_devices);
+    ExpectNested(large, num_layers);
+    const double over = static_cast<double>(large.largest) / static_cast<double>(exact.largest) - 1;
+    EXPECT_GE(over, 0);
+    // With hardly more layers than ranges, that no range may be empty is what counts.
+    EXPECT_LE(over, num_layers < 4 * num_devices ? 0.7 : 0.04) << num_layers << " " << num_devices;
+    sum += over;
+  }
+  EXPECT_LT(sum / kRounds, 0.03);
+}
+
+TEST(NestedTest, AThousandLayersOnManyDevices) {
+  RandomStream random(27, 0, 0, RandomPurpose::kTest);
+  for (int num_devices : {8, 32, 64}) {
+    const std::vector<Nanos> sums = RandomSums(random, 1000);
+    const NestedSolution solution = SolveNested(ChainProblem(sums, num_devices));
+    ASSERT_EQ(solution.devices.size(), num_devices);
+    ExpectNested(solution, 1000);
+    EXPECT_LE(static_cast<double>(solution.largest),
+              1.03 * static_cast<double>(sums[1000]) / num_devices);
+  }
+}
+
+// Of many best cuts the large problem's has ranges alike.
+TEST(NestedTest, LargeProblemsPreferAlikeRanges) {
+  std::vector<Nanos> sums;
+  for (int l = 0; l <= 64; ++l) sums.push_back(100 * l);
+  NestedProblem problem = ChainProblem(sums, 8);
+  problem.max_ranges = 0;
+  for (const auto& [front, back] : SolveNested(problem).devices) {
+    EXPECT_EQ(front.size(), 4);
+    EXPECT_EQ(back.size(), 4);
+  }
+}
+
 TEST(FoldedTest, EqualsBruteForceOnRandomChains) {
   RandomStream random(21, 0, 0, RandomPurpose::kTest);
   int infeasible = 0;
