@@ -14,8 +14,9 @@ NamedStrategy OpenDiffusionPipe() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("opendiffusionpipe");
   strategy.set_schedule(
-      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|bitpipe|cascaded|cascaded-"
-      "zb|cascaded-v|single");
+      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|v-half|v-min|dualpipe-v|chimera|"
+      "bitpipe|cascaded|cascaded-zb|cascaded-v|gpipe|single|wave/skip_aware|1f1b/dapple|"
+      "1f1b/dawnpiper|1f1b/pipedream|1f1b/spp|single/zero3|zeropp/zero3");
   strategy.set_shard("none|zero1");
   strategy.set_frozen("fill");
   strategy.set_recompute("auto");

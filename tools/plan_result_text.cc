@@ -92,6 +92,13 @@ std::string CandidateTable(const PlanResult& result) {
   return table.ToText();
 }
 
+// Nothing where the search looked at all that it expected to be better.
+std::string BudgetText(const PlanResult& result) {
+  if (result.num_left == 0) return "";
+  return absl::StrCat("\n            the budget ended before ", result.num_left,
+                      " more that may be better: raise --simulation_budget to look further");
+}
+
 const char* FamilyName(StrategyFamily family) {
   switch (family) {
     case StrategyFamily::kDataParallel:
@@ -140,8 +147,8 @@ std::string PlanResultText(const PlanResult& result, const CostModel& cost, Nano
   }
   absl::StrAppend(&text, "\nMemory:     ", MemoryText(plan, cost),
                   "\nPlanning:   ", FormatDuration(planning_ns), ", ", result.num_considered,
-                  " choices considered, ", result.num_simulated, " simulated\n\n", StageTable(plan),
-                  "\n", CandidateTable(result));
+                  " choices considered, ", result.num_simulated, " simulated", BudgetText(result),
+                  "\n\n", StageTable(plan), "\n", CandidateTable(result));
   return text;
 }
 

@@ -9,9 +9,8 @@
 namespace dpipe {
 namespace {
 
-// More micro-batches than so many a pipeline device hide little more and are not looked at unless
-// requested.
-constexpr int kMaxMicroBatchesPerStage = 8;
+// ShapeRequest.dense_micro_batches_per_stage.
+constexpr int kDenseMicroBatchesPerStage = 8;
 
 bool IsAdmissible(const Alternative& alternative, int num_backbones) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(alternative.schedule);
@@ -24,10 +23,15 @@ bool IsAdmissible(const Alternative& alternative, int num_backbones) {
 
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost) {
   std::vector<Alternative> all;
+  const std::vector<ScheduleChoice> choices = ScheduleAlternatives(strategy);
   for (Sharding sharding : ShardAlternatives(strategy)) {
-    for (const std::string& schedule : ScheduleAlternatives(strategy)) {
-      all.push_back({schedule, sharding});
+    for (const ScheduleChoice& choice : choices) {
+      if (choice.shard.empty()) all.push_back({choice.schedule, sharding, choice.partitioner});
     }
+  }
+  for (const ScheduleChoice& choice : choices) {
+    if (choice.shard.empty()) continue;
+    all.push_back({choice.schedule, ShardingOf(choice.shard), choice.partitioner, true});
   }
   // One that stands alone is tried, so that its error says what is wrong with it.
   if (all.size() == 1) return all;
@@ -45,7 +49,7 @@ absl::Status CandidateSource::Check() const {
                                                    options_.simulation_budget, "; the default is ",
                                                    kDefaultSimulationBudget));
   }
-  return CheckRequest(RequestOf(strategy_.schedule()));
+  return CheckRequest(RequestOf(ScheduleAlternatives(strategy_)[0].schedule));
 }
 
 ShapeRequest CandidateSource::RequestOf(const std::string& schedule) const {
@@ -58,24 +62,18 @@ ShapeRequest CandidateSource::RequestOf(const std::string& schedule) const {
   request.micro_batch_size = options_.micro_batch_size;
   request.devices_per_pipeline = options_.devices_per_pipeline;
   request.stages_per_device = options_.stages_per_device;
-  request.max_micro_batches_per_stage = kMaxMicroBatchesPerStage;
+  request.dense_micro_batches_per_stage = kDenseMicroBatchesPerStage;
   const bool cuts = !builder_.cached() && !cost_.frozen_components().empty();
   request.frozen_quantum = cuts ? cost_.frozen_quantum() : 1;
   request.one_rank_per_stage = Relaxes(strategy_) && strategy_.sync_every() == 0;
   return request;
 }
 
-bool CandidateSource::LacksMemory(const PipelineShape& shape, std::string* outcome) const {
-  if (!builder_.LacksMemory(shape)) return false;
-  *outcome = absl::StrCat("no plan: weights, gradients and moments over ", shape.num_stages,
-                          " devices take more memory than there is");
-  return true;
-}
-
 std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Status* why) const {
   std::vector<Candidate> candidates;
   const std::vector<Alternative> alternatives = AlternativesOf(strategy_, cost_);
   for (size_t i = 0; i < alternatives.size(); ++i) {
+    if (alternatives.size() > 1 && !alternatives[i].partitioner.empty()) continue;
     absl::Status why_not;
     for (PipelineShape& shape : EnumerateShapes(RequestOf(alternatives[i].schedule), &why_not)) {
       // There is nothing to divide, and another alternative is the same.
@@ -84,9 +82,9 @@ std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Stat
       Candidate candidate;
       candidate.shape = std::move(shape);
       candidate.shape.sharding = alternatives[i].sharding;
+      candidate.shape.partitioner = alternatives[i].partitioner;
       candidate.alternative = static_cast<int>(i);
       candidate.estimate_ns = estimator->Estimate(candidate.shape);
-      candidate.lacks_memory = LacksMemory(candidate.shape, &candidate.outcome);
       if (strategy_.tune()) AddWithFewerHosts(candidate, &candidates);
       candidates.push_back(std::move(candidate));
     }
@@ -100,8 +98,6 @@ void CandidateSource::AddWithFewerHosts(Candidate candidate,
                                         std::vector<Candidate>* candidates) const {
   for (int hosts : builder_.FrozenHostsOf(candidate.shape)) {
     candidate.shape.frozen_hosts = hosts;
-    candidate.outcome.clear();
-    candidate.lacks_memory = LacksMemory(candidate.shape, &candidate.outcome);
     candidates->push_back(candidate);
   }
 }

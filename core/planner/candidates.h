@@ -16,15 +16,19 @@
 
 namespace dpipe {
 
-// A schedule and a sharding; Candidate.alternative is an index into these.
+// A schedule, a sharding and a partitioner (empty: the strategy's); Candidate.alternative is an
+// index into these.
 struct Alternative {
   std::string schedule;
   Sharding sharding = Sharding::kNone;
+  std::string partitioner;
+  bool has_own_sharding = false;  // whatever the strategy's are
 };
 
-// The strategy's schedules under the sharding it names first, then under the next. Of several
-// alternatives only those that the model and the sharding admit: schedules of several backbones for
-// models that have as many, and weights that are there once where they are divided.
+// The strategy's schedules under the sharding it names first, then under the next; those that name
+// a sharding of their own come last. Of several alternatives only those that the model and the
+// sharding admit: schedules of several backbones for models that have as many, and weights that are
+// there once where they are divided.
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost);
 
 // Made of a strategy, a model on a cluster and what its user requests.
@@ -43,7 +47,6 @@ class CandidateSource {
  private:
   ShapeRequest RequestOf(const std::string& schedule) const;
   void AddWithFewerHosts(Candidate candidate, std::vector<Candidate>* candidates) const;
-  bool LacksMemory(const PipelineShape& shape, std::string* outcome) const;
 
   const Strategy& strategy_;
   const CostModel& cost_;

@@ -70,6 +70,7 @@ struct PlanResult {
   std::vector<PlanCandidate> candidates;
   int num_considered = 0;
   int num_simulated = 0;
+  int num_left = 0;  // that may be better, but the budget ended before they were simulated
 };
 
 // Errors: InvalidArgument for a request that cannot be met (more devices a pipeline than there are,
