@@ -4,7 +4,8 @@
 // leave fewer to fill. One stage on every device, filled, is among them, and so is the optimizer's
 // state divided over the ranks of a stage: each wins where its collectives cost little.
 // Bidirectional ones hold the weights twice, which memory has to allow and makes sums agree to
-// rounding rather than bit by bit.
+// rounding rather than bit by bit. Every other strategy that computes the same gradients is an
+// alternative here, with its own partitioner or sharding, so that none is faster as a rule (search.h).
 #include "baselines/registry.h"
 
 namespace dpipe {

@@ -158,17 +158,19 @@ std::string ListText() {
   for (const NamedStrategy& named : NamedStrategies()) {
     table.AddRow({named.strategy.name(), FamilyName(named.family), named.summary});
   }
-  absl::StrAppend(
-      &text, "\n", table.ToText(), "\nCompositions (--strategy=key=value,...):\n  schedule=     ",
-      absl::StrJoin(ScheduleNames(), ", "),
-      "; alternatives as a|b\n  partitioner=  ", absl::StrJoin(PartitionerNames(), ", "),
-      "\n  frozen=       first, first_stage, fill, cached\n"
-      "  sync=         bucketed, end\n"
-      "  recompute=    none, full, auto\n"
-      "  shard=        none, zero1, zero3; alternatives as a|b\n"
-      "  compress=     none, l-greco, cupcake\n"
-      "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
-      "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
+  absl::StrAppend(&text, "\n", table.ToText(),
+                  "\nCompositions (--strategy=key=value,...):\n  schedule=     ",
+                  absl::StrJoin(ScheduleNames(), ", "),
+                  "; alternatives as a|b,\n                each with a partitioner or sharding of "
+                  "its own as wave/skip_aware\n  partitioner=  ",
+                  absl::StrJoin(PartitionerNames(), ", "),
+                  "\n  frozen=       first, first_stage, fill, cached\n"
+                  "  sync=         bucketed, end\n"
+                  "  recompute=    none, full, auto\n"
+                  "  shard=        none, zero1, zero3; alternatives as a|b\n"
+                  "  compress=     none, l-greco, cupcake\n"
+                  "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
+                  "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
   return text;
 }
 

@@ -1,5 +1,6 @@
 #include "core/planner/candidates.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,42 @@ std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostMode
   return admissible;
 }
 
+std::vector<std::pair<int, Strategy>> SimplerStrategies(const Strategy& strategy,
+                                                        const CostModel& cost) {
+  std::vector<std::pair<int, Strategy>> simpler;
+  const Sharding first_sharding = ShardAlternatives(strategy)[0];
+  const std::vector<Alternative> alternatives = AlternativesOf(strategy, cost);
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    const Alternative& alternative = alternatives[i];
+    if (!alternative.has_own_sharding && alternative.sharding != first_sharding &&
+        alternative.schedule != "single") {
+      continue;
+    }
+    Strategy& one = simpler.emplace_back(static_cast<int>(i), strategy).second;
+    one.set_schedule(alternative.schedule);
+    one.set_shard(NameOf(alternative.sharding));
+    if (!alternative.partitioner.empty()) one.set_partitioner(alternative.partitioner);
+    one.set_frozen("first");
+    one.set_recompute("none");
+    one.set_tune(false);
+  }
+  return simpler;
+}
+
+Candidate* FindLarger(const Candidate& smaller, int times, std::vector<Candidate>* candidates) {
+  const PipelineShape& shape = smaller.shape;
+  const auto same =
+      std::find_if(candidates->begin(), candidates->end(), [&](const Candidate& candidate) {
+        const PipelineShape& other = candidate.shape;
+        return candidate.alternative == smaller.alternative &&
+               other.num_stages == shape.num_stages &&
+               other.num_micro_batches == times * shape.num_micro_batches &&
+               other.devices_per_pipeline == shape.devices_per_pipeline &&
+               other.frozen_hosts == shape.frozen_hosts;
+      });
+  return same == candidates->end() ? nullptr : &*same;
+}
+
 absl::Status CandidateSource::Check() const {
   if (options_.simulation_budget < 1) {
     return absl::InvalidArgumentError(absl::StrCat("simulation_budget must be at least 1; got ",
@@ -73,6 +110,7 @@ std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Stat
   std::vector<Candidate> candidates;
   const std::vector<Alternative> alternatives = AlternativesOf(strategy_, cost_);
   for (size_t i = 0; i < alternatives.size(); ++i) {
+    // Looked at as simpler strategies alone: the estimates know nothing of partitioners.
     if (alternatives.size() > 1 && !alternatives[i].partitioner.empty()) continue;
     absl::Status why_not;
     for (PipelineShape& shape : EnumerateShapes(RequestOf(alternatives[i].schedule), &why_not)) {

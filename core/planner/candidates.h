@@ -3,6 +3,7 @@
 #define DPIPE_CORE_PLANNER_CANDIDATES_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,6 +31,16 @@ struct Alternative {
 // sharding admit: schedules of several backbones for models that have as many, and weights that are
 // there once where they are divided.
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost);
+
+// The simpler strategies that a filling one contains, by alternative: that alternative alone, with
+// frozen work before the pipeline, neither tuned nor recomputing. Of the shardings that all
+// alternatives share, those after the first only for schedules of one stage.
+std::vector<std::pair<int, Strategy>> SimplerStrategies(const Strategy& strategy,
+                                                        const CostModel& cost);
+
+// The one of `candidates` that is the same pipeline with so many times the micro-batches; null if
+// there is none.
+Candidate* FindLarger(const Candidate& smaller, int times, std::vector<Candidate>* candidates);
 
 // Made of a strategy, a model on a cluster and what its user requests.
 class CandidateSource {

@@ -1,8 +1,8 @@
 #include "core/planner/explorer.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,7 +28,7 @@ constexpr double kLimitMargin = 1.08;
 // The part of a schedule's idle time that no tuning takes away.
 constexpr double kLeastRamp = 0.3;
 // So many candidates are simulated whatever the budget, which one large plan may use up.
-constexpr int kLeastSimulated = 6;
+constexpr int kLeastSimulated = 4;
 // How many times the budget a search may take that has found nothing that fits in memory.
 constexpr int kHopelessTimes = 20;
 // The part of the budget that it has at least from then on.
@@ -54,10 +54,6 @@ bool LowerPeak(PipelineShape* shape) {
 }
 
 }  // namespace
-
-bool IsBetter(const Candidate& a, const Candidate& b) {
-  return std::make_tuple(a.step_ns, Order(a)) < std::make_tuple(b.step_ns, Order(b));
-}
 
 Explorer::Explorer(const Strategy& strategy, const CostModel& cost, const PlanOptions& options)
     : strategy_(strategy),
@@ -116,6 +112,28 @@ Nanos Explorer::LeastIdeal() {
     least = least == 0 ? ideal : std::min(least, ideal);
   }
   return least;
+}
+
+Nanos Explorer::ExpectedOf(int alternative) {
+  Nanos least = std::numeric_limits<Nanos>::max();
+  bool is_known = false;
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.alternative != alternative) continue;
+    is_known = true;
+    if (candidate.lacks_memory()) continue;
+    if (candidate.is_out_of_memory) {
+      if (!candidate.cut.stages.empty()) return 0;
+      continue;
+    }
+    Nanos expected = candidate.step_ns;
+    if (expected == 0) {
+      expected = frontier_.KnowsStepsLike(candidate)
+                     ? frontier_.Expected(candidate)
+                     : estimator_.Ideal(candidate.shape, /*ramp_share=*/1);
+    }
+    least = std::min(least, expected);
+  }
+  return least == std::numeric_limits<Nanos>::max() && !is_known ? 0 : least;
 }
 
 int64_t Explorer::PartOfBudget(double share) const {
@@ -214,13 +232,24 @@ absl::Status Explorer::Cut(Candidate* candidate) {
         absl::StrCat("not simulated: no step of it is shorter than ", FormatDuration(bound_ns));
     return absl::OkStatus();
   }
-  DPIPE_ASSIGN_OR_RETURN(Schedule schedule, builder.ScheduleOf(candidate->shape, candidate->cut));
+  return EstimateCut(candidate);
+}
+
+absl::Status Explorer::EstimateCut(Candidate* candidate) {
+  DPIPE_ASSIGN_OR_RETURN(Schedule schedule,
+                         pairs_.Of(*candidate).ScheduleOf(candidate->shape, candidate->cut));
   candidate->cut_estimate_ns = estimator_.EstimateCut(candidate->shape, candidate->cut, schedule);
   // Layers that move later need not change the order of the passes, and making one takes time.
   candidate->cut.schedule = std::make_shared<const Schedule>(std::move(schedule));
   frontier_.LearnCut(*candidate);
   candidate->state = Candidate::State::kCut;
   return absl::OkStatus();
+}
+
+absl::Status Explorer::TryCut(bool tunes, Candidate* candidate) {
+  candidate->state = Candidate::State::kDone;
+  DPIPE_RETURN_IF_ERROR(EstimateCut(candidate));
+  return SimulateFound(tunes, candidate);
 }
 
 absl::Status Explorer::SimulateFound(bool tunes, Candidate* candidate) {

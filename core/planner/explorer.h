@@ -45,6 +45,8 @@ class Explorer {
   // `limit_ns` > 0 also once nothing is expected to come near that. `tunes`: candidates are tuned
   // later and may do better then.
   void Run(Nanos limit_ns, bool tunes);
+  // Simulates a candidate that has a cut already, made elsewhere, as Run does.
+  absl::Status TryCut(bool tunes, Candidate* candidate);
   // Builds the candidate's plan; if that shows to be longer than `give_up_ns` (0: never), not to
   // the end.
   absl::Status Simulate(Nanos give_up_ns, Candidate* candidate);
@@ -52,6 +54,12 @@ class Explorer {
   int64_t Work(const PipelineShape& shape);
   // The least Ideal step of the candidates that memory may admit; 0: there is none.
   Nanos LeastIdeal();
+
+  // The least step that is expected of the candidates of an alternative, by all that is known after
+  // Run; by LeastIdeal's measure of those whose schedule has not been simulated. 0 if there
+  // are none, or one turned out to lack memory only when it was simulated, which says little of
+  // other plans of it.
+  Nanos ExpectedOf(int alternative);
 
   int64_t* budget() { return &budget_; }
   int64_t PartOfBudget(double share) const;  // of PlanOptions.simulation_budget
@@ -70,6 +78,7 @@ class Explorer {
   absl::Status Advance(bool tunes, Candidate* candidate);
   absl::Status CutWithin(Candidate* candidate);
   absl::Status Cut(Candidate* candidate);
+  absl::Status EstimateCut(Candidate* candidate);
   absl::Status SimulateFound(bool tunes, Candidate* candidate);
   void Reject(Candidate* candidate, const absl::Status& status);
 
@@ -87,9 +96,6 @@ class Explorer {
   std::optional<Candidate> found_;
   int num_simulated_ = 0, num_left_ = 0;
 };
-
-// Whether a's step is shorter, of equals Order says which.
-bool IsBetter(const Candidate& a, const Candidate& b);
 
 }  // namespace dpipe
 

@@ -11,6 +11,10 @@ CandidateOrder Order(const Candidate& candidate) {
           candidate.alternative, shape.peak_limit,        shape.frozen_hosts};
 }
 
+bool IsBetter(const Candidate& a, const Candidate& b) {
+  return std::make_tuple(a.step_ns, Order(a)) < std::make_tuple(b.step_ns, Order(b));
+}
+
 Frontier::Kinds Frontier::KindsOf(const Candidate& candidate) const {
   const PipelineShape& shape = candidate.shape;
   const bool spans = shape.devices_per_pipeline > devices_per_node_;

@@ -54,6 +54,8 @@ struct Candidate {
 using CandidateOrder = std::tuple<int, int, int, int, int, int>;
 // Smaller S first, then smaller M, smaller D, the alternative named first, frozen work anywhere.
 CandidateOrder Order(const Candidate& candidate);
+// True if a's step is shorter than b's, or as long and a is first in that order.
+bool IsBetter(const Candidate& a, const Candidate& b);
 
 class Frontier {
  public:

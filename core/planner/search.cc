@@ -48,6 +48,10 @@ constexpr double kMovesOfBest = 0.12;
 constexpr double kMovesOfShape = 0.48;
 // What improving a rival's plan gains at most, as a rule.
 constexpr double kRivalGain = 1.05;
+// Plans whose simulation takes such a part of the budget are large; and so many of a smaller batch
+// are tried with more micro-batches.
+constexpr double kLargePlan = 0.05;
+constexpr int kNumTriedLarger = 4;
 // Where neither is given, the best candidate is tuned as thoroughly as if they were, if its step is
 // so much longer than the lower bound of its stages.
 constexpr double kNearBound = 1.02;
@@ -65,13 +69,7 @@ class Search {
         first_sharding_(ShardAlternatives(strategy)[0]) {}
 
   absl::StatusOr<PlanResult> Run() {
-    DPIPE_RETURN_IF_ERROR(explorer_.Prepare());
-    DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost_, options_.global_batch, /*num_steps=*/4));
-    RunRound(0, /*limit_ns=*/0);
-    best_of_first_round_ = best_;
-    RunRound(1, /*limit_ns=*/0);
-    MeetRivals();
-    TuneBestThoroughly();
+    DPIPE_RETURN_IF_ERROR(Find());
     if (!best_) return explorer_.WhyNothing();
     return Result();
   }
@@ -89,6 +87,72 @@ class Search {
  private:
   using Extent = PlanBuilder::Extent;
 
+  absl::Status Find() {
+    DPIPE_RETURN_IF_ERROR(explorer_.Prepare());
+    DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost_, options_.global_batch, /*num_steps=*/4));
+    RunRound(0, /*limit_ns=*/0);
+    best_of_first_round_ = best_;
+    LearnFromSmallerBatch();
+    RunRound(1, /*limit_ns=*/0);
+    MeetRivals();
+    TuneBestThoroughly();
+    return absl::OkStatus();
+  }
+
+  // Where plans are so large that the budget allows few of them, those of a part of the batch, with
+  // as many micro-batches less, are searched first: what is best there is tried here before all
+  // else. So a larger batch is, as a rule, no slower per sample.
+  void LearnFromSmallerBatch() {
+    if (!strategy_.tune() || options_.num_micro_batches > 0 || options_.micro_batch_size > 0)
+      return;
+    if (best_ && explorer_.Work(best_->shape) < PartOfBudget(kLargePlan)) return;
+    for (int times : {4, 2}) {
+      PlanOptions part = options_;
+      part.global_batch /= times;
+      if (options_.global_batch % times != 0 || part.global_batch < cost_.num_devices()) continue;
+      Search smaller(strategy_, cost_, part);
+      if (!smaller.Find().ok() || !smaller.best_) continue;
+      std::vector<Candidate> known = smaller.BestOfKinds();
+      for (const Candidate& candidate : known) TryLarger(candidate, times);
+      return;
+    }
+  }
+
+  // The best and the best of other alternatives, a few.
+  std::vector<Candidate> BestOfKinds() {
+    std::vector<Candidate> best = {*best_};
+    std::vector<Candidate> simulated;
+    for (const Candidate& candidate : explorer_.candidates()) {
+      if (candidate.state == Candidate::State::kSimulated) simulated.push_back(candidate);
+    }
+    std::sort(simulated.begin(), simulated.end(), IsBetter);
+    std::set<int> kinds = {best_->alternative};
+    for (const Candidate& candidate : simulated) {
+      if (static_cast<int>(best.size()) == kNumTriedLarger) break;
+      if (kinds.insert(candidate.alternative).second) best.push_back(candidate);
+    }
+    return best;
+  }
+
+  // The same pipeline with so many times the micro-batches.
+  void TryLarger(const Candidate& smaller, int times) {
+    Candidate* const same = FindLarger(smaller, times, &explorer_.candidates());
+    if (same == nullptr || same->state == Candidate::State::kSimulated) return;
+    Candidate tried = *same;
+    tried.shape.peak_limit = smaller.shape.peak_limit;
+    tried.may_recompute = smaller.may_recompute;
+    tried.cut = smaller.cut;
+    tried.cut.schedule = nullptr;
+    for (bool frozen_first : {false, true}) {
+      tried.frozen_first = frozen_first;
+      if (frozen_first && !smaller.frozen_first) continue;
+      if (!explorer_.TryCut(strategy_.tune(), &tried).ok()) continue;
+      if (tried.state != Candidate::State::kSimulated) continue;
+      if (!best_ || IsBetter(tried, *best_)) best_ = tried;
+      if (!frozen_first) *same = tried;
+    }
+  }
+
   // The first round knows nothing of the second: a strategy finds no worse than one that has only
   // the first's schedules.
   bool IsOfFirstRound(const Candidate& candidate) const {
@@ -104,6 +168,7 @@ class Search {
     if (tunes_) improved_.clear();
     bool is_needed = tunes_;
     for (Candidate& candidate : explorer_.candidates()) {
+      if (candidate.state == Candidate::State::kSimulated && round == 1) continue;
       if (IsOfFirstRound(candidate) != (round == 0)) {
         // Lack of memory may be mended by recomputation.
         const bool again = round == 1 && strategy_.recompute() == "auto" &&
@@ -225,34 +290,16 @@ class Search {
     return Improver(std::move(context));
   }
 
-  // The simpler strategies that this one contains: one alternative each, with frozen work before
-  // the pipeline, searched as on its own. Only schedules of one stage are looked at under shardings
-  // that are not their own.
-  std::vector<std::pair<int, Strategy>> Rivals() {
-    std::vector<std::pair<int, Strategy>> rivals;
-    if (!strategy_.tune() || !explorer_.pairs().builder().fills()) return rivals;
-    const std::vector<Alternative> alternatives = AlternativesOf(strategy_, cost_);
-    for (size_t i = 0; i < alternatives.size(); ++i) {
-      const Alternative& alternative = alternatives[i];
-      if (!alternative.has_own_sharding && alternative.sharding != first_sharding_ &&
-          alternative.schedule != "single") {
-        continue;
-      }
-      Strategy& rival = rivals.emplace_back(static_cast<int>(i), strategy_).second;
-      rival.set_schedule(alternative.schedule);
-      rival.set_shard(NameOf(alternative.sharding));
-      if (!alternative.partitioner.empty()) rival.set_partitioner(alternative.partitioner);
-      rival.set_frozen("first");
-      rival.set_recompute("none");
-      rival.set_tune(false);
-    }
-    return rivals;
-  }
-
   // A rival's plan replaces ours if it is better, as it is or with its frozen work in the bubbles.
   void MeetRivals() {
     bool won = false;
-    for (const auto& [alternative, rival] : Rivals()) {
+    if (!strategy_.tune() || !explorer_.pairs().builder().fills()) return;
+    for (const auto& [alternative, rival] : SimplerStrategies(strategy_, cost_)) {
+      // Filled, its plans are no slower, as a rule.
+      if (best_ && static_cast<double>(explorer_.ExpectedOf(alternative)) >
+                       kRivalGain * static_cast<double>(best_->step_ns)) {
+        continue;
+      }
       std::optional<Candidate> theirs =
           Search(rival, cost_, options_).FindBelow(best_ ? best_->step_ns : 0);
       if (!theirs) continue;
@@ -294,22 +341,10 @@ class Search {
     }
     best_->step_ns = built.expected_step_ns;
     result.expected_step_ns = built.expected_step_ns;
-    std::vector<Candidate>& candidates = explorer_.candidates();
-    result.num_considered = static_cast<int>(candidates.size());
+    result.num_considered = static_cast<int>(explorer_.candidates().size());
     result.num_simulated = explorer_.num_simulated();
     result.num_left = explorer_.num_left();
-    // Simulated ones by step, then the others in the order of their estimates.
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       if ((a.step_ns > 0) != (b.step_ns > 0)) return a.step_ns > 0;
-                       return a.step_ns > 0 && IsBetter(a, b);
-                     });
-    result.candidates.push_back(Report(*best_, "chosen"));
-    for (const Candidate& candidate : candidates) {
-      if (static_cast<int>(result.candidates.size()) >= options_.num_candidates) break;
-      if (Order(candidate) == Order(*best_)) continue;
-      result.candidates.push_back(Report(candidate, WhyItLost(candidate, best_->step_ns)));
-    }
+    result.candidates = ReportAll(*best_, explorer_.candidates(), options_.num_candidates);
     return result;
   }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMoveTargets = 4;
 // Changes are looked for until so many gaps, times the walks over each, have been packed: with many
 // gaps little is left over, and each change takes long to judge.
-constexpr int64_t kMaxPackedGaps = 1000000;
+constexpr int64_t kMaxPackedGaps = 200000;
 
 Nanos Total(const std::vector<Nanos>& v) { return std::accumulate(v.begin(), v.end(), Nanos{0}); }
 
