@@ -21,11 +21,19 @@ constexpr int64_t kFillingShare = 800;
 // Of cutting, for each layer; and how many of (devices x layers^2) one instruction counts for.
 constexpr int64_t kCutPerLayer = 8;
 constexpr int64_t kFoldedShare = 6;
+// The same, of two backbones in opposite directions: of (devices x layers of one x of the other).
+constexpr int64_t kPairShare = 2;
 
 bool IsInARow(const PipelineShape& shape) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
   return !traits.ok() ||
          (traits->weight_copies == 1 && traits->stages_per_device <= traits->num_backbones);
+}
+
+// Whether both backbones are cut together (PlanBuilder::CutPair).
+bool IsPair(const PipelineShape& shape) {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  return traits.ok() && traits->num_backbones == 2 && traits->stages_per_device == 2;
 }
 
 // That one micro-batch passes through.
@@ -66,6 +74,10 @@ int64_t SearchWork::OfPlan(const PipelineShape& shape, int num_devices) const {
 
 int64_t SearchWork::OfCut(const PipelineShape& shape) const {
   const int64_t straight = kCutPerLayer * layers_;
+  if (IsPair(shape) && cost_.backbones().size() == 2) {
+    return straight + int64_t{shape.num_stages} * cost_.num_layers(cost_.backbones()[0]) *
+                          cost_.num_layers(cost_.backbones()[1]) / kPairShare;
+  }
   if (IsInARow(shape)) return straight;
   return straight + shape.num_stages * squared_layers_ / kFoldedShare;
 }
