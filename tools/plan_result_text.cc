@@ -92,6 +92,13 @@ std::string CandidateTable(const PlanResult& result) {
   return table.ToText();
 }
 
+// Nothing where the search looked at all that it expected to be better.
+std::string BudgetText(const PlanResult& result) {
+  if (result.num_left == 0) return "";
+  return absl::StrCat("\n            the budget ended before ", result.num_left,
+                      " more that may be better: raise --simulation_budget to look further");
+}
+
 const char* FamilyName(StrategyFamily family) {
   switch (family) {
     case StrategyFamily::kDataParallel:
@@ -140,8 +147,8 @@ std::string PlanResultText(const PlanResult& result, const CostModel& cost, Nano
   }
   absl::StrAppend(&text, "\nMemory:     ", MemoryText(plan, cost),
                   "\nPlanning:   ", FormatDuration(planning_ns), ", ", result.num_considered,
-                  " choices considered, ", result.num_simulated, " simulated\n\n", StageTable(plan),
-                  "\n", CandidateTable(result));
+                  " choices considered, ", result.num_simulated, " simulated", BudgetText(result),
+                  "\n\n", StageTable(plan), "\n", CandidateTable(result));
   return text;
 }
 
@@ -151,17 +158,19 @@ std::string ListText() {
   for (const NamedStrategy& named : NamedStrategies()) {
     table.AddRow({named.strategy.name(), FamilyName(named.family), named.summary});
   }
-  absl::StrAppend(
-      &text, "\n", table.ToText(), "\nCompositions (--strategy=key=value,...):\n  schedule=     ",
-      absl::StrJoin(ScheduleNames(), ", "),
-      "; alternatives as a|b\n  partitioner=  ", absl::StrJoin(PartitionerNames(), ", "),
-      "\n  frozen=       first, first_stage, fill, cached\n"
-      "  sync=         bucketed, end\n"
-      "  recompute=    none, full, auto\n"
-      "  shard=        none, zero1, zero3; alternatives as a|b\n"
-      "  compress=     none, l-greco, cupcake\n"
-      "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
-      "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
+  absl::StrAppend(&text, "\n", table.ToText(),
+                  "\nCompositions (--strategy=key=value,...):\n  schedule=     ",
+                  absl::StrJoin(ScheduleNames(), ", "),
+                  "; alternatives as a|b,\n                each with a partitioner or sharding of "
+                  "its own as wave/skip_aware\n  partitioner=  ",
+                  absl::StrJoin(PartitionerNames(), ", "),
+                  "\n  frozen=       first, first_stage, fill, cached\n"
+                  "  sync=         bucketed, end\n"
+                  "  recompute=    none, full, auto\n"
+                  "  shard=        none, zero1, zero3; alternatives as a|b\n"
+                  "  compress=     none, l-greco, cupcake\n"
+                  "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
+                  "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
   return text;
 }
 

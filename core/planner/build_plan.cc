@@ -64,7 +64,8 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
       options_(options),
       cost_(cost),
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration() &&
-             !cost.frozen_components().empty()) {
+             !cost.frozen_components().empty()),
+      memory_bound_(cost) {
   if (!cached()) {
     const int64_t limit = LeastMemoryLimit(cost_);
     for (int c : cost_.frozen_components()) {
@@ -126,28 +127,17 @@ std::vector<int> PlanBuilder::FrozenHostsOf(const PipelineShape& shape) const {
   return numbers;
 }
 
-bool PlanBuilder::LacksMemory(const PipelineShape& shape) const {
-  int64_t most = 0;
-  for (int r = 0; r < cost_.num_devices(); ++r) {
-    if (cost_.MemoryLimitOf(r) == 0) return false;
-    most = std::max(most, cost_.MemoryLimitOf(r));
-  }
-  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
-  int64_t state = 0;
-  for (int backbone : cost_.backbones()) {
-    state += cost_.StateBytes(backbone, cost_.AllLayers(backbone));
-  }
-  const int64_t copies = traits.ok() ? traits->weight_copies : 1;
-  const int64_t spared = shape.frozen_hosts == 0
-                             ? 0
-                             : heavy_bytes_ - heavy_bytes_ * shape.frozen_hosts / shape.num_stages;
-  return frozen_bytes_ - spared +
-             copies * state / (int64_t{shape.num_stages} * shape.state_shards()) >
-         most;
+std::optional<double> PlanBuilder::MemoryShare(const PipelineShape& shape) {
+  const std::string& partitioner = PartitionerOf(shape);
+  const bool chooses_ranks =
+      tables_.size() == 1 &&
+      (partitioner == "dapple" || partitioner == "pipedream" || partitioner == "spp");
+  return memory_bound_.ShareOf(shape, {frozen_bytes_ - heavy_bytes_, heavy_bytes_},
+                               RecomputeOf(strategy_) != Recompute::kNone, chooses_ranks);
 }
 
 absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
-  DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(strategy_.partitioner()));
+  DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(PartitionerOf(shape)));
   PipelineScheduleOptions structure;
   structure.num_backbones = static_cast<int>(tables_.size());
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakePipelineSchedule(shape, structure));

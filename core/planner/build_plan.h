@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +19,7 @@
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/cut_costs.h"
+#include "core/planner/memory_bound.h"
 #include "core/planner/partition/partition.h"
 #include "core/planner/pipeline_cut.h"
 #include "core/planner/shape.h"
@@ -42,8 +45,9 @@ struct BuildOptions {
   bool exact = false;  // fill whole plans optimally (fill/exact.h)
 };
 
-// Turns shapes and cuts of one model and cluster into plans, as one strategy says; of the schedule
-// and the sharding, which a strategy may leave open, as the shape does. Not thread-safe.
+// Turns shapes and cuts of one model and cluster into plans, as one strategy says; of the schedule,
+// the sharding and the partitioner, which a strategy may leave open, as the shape does. Not
+// thread-safe.
 class PlanBuilder {
  public:
   // What is lowered: one group for all where that is the same, or every device.
@@ -61,8 +65,9 @@ class PlanBuilder {
   // The numbers of frozen hosts (PipelineShape) worth a look beside all: none where no frozen
   // component's weights take much of a device's memory.
   std::vector<int> FrozenHostsOf(const PipelineShape& shape) const;
-  // Whether even the mean of what the pipeline's devices hold all the time exceeds their memory.
-  bool LacksMemory(const PipelineShape& shape) const;
+  // What any cut of the shape needs at least, over the memory of the largest device
+  // (memory_bound.h); nothing if the schedule refuses the shape's peak_limit.
+  std::optional<double> MemoryShare(const PipelineShape& shape);
   absl::StatusOr<PipelineCut> Cut(const PipelineShape& shape);
   // The order of the passes that a plan of this cut has.
   absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
@@ -127,10 +132,15 @@ class PlanBuilder {
   LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut,
                        FrozenPolicy frozen) const;
 
+  const std::string& PartitionerOf(const PipelineShape& shape) const {
+    return shape.partitioner.empty() ? strategy_.partitioner() : shape.partitioner;
+  }
+
   const Strategy strategy_;
   const BuildOptions options_;
   const CostModel& cost_;
   const bool fills_;
+  MemoryBound memory_bound_;
   int64_t frozen_bytes_ = 0;           // weights of a device that runs every frozen component
   std::vector<int> heavy_components_;  // frozen ones that not every device need run
   int64_t heavy_bytes_ = 0;            // of frozen_bytes_

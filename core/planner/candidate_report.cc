@@ -1,12 +1,14 @@
 #include "core/planner/candidate_report.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace dpipe {
+namespace {
 
 PlanCandidate Report(const Candidate& candidate, std::string outcome) {
   PlanCandidate report;
@@ -39,6 +41,24 @@ std::string WhyItLost(const Candidate& candidate, Nanos best_step_ns) {
   return absl::StrCat("its step of ", FormatDuration(candidate.step_ns), " is ",
                       absl::StrFormat("%.1f %%", 100.0 * candidate.step_ns / best_step_ns - 100),
                       " longer than the chosen one's");
+}
+
+}  // namespace
+
+std::vector<PlanCandidate> ReportAll(const Candidate& best, std::vector<Candidate> candidates,
+                                     int max) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     if ((a.step_ns > 0) != (b.step_ns > 0)) return a.step_ns > 0;
+                     return a.step_ns > 0 && IsBetter(a, b);
+                   });
+  std::vector<PlanCandidate> reports = {Report(best, "chosen")};
+  for (const Candidate& candidate : candidates) {
+    if (static_cast<int>(reports.size()) >= max) break;
+    if (Order(candidate) == Order(best)) continue;
+    reports.push_back(Report(candidate, WhyItLost(candidate, best.step_ns)));
+  }
+  return reports;
 }
 
 }  // namespace dpipe

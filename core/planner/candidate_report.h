@@ -2,17 +2,17 @@
 #ifndef DPIPE_CORE_PLANNER_CANDIDATE_REPORT_H_
 #define DPIPE_CORE_PLANNER_CANDIDATE_REPORT_H_
 
-#include <string>
+#include <vector>
 
-#include "core/base/time.h"
 #include "core/planner/frontier.h"
 #include "core/planner/search.h"
 
 namespace dpipe {
 
-PlanCandidate Report(const Candidate& candidate, std::string outcome);
-// A sentence.
-std::string WhyItLost(const Candidate& candidate, Nanos best_step_ns);
+// The best one, then the others: simulated ones by step, then those that were not in the order of
+// `candidates`; at most `max`. Each with a sentence that says why it lost.
+std::vector<PlanCandidate> ReportAll(const Candidate& best, std::vector<Candidate> candidates,
+                                     int max);
 
 }  // namespace dpipe
 

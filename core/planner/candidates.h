@@ -3,6 +3,7 @@
 #define DPIPE_CORE_PLANNER_CANDIDATES_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,16 +17,30 @@
 
 namespace dpipe {
 
-// A schedule and a sharding; Candidate.alternative is an index into these.
+// A schedule, a sharding and a partitioner (empty: the strategy's); Candidate.alternative is an
+// index into these.
 struct Alternative {
   std::string schedule;
   Sharding sharding = Sharding::kNone;
+  std::string partitioner;
+  bool has_own_sharding = false;  // whatever the strategy's are
 };
 
-// The strategy's schedules under the sharding it names first, then under the next. Of several
-// alternatives only those that the model and the sharding admit: schedules of several backbones for
-// models that have as many, and weights that are there once where they are divided.
+// The strategy's schedules under the sharding it names first, then under the next; those that name
+// a sharding of their own come last. Of several alternatives only those that the model and the
+// sharding admit: schedules of several backbones for models that have as many, and weights that are
+// there once where they are divided.
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost);
+
+// The simpler strategies that a filling one contains, by alternative: that alternative alone, with
+// frozen work before the pipeline, neither tuned nor recomputing. Of the shardings that all
+// alternatives share, those after the first only for schedules of one stage.
+std::vector<std::pair<int, Strategy>> SimplerStrategies(const Strategy& strategy,
+                                                        const CostModel& cost);
+
+// The one of `candidates` that is the same pipeline with so many times the micro-batches; null if
+// there is none.
+Candidate* FindLarger(const Candidate& smaller, int times, std::vector<Candidate>* candidates);
 
 // Made of a strategy, a model on a cluster and what its user requests.
 class CandidateSource {
@@ -43,7 +58,6 @@ class CandidateSource {
  private:
   ShapeRequest RequestOf(const std::string& schedule) const;
   void AddWithFewerHosts(Candidate candidate, std::vector<Candidate>* candidates) const;
-  bool LacksMemory(const PipelineShape& shape, std::string* outcome) const;
 
   const Strategy& strategy_;
   const CostModel& cost_;

@@ -59,16 +59,44 @@ StepEstimator::StepEstimator(const Strategy& strategy, const CostModel& cost)
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration()),
       cached_(strategy.frozen() == "cached"),
       recomputes_(strategy.recompute() == "full"),
-      forward_passes_(1 + cost.profile().self_conditioning_probability()) {}
+      forward_passes_(1 + cost.profile().self_conditioning_probability()) {
+  double sum = 0;
+  least_speed_ = cost.SpeedOf(0);
+  for (int r = 0; r < cost.num_devices(); ++r) {
+    sum += cost.SpeedOf(r);
+    least_speed_ = std::min(least_speed_, cost.SpeedOf(r));
+  }
+  mean_speed_ = sum / cost.num_devices();
+}
 
-StepEstimator::Passes StepEstimator::PassesOf(const PipelineShape& shape) const {
+double StepEstimator::SpeedOf(const PipelineShape& shape) {
+  if (mean_speed_ == least_speed_) return mean_speed_;
+  const auto [entry, added] =
+      speeds_.try_emplace({shape.devices_per_pipeline, shape.num_stages}, 0);
+  if (!added) return entry->second;
+  for (int d = 0; d < shape.num_stages; ++d) {
+    double slowest = cost_.SpeedOf(d * shape.replicas());
+    for (int g = 0; g < shape.num_groups(); ++g) {
+      const int first = g * shape.devices_per_pipeline + d * shape.replicas();
+      for (int i = 0; i < shape.replicas(); ++i) {
+        slowest = std::min(slowest, cost_.SpeedOf(first + i));
+      }
+    }
+    entry->second += slowest / shape.num_stages;
+  }
+  return entry->second;
+}
+
+StepEstimator::Passes StepEstimator::PassesOf(const PipelineShape& shape) {
   Passes passes;
+  const double speed = SpeedOf(shape);
   for (int backbone : cost_.backbones()) {
     const LayerTimes& times = cost_.Times(backbone, shape.local_batch());
     const LayerRange all = cost_.AllLayers(backbone);
-    passes.forward += times.Forward(all) * forward_passes_;
-    passes.input_grad += times.InputGrad(all) + (recomputes_ ? times.Forward(all) : 0);
-    passes.weight_grad += times.WeightGrad(all);
+    const double forward = times.Forward(all) / speed;
+    passes.forward += forward * forward_passes_;
+    passes.input_grad += times.InputGrad(all) / speed + (recomputes_ ? forward : 0);
+    passes.weight_grad += times.WeightGrad(all) / speed;
   }
   return passes;
 }
@@ -204,7 +232,7 @@ double StepEstimator::FrozenWork(const PipelineShape& shape) const {
   for (int c : cost_.frozen_components()) {
     sum += static_cast<double>(cost_.Load(c, share) + cost_.Forward(c, cost_.AllLayers(c), share));
   }
-  return sum * shape.devices_per_pipeline;
+  return sum * shape.devices_per_pipeline / (fills_ ? mean_speed_ : least_speed_);
 }
 
 double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns) const {
@@ -228,15 +256,16 @@ double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns
   return std::max(0.0, sync * shared - backward_ns);
 }
 
-Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns) {
+Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns,
+                            bool syncs) {
   const double backward = (passes.input_grad + passes.weight_grad) / shape.num_stages;
   double optimizer = 0;
   for (int backbone : cost_.backbones()) {
     optimizer += static_cast<double>(
         cost_.Optimizer(backbone, cost_.AllLayers(backbone), shape.state_shards()));
   }
-  optimizer /= shape.num_stages;
-  const double backbone = pipeline_ns + optimizer + ExposedSync(shape, backward);
+  optimizer /= shape.num_stages * SpeedOf(shape);
+  const double backbone = pipeline_ns + optimizer + (syncs ? ExposedSync(shape, backward) : 0);
   const double work = shape.num_micro_batches * passes.total() / shape.num_stages + optimizer;
   const double frozen = FrozenWork(shape) / shape.devices_per_pipeline;
   // Filled, a step takes its backbone's time or that of all work evenly shared.
@@ -244,7 +273,24 @@ Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, do
 }
 
 Nanos StepEstimator::Estimate(const PipelineShape& shape) {
+  return EstimateOf(shape, PassesOf(shape));
+}
+
+Nanos StepEstimator::EstimateRecomputing(const PipelineShape& shape, double share) {
+  Passes passes = PassesOf(shape);
+  passes.input_grad += share * passes.forward / forward_passes_;
+  return EstimateOf(shape, passes);
+}
+
+Nanos StepEstimator::Ideal(const PipelineShape& shape, double ramp_share) {
   const Passes passes = PassesOf(shape);
+  const double pipeline = (shape.num_micro_batches + ramp_share * Ramp(shape, passes)) *
+                          passes.total() / shape.num_stages;
+  return static_cast<Nanos>(static_cast<double>(Finish(shape, passes, pipeline, false)) *
+                            SpeedOf(shape) / mean_speed_);
+}
+
+Nanos StepEstimator::EstimateOf(const PipelineShape& shape, const Passes& passes) {
   const double per_device = passes.total() / shape.num_stages;
   const double pace = std::max(per_device * (1 + Unevenness(shape)), LinkPace(shape));
   return Finish(shape, passes,

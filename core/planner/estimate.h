@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/base/time.h"
@@ -29,6 +30,11 @@ class StepEstimator {
   StepEstimator(const Strategy& strategy, const CostModel& cost);
 
   Nanos Estimate(const PipelineShape& shape);
+  // The same with recomputation of that share of the forward passes.
+  Nanos EstimateRecomputing(const PipelineShape& shape, double share);
+  // What hardly any plan of the shape is faster than: with stages even, messages and reductions
+  // free, all devices of the mean speed, and that share of the schedule's idle time.
+  Nanos Ideal(const PipelineShape& shape, double ramp_share);
   // Of a pipeline that has been cut: the schedule's makespan with the stages' times, messages free,
   // instead of the even bubble and the half layer. O(slots).
   Nanos EstimateCut(const PipelineShape& shape, const PipelineCut& cut, const Schedule& schedule);
@@ -41,8 +47,13 @@ class StepEstimator {
   };
 
   // What the estimates have in common, beside the time the passes take.
-  Nanos Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns);
-  Passes PassesOf(const PipelineShape& shape) const;
+  Nanos Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns,
+               bool syncs = true);
+  Passes PassesOf(const PipelineShape& shape);
+  // The mean, over the pipeline's devices, of their slowest ranks' speeds: what stages that are cut
+  // to fit them run at.
+  double SpeedOf(const PipelineShape& shape);
+  Nanos EstimateOf(const PipelineShape& shape, const Passes& passes);
   // Idle time of a device, as a multiple of its work on one micro-batch.
   double Ramp(const PipelineShape& shape, const Passes& passes);
   // Of the longest stage over the mean, less one.
@@ -66,6 +77,8 @@ class StepEstimator {
   const bool cached_;
   const bool recomputes_;
   const double forward_passes_;  // with self-conditioning, of an average step
+  double mean_speed_ = 1, least_speed_ = 1;
+  std::map<std::pair<int, int>, double> speeds_;  // by D and S
   std::map<std::tuple<std::string, int, int, int>, double> ramps_;
   std::map<std::tuple<std::string, int, int>, std::vector<Crossing>> crossings_;
 };

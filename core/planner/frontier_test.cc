@@ -21,13 +21,25 @@ void SetCut(Nanos estimate_ns, Candidate* candidate) {
 
 TEST(FrontierTest, TheLeastExpectationIsNextAndLackOfMemoryLast) {
   Candidate a = Make(2, 2, 100), b = Make(4, 4, 90), c = Make(8, 8, 10);
-  c.lacks_memory = true;
+  c.memory_share = 1.5;
   Frontier frontier(8);
   for (Candidate* candidate : {&a, &b, &c}) frontier.Add(candidate);
   EXPECT_EQ(frontier.Next(), &b);
   EXPECT_EQ(frontier.Next(), &a);
   EXPECT_EQ(frontier.Next(), &c);
   EXPECT_EQ(frontier.Next(), nullptr);
+}
+
+TEST(FrontierTest, ByMemoryTheOneThatNeedsLeastIsNext) {
+  Candidate a = Make(2, 2, 100), b = Make(4, 4, 90), c = Make(8, 8, 10);
+  a.memory_share = b.memory_share = 0.5;
+  c.memory_share = 0.9;
+  Frontier frontier(8);
+  for (Candidate* candidate : {&a, &b, &c}) frontier.Add(candidate);
+  EXPECT_EQ(frontier.NextByMemory(), &b);
+  EXPECT_EQ(frontier.NextByMemory(), &a);
+  EXPECT_EQ(frontier.NextByMemory(), &c);
+  EXPECT_EQ(frontier.NextByMemory(), nullptr);
 }
 
 TEST(FrontierTest, TiesGoToTheSmallerShape) {

@@ -51,6 +51,9 @@ absl::StatusOr<BuiltPlan> PairBuilder::BuildBetter(const Candidate& candidate,
                                                    PlanBuilder::Extent extent,
                                                    bool self_conditioning, Nanos give_up_ns) {
   PlanBuilder& builder = Of(candidate);
+  if (candidate.frozen_first) {
+    return builder.BuildFrozenFirst(candidate.shape, candidate.cut, extent, self_conditioning);
+  }
   DPIPE_ASSIGN_OR_RETURN(BuiltPlan built, builder.Build(candidate.shape, candidate.cut, extent,
                                                         self_conditioning, give_up_ns));
   if (!builder.fills() || extent != PlanBuilder::Extent::kWhole) return built;

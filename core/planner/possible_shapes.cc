@@ -10,8 +10,8 @@ namespace dpipe {
 absl::Status CheckShapesExist(const Strategy& strategy, ShapeRequest request) {
   if (strategy.frozen() == "cached") request.frozen_quantum = 1;
   absl::Status reason;
-  for (const std::string& schedule : ScheduleAlternatives(strategy)) {
-    request.schedule = schedule;
+  for (const ScheduleChoice& choice : ScheduleAlternatives(strategy)) {
+    request.schedule = choice.schedule;
     DPIPE_RETURN_IF_ERROR(CheckRequest(request));
     absl::Status why;
     if (!EnumerateShapes(request, &why).empty()) return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "core/planner/possible_shapes.h"
 
+#include "core/planner/strategy.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -37,6 +38,21 @@ TEST(PossibleShapesTest, OthersSayWhy) {
             "strategy s on 2 devices: a pipeline's 5 samples are not a multiple of the 4 samples "
             "that frozen components are profiled and run on at a time (--frozen_quantum); change "
             "--global_batch=5, --micro_batches=0, the number of devices or the strategy");
+}
+
+TEST(PossibleShapesTest, AlternativesMayHaveAPartitionerAndAShardingOfTheirOwn) {
+  Strategy strategy = StrategyOf("1f1b|wave/skip_aware|single/none/zero3", "fill");
+  EXPECT_TRUE(CheckShapesExist(strategy, RequestOf(2, 8, 1)).ok());
+  const std::vector<ScheduleChoice> choices = ScheduleAlternatives(strategy);
+  ASSERT_EQ(choices.size(), 3);
+  EXPECT_EQ(choices[0].partitioner + choices[0].shard, "");
+  EXPECT_EQ(choices[1].schedule, "wave");
+  EXPECT_EQ(choices[1].partitioner, "skip_aware");
+  EXPECT_EQ(choices[2].shard, "zero3");
+  strategy.set_schedule("1f1b/zero2");
+  strategy.set_partitioner("balanced");
+  EXPECT_EQ(CheckStrategy(strategy).message().substr(0, 40),
+            "strategy: partitioner='zero2' is none of");
 }
 
 TEST(PossibleShapesTest, CachedFrozenOutputsNeedNoQuantum) {

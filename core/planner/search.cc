@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -16,33 +14,30 @@
 #include "core/planner/build_plan.h"
 #include "core/planner/candidate_report.h"
 #include "core/planner/candidates.h"
-#include "core/planner/estimate.h"
+#include "core/planner/explorer.h"
 #include "core/planner/frontier.h"
 #include "core/planner/improver.h"
 #include "core/planner/pair_builder.h"
-#include "core/planner/search_work.h"
 #include "core/planner/shape.h"
 #include "core/planner/strategy.h"
-#include "core/schedule/memory.h"
-#include "core/schedule/schedule_traits.h"
 #include "core/sim/annotate.h"
 
 namespace dpipe {
 namespace {
 
-// Candidates expected to take so much longer than the best are not looked at.
-constexpr double kMargin = 1.04;
-// Of a schedule of which none has been simulated, within a node or across nodes.
-constexpr double kFirstMargin = 1.15;
 // Of the budget: what looking at candidates and improving the best may take, in the first round and
 // in the second.
-constexpr double kExploreShare[] = {0.3, 0.3};
-constexpr double kImproveShare = 0.2;
+constexpr double kExploreShare[] = {0.6, 0.3};
+constexpr double kImproveShare[] = {0.4, 0.2};
 // How many of the best are improved, and how much longer than the best they may be before.
-constexpr int kNumImproved = 2;
-// The same where they are tuned; and where S and M are given, so that candidates differ in little
-// but their schedules: there are few, and what looking at many would take improves more of them.
+constexpr int kNumImproved[] = {4, 2};
+constexpr double kImproveMargin = 1.1;
+// Where they are tuned: the best of each alternative first, then the best of those.
+constexpr double kScreenShare = 0.3;
+constexpr int kNumScreened = 6;
 constexpr double kTuneShare = 0.3;
+// The same where S and M are given, so that candidates differ in little but their schedules: there
+// are few, and what looking at many would take improves more of them.
 constexpr double kTuneShareOfShape = 5.5;
 constexpr int kNumTunedOfShape = 4;
 // Then, for the best of them once more; and moves as below.
@@ -51,46 +46,112 @@ constexpr double kMovesOfBest = 0.12;
 // Moves of passes in joint searches, in proportion to the simulation budget, which they do not take
 // from.
 constexpr double kMovesOfShape = 0.48;
-constexpr double kImproveMargin = 1.1;
+// What improving a rival's plan gains at most, as a rule.
+constexpr double kRivalGain = 1.05;
+// Plans whose simulation takes such a part of the budget are large; and so many of a smaller batch
+// are tried with more micro-batches.
+constexpr double kLargePlan = 0.05;
+constexpr int kNumTriedLarger = 4;
 // Where neither is given, the best candidate is tuned as thoroughly as if they were, if its step is
 // so much longer than the lower bound of its stages.
 constexpr double kNearBound = 1.02;
 constexpr double kThoroughShare = 1.4;
-// How much more than its share a search may take that has found nothing that fits in memory.
-constexpr double kHopelessShare = 2.0;
 
+// Of strategies that leave something open or are tuned, the search does three things more than of
+// others: the second round, the rivals and the thorough improvement.
 class Search {
  public:
   Search(const Strategy& strategy, const CostModel& cost, const PlanOptions& options)
       : strategy_(strategy),
         cost_(cost),
         options_(options),
-        estimator_(strategy, cost),
-        frontier_(cost.cluster().devices_per_node()),
-        pairs_(strategy, {options.global_norm, options.exact}, cost),
-        first_sharding_(ShardAlternatives(strategy)[0]),
-        work_(cost, pairs_.builder().fills()),
-        self_conditioning_(cost.profile().self_conditioning_probability()) {}
+        explorer_(strategy, cost, options),
+        first_sharding_(ShardAlternatives(strategy)[0]) {}
 
   absl::StatusOr<PlanResult> Run() {
-    const CandidateSource source(strategy_, cost_, options_, pairs_.builder());
-    DPIPE_RETURN_IF_ERROR(source.Check());
-    DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost_, options_.global_batch, /*num_steps=*/4));
-    candidates_ = source.All(&estimator_, &why_not_);
-    for (int round : {0, 1}) {
-      StartRound(round);
-      Explore();
-      budget_ = std::max<int64_t>(0, budget_);
-      GrantAndImprove();
-      if (round == 0) best_of_first_round_ = best_;
-    }
-    TuneBestThoroughly();
-    if (!best_) return WhyNothing();
+    DPIPE_RETURN_IF_ERROR(Find());
+    if (!best_) return explorer_.WhyNothing();
     return Result();
+  }
+
+  // The best plan of the first round; nothing if it is not expected to come near `limit_ns`
+  // (0: no limit).
+  std::optional<Candidate> FindBelow(Nanos limit_ns) {
+    if (!explorer_.Prepare().ok()) return std::nullopt;
+    const Nanos ideal_ns = explorer_.LeastIdeal();
+    if (ideal_ns == 0 || (limit_ns > 0 && ideal_ns > limit_ns)) return std::nullopt;
+    RunRound(0, limit_ns);
+    return best_;
   }
 
  private:
   using Extent = PlanBuilder::Extent;
+
+  absl::Status Find() {
+    DPIPE_RETURN_IF_ERROR(explorer_.Prepare());
+    DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost_, options_.global_batch, /*num_steps=*/4));
+    RunRound(0, /*limit_ns=*/0);
+    best_of_first_round_ = best_;
+    LearnFromSmallerBatch();
+    RunRound(1, /*limit_ns=*/0);
+    MeetRivals();
+    TuneBestThoroughly();
+    return absl::OkStatus();
+  }
+
+  // Where plans are so large that the budget allows few of them, those of a part of the batch, with
+  // as many micro-batches less, are searched first: what is best there is tried here before all
+  // else. So a larger batch is, as a rule, no slower per sample.
+  void LearnFromSmallerBatch() {
+    if (!strategy_.tune() || options_.num_micro_batches > 0 || options_.micro_batch_size > 0)
+      return;
+    if (best_ && explorer_.Work(best_->shape) < PartOfBudget(kLargePlan)) return;
+    for (int times : {4, 2}) {
+      PlanOptions part = options_;
+      part.global_batch /= times;
+      if (options_.global_batch % times != 0 || part.global_batch < cost_.num_devices()) continue;
+      Search smaller(strategy_, cost_, part);
+      if (!smaller.Find().ok() || !smaller.best_) continue;
+      std::vector<Candidate> known = smaller.BestOfKinds();
+      for (const Candidate& candidate : known) TryLarger(candidate, times);
+      return;
+    }
+  }
+
+  // The best and the best of other alternatives, a few.
+  std::vector<Candidate> BestOfKinds() {
+    std::vector<Candidate> best = {*best_};
+    std::vector<Candidate> simulated;
+    for (const Candidate& candidate : explorer_.candidates()) {
+      if (candidate.state == Candidate::State::kSimulated) simulated.push_back(candidate);
+    }
+    std::sort(simulated.begin(), simulated.end(), IsBetter);
+    std::set<int> kinds = {best_->alternative};
+    for (const Candidate& candidate : simulated) {
+      if (static_cast<int>(best.size()) == kNumTriedLarger) break;
+      if (kinds.insert(candidate.alternative).second) best.push_back(candidate);
+    }
+    return best;
+  }
+
+  // The same pipeline with so many times the micro-batches.
+  void TryLarger(const Candidate& smaller, int times) {
+    Candidate* const same = FindLarger(smaller, times, &explorer_.candidates());
+    if (same == nullptr || same->state == Candidate::State::kSimulated) return;
+    Candidate tried = *same;
+    tried.shape.peak_limit = smaller.shape.peak_limit;
+    tried.may_recompute = smaller.may_recompute;
+    tried.cut = smaller.cut;
+    tried.cut.schedule = nullptr;
+    for (bool frozen_first : {false, true}) {
+      tried.frozen_first = frozen_first;
+      if (frozen_first && !smaller.frozen_first) continue;
+      if (!explorer_.TryCut(strategy_.tune(), &tried).ok()) continue;
+      if (tried.state != Candidate::State::kSimulated) continue;
+      if (!best_ || IsBetter(tried, *best_)) best_ = tried;
+      if (!frozen_first) *same = tried;
+    }
+  }
 
   // The first round knows nothing of the second: a strategy finds no worse than one that has only
   // the first's schedules.
@@ -100,272 +161,170 @@ class Search {
     return candidate.alternative == 0 || candidate.shape.schedule == "cascaded";
   }
 
-  void StartRound(int round) {
-    budget_ = std::max<int64_t>(0, budget_);
-    budget_ += PartOfBudget(kExploreShare[round]);
+  void RunRound(int round, Nanos limit_ns) {
     // What was improved before is tuned then.
     tunes_ = round == 1 && strategy_.tune();
     is_thorough_ = tunes_ && ShapeIsGiven();
     if (tunes_) improved_.clear();
-    for (Candidate& candidate : candidates_) {
+    bool is_needed = tunes_;
+    for (Candidate& candidate : explorer_.candidates()) {
+      if (candidate.state == Candidate::State::kSimulated && round == 1) continue;
       if (IsOfFirstRound(candidate) != (round == 0)) {
         // Lack of memory may be mended by recomputation.
         const bool again = round == 1 && strategy_.recompute() == "auto" &&
-                           candidate.step_ns == 0 && candidate.is_out_of_memory;
+                           candidate.step_ns == 0 &&
+                           (candidate.is_out_of_memory || candidate.lacks_memory());
         if (!again) continue;
         candidate.state = Candidate::State::kUncut;
         candidate.shape.peak_limit = 0;
         candidate.outcome.clear();
       }
-      candidate.may_recompute = round == 1;
-      frontier_.Add(&candidate);
+      explorer_.Add(/*may_recompute=*/round == 1, &candidate);
+      is_needed = true;
     }
+    if (!is_needed) return;
+    Grant(kExploreShare[round]);
+    explorer_.Run(limit_ns, tunes_);
+    const bool is_hopeless = limit_ns > 0 && explorer_.found() &&
+                             static_cast<double>(explorer_.found()->step_ns) >
+                                 kRivalGain * static_cast<double>(limit_ns);
+    if (!is_hopeless) GrantAndImprove(round);
   }
 
   bool ShapeIsGiven() const { return options_.num_stages > 0 && options_.num_micro_batches > 0; }
 
-  int64_t PartOfBudget(double share) const {
-    const int64_t budget = options_.simulation_budget;
-    return static_cast<int64_t>(share * static_cast<double>(budget));
+  int64_t PartOfBudget(double share) const { return explorer_.PartOfBudget(share); }
+
+  void Grant(double share) {
+    int64_t& budget = *explorer_.budget();
+    budget = std::max<int64_t>(0, budget) + PartOfBudget(share);
   }
 
-  void GrantAndImprove() {
-    budget_ += PartOfBudget(!tunes_        ? kImproveShare
-                            : is_thorough_ ? kTuneShareOfShape
-                                           : kTuneShare);
-    if (is_thorough_) moves_ = PartOfBudget(kMovesOfShape);
-    Improve(is_thorough_ ? kNumTunedOfShape : kNumImproved);
-    if (!is_thorough_ || !best_ || !options_.refine) return;
-    // Its own part of the budget has often been used up while something still helped.
-    budget_ = std::max<int64_t>(0, budget_) + PartOfBudget(kBestShare);
-    moves_ += PartOfBudget(kMovesOfBest);
+  void GrantAndImprove(int round) {
+    if (is_thorough_) {
+      Grant(kTuneShareOfShape);
+      moves_ = PartOfBudget(kMovesOfShape);
+      Improve(kNumTunedOfShape, /*by_schedule=*/false);
+      // Its own part of the budget has often been used up while something still helped.
+      moves_ += PartOfBudget(kMovesOfBest);
+      ImproveBest(kBestShare);
+      return;
+    }
+    if (tunes_) {
+      Grant(kScreenShare);
+      Improve(kNumScreened, /*by_schedule=*/true);
+      improved_.clear();
+      Grant(kTuneShare);
+      Improve(kNumImproved[round], /*by_schedule=*/false);
+      return;
+    }
+    Grant(kImproveShare[round]);
+    Improve(kNumImproved[round], /*by_schedule=*/false);
+  }
+
+  void ImproveBest(double share) {
+    if (!best_ || !options_.refine) return;
+    Grant(share);
     const Candidate improved = MakeImprover().Improved(*best_);
-    if (Better(improved, *best_)) best_ = improved;
+    if (IsBetter(improved, *best_)) best_ = improved;
   }
 
   // What a search over S and M spends on many candidates often leaves much to gain by one.
   void TuneBestThoroughly() {
-    if (!strategy_.tune() || !options_.refine || ShapeIsGiven() || !best_) return;
+    if (!strategy_.tune() || ShapeIsGiven() || !best_) return;
     if (static_cast<double>(best_->step_ns) <= kNearBound * static_cast<double>(best_->bound_ns)) {
       return;
     }
     is_thorough_ = true;
-    budget_ = PartOfBudget(kThoroughShare);
     moves_ = PartOfBudget(kMovesOfBest);
-    const Candidate improved = MakeImprover().Improved(*best_);
-    if (Better(improved, *best_)) best_ = improved;
+    ImproveBest(kThoroughShare);
   }
 
-  void Reject(Candidate* candidate, const absl::Status& status) {
-    candidate->outcome = absl::StrCat("no plan: ", status.message());
-    // Lack of memory says more than a number that does not divide.
-    if (why_not_.ok() || why_not_.code() != absl::StatusCode::kResourceExhausted) {
-      why_not_ = status;
-    }
-  }
-
-  int64_t Work(const PipelineShape& shape) {
-    const CostModel& cost = pairs_.builder().CostOf(shape, Extent::kOneGroup);
-    return work_.OfPlan(shape, cost.num_devices());
-  }
-
-  bool Better(const Candidate& a, const Candidate& b) const {
-    return std::make_tuple(a.step_ns, Order(a)) < std::make_tuple(b.step_ns, Order(b));
-  }
-
-  // Candidates in the order of what is expected of them, until nothing better is.
-  void Explore() {
-    while (Candidate* candidate = frontier_.Next()) {
-      if (IsOver(*candidate)) break;
-      if (found_ && !IsWorthIt(*candidate)) continue;
-      const absl::Status status = Advance(candidate);
-      if (!status.ok()) Reject(candidate, status);
-      if (candidate->state == Candidate::State::kCut) frontier_.Add(candidate);
-    }
-    frontier_.Clear();
-  }
-
-  // Whether neither the next candidate nor what comes after it is worth a look. Those that lack
-  // memory come last: one of them is looked at, where nothing else says how much there is too
-  // little.
-  bool IsOver(const Candidate& next) const {
-    if (found_) return budget_ <= 0 || next.lacks_memory;
-    if (next.lacks_memory && absl::IsResourceExhausted(why_not_)) return true;
-    if (budget_ > -PartOfBudget(kHopelessShare)) return false;
-    return absl::IsResourceExhausted(why_not_);
-  }
-
-  bool IsWorthIt(const Candidate& candidate) {
-    const int64_t work =
-        candidate.state == Candidate::State::kUncut ? work_.OfCut(candidate.shape) : 0;
-    return budget_ >= work + Work(candidate.shape) && !frontier_.IsRepeated(candidate) &&
-           static_cast<double>(frontier_.Expected(candidate)) <
-               (frontier_.KnowsStepsLike(candidate) ? kMargin : kFirstMargin) *
-                   static_cast<double>(found_->step_ns);
-  }
-
-  // One step further: cuts it, or simulates what has been cut. Schedules that can do with less
-  // memory are asked to where there is not enough: twice what 1F1B keeps, then as much.
-  absl::Status Advance(Candidate* candidate) {
-    absl::Status status =
-        candidate->state == Candidate::State::kUncut ? Cut(candidate) : SimulateFound(candidate);
-    const int stages = StagesPerDevice(*candidate);
-    for (int share : {2, 1}) {
-      if (!absl::IsResourceExhausted(status) || stages == 0) break;
-      const int limit = share * candidate->shape.num_stages * stages;
-      if (candidate->shape.peak_limit > 0 && candidate->shape.peak_limit <= limit) continue;
-      candidate->shape.peak_limit = limit;
-      const absl::Status again = Cut(candidate);
-      if (absl::IsInvalidArgument(again)) break;  // it has no choice
-      status = again;
-    }
-    candidate->is_out_of_memory = absl::IsResourceExhausted(status);
-    return status;
-  }
-
-  // 0 where the schedule does not look at costs and so not at limits.
-  static int StagesPerDevice(const Candidate& candidate) {
-    const absl::StatusOr<ScheduleTraits> traits = TraitsOf(candidate.shape.schedule);
-    if (!traits.ok() || !traits->takes_costs) return 0;
-    return candidate.shape.stages_per_device > 0 ? candidate.shape.stages_per_device
-                                                 : traits->stages_per_device;
-  }
-
-  absl::Status Cut(Candidate* candidate) {
-    candidate->state = Candidate::State::kDone;
-    budget_ -= work_.OfCut(candidate->shape);
-    PlanBuilder& builder = pairs_.Of(*candidate);
-    absl::StatusOr<PipelineCut> cut = builder.Cut(candidate->shape);
-    // What ends a search that finds nothing must not starve one that has a plan already.
-    if (!found_ && absl::IsResourceExhausted(cut.status())) {
-      budget_ -= work_.OfFailedCut(candidate->shape);
-    }
-    DPIPE_ASSIGN_OR_RETURN(candidate->cut, std::move(cut));
-    const Nanos bound_ns = builder.LowerBound(candidate->shape, candidate->cut);
-    if (found_ && bound_ns > found_->step_ns) {
-      candidate->outcome =
-          absl::StrCat("not simulated: no step of it is shorter than ", FormatDuration(bound_ns));
-      return absl::OkStatus();
-    }
-    DPIPE_ASSIGN_OR_RETURN(Schedule schedule, builder.ScheduleOf(candidate->shape, candidate->cut));
-    candidate->cut_estimate_ns = estimator_.EstimateCut(candidate->shape, candidate->cut, schedule);
-    // Layers that move later need not change the order of the passes, and making one takes time.
-    candidate->cut.schedule = std::make_shared<const Schedule>(std::move(schedule));
-    frontier_.LearnCut(*candidate);
-    candidate->state = Candidate::State::kCut;
-    return absl::OkStatus();
-  }
-
-  absl::Status SimulateFound(Candidate* candidate) {
-    ++num_simulated_;
-    DPIPE_RETURN_IF_ERROR(Simulate(found_ ? found_->step_ns : 0, candidate));
-    frontier_.LearnStep(*candidate, candidate->step_ns);
-    if (candidate->state != Candidate::State::kSimulated) {
-      candidate->outcome = absl::StrCat("not filled: without any frozen work its step takes ",
-                                        FormatDuration(candidate->step_ns));
-      candidate->step_ns = 0;
-    } else if (!found_ || Better(*candidate, *found_)) {
-      found_ = *candidate;
-    }
-    return absl::OkStatus();
-  }
-
-  // Builds the candidate's plan; if that shows to be longer than `give_up_ns`, not to the end.
-  absl::Status Simulate(Nanos give_up_ns, Candidate* candidate) {
-    candidate->state = Candidate::State::kDone;
-    budget_ -= Work(candidate->shape);
-    DPIPE_ASSIGN_OR_RETURN(const PlanPair built,
-                           pairs_.Build(*candidate, Extent::kOneGroup, give_up_ns));
-    if (built.plain.gave_up) {
-      candidate->step_ns = built.expected_step_ns;
-      budget_ += Work(candidate->shape) * 2 / 3;
-      return absl::OkStatus();
-    }
-    // What is verified in the end; only memory depends on the choice.
-    const CostModel& cost = pairs_.Of(*candidate).CostOf(candidate->shape, Extent::kOneGroup);
-    DPIPE_RETURN_IF_ERROR(CheckMemory(built.plain.plan, cost));
-    if (self_conditioning_ > 0) {
-      DPIPE_RETURN_IF_ERROR(CheckMemory(built.self_conditioned.plan, cost));
-    }
-    candidate->step_ns = built.expected_step_ns;
-    candidate->bound_ns = pairs_.LowerBound(*candidate, built);
-    candidate->bubble_ratio = built.plain.bubble_ratio;
-    candidate->finish_ns = built.plain.finish_ns;
-    candidate->state = Candidate::State::kSimulated;
-    return absl::OkStatus();
-  }
-
-  // The best `count` that differ in schedule or S, with what is left of the budget; those improved
-  // before are not again.
-  void Improve(int count) {
+  // The best `count` that differ in schedule or S (`by_schedule`: in their alternative), with what
+  // is left of the budget; those improved before are not again.
+  void Improve(int count, bool by_schedule) {
     std::vector<Candidate*> simulated;
-    for (Candidate& candidate : candidates_) {
+    for (Candidate& candidate : explorer_.candidates()) {
       if (candidate.state == Candidate::State::kSimulated) simulated.push_back(&candidate);
     }
     std::sort(simulated.begin(), simulated.end(),
-              [this](const Candidate* a, const Candidate* b) { return Better(*a, *b); });
-    if (!simulated.empty() && (!best_ || Better(*simulated[0], *best_))) best_ = *simulated[0];
+              [](const Candidate* a, const Candidate* b) { return IsBetter(*a, *b); });
+    if (!simulated.empty() && (!best_ || IsBetter(*simulated[0], *best_))) best_ = *simulated[0];
     std::set<std::pair<int, int>> kinds;
     std::vector<Candidate*> chosen;
     for (Candidate* candidate : simulated) {
       if (!options_.refine || static_cast<int>(chosen.size()) == count) break;
       if (candidate->step_ns > kImproveMargin * simulated[0]->step_ns) break;
-      if (!kinds.insert({candidate->alternative, candidate->shape.num_stages}).second) continue;
+      const int stages = by_schedule ? 0 : candidate->shape.num_stages;
+      if (!kinds.insert({candidate->alternative, stages}).second) continue;
       if (improved_.insert(Order(*candidate)).second) chosen.push_back(candidate);
     }
+    int64_t& budget = *explorer_.budget();
     for (size_t i = 0; i < chosen.size(); ++i) {
-      const int64_t later = budget_ - budget_ / static_cast<int64_t>(chosen.size() - i);
-      budget_ -= later;
+      const int64_t later = budget - budget / static_cast<int64_t>(chosen.size() - i);
+      budget -= later;
       const int64_t later_moves = moves_ - moves_ / static_cast<int64_t>(chosen.size() - i);
       moves_ -= later_moves;
       const bool is_best = Order(*chosen[i]) == Order(*best_);
-      const Candidate improved = MakeImprover().Improved(is_best ? *best_ : *chosen[i]);
-      budget_ += later;
+      *chosen[i] = MakeImprover().Improved(is_best ? *best_ : *chosen[i]);
+      budget += later;
       moves_ += later_moves;
-      if (Better(improved, *best_)) best_ = improved;
+      if (IsBetter(*chosen[i], *best_)) best_ = *chosen[i];
     }
   }
 
   Improver MakeImprover() {
     ImproverContext context;
     context.cost = &cost_;
-    context.pairs = &pairs_;
+    context.pairs = &explorer_.pairs();
     context.moves_layers = strategy_.partitioner() == "balanced";
     context.tunes = tunes_;
     context.thorough = is_thorough_;
     context.simulate = [this](Nanos give_up_ns, Candidate* changed) {
-      return Simulate(give_up_ns, changed);
+      return explorer_.Simulate(give_up_ns, changed);
     };
-    context.work = [this](const PipelineShape& shape) { return Work(shape); };
-    context.budget = &budget_;
+    context.work = [this](const PipelineShape& shape) { return explorer_.Work(shape); };
+    context.budget = explorer_.budget();
     context.moves = &moves_;
     context.simulated = &simulated_;
     return Improver(std::move(context));
   }
 
-  absl::Status WhyNothing() const {
-    if (why_not_.ok()) {
-      return absl::InvalidArgumentError("no number of stages and micro-batches fits");
+  // A rival's plan replaces ours if it is better, as it is or with its frozen work in the bubbles.
+  void MeetRivals() {
+    bool won = false;
+    if (!strategy_.tune() || !explorer_.pairs().builder().fills()) return;
+    for (const auto& [alternative, rival] : SimplerStrategies(strategy_, cost_)) {
+      // Filled, its plans are no slower, as a rule.
+      if (best_ && static_cast<double>(explorer_.ExpectedOf(alternative)) >
+                       kRivalGain * static_cast<double>(best_->step_ns)) {
+        continue;
+      }
+      std::optional<Candidate> theirs =
+          Search(rival, cost_, options_).FindBelow(best_ ? best_->step_ns : 0);
+      if (!theirs) continue;
+      theirs->alternative = alternative;
+      theirs->frozen_first = true;
+      Candidate filled = *theirs;
+      filled.frozen_first = false;
+      if (!explorer_.Simulate(best_ ? best_->step_ns : 0, &filled).ok()) filled = *theirs;
+      for (const Candidate& candidate : {*theirs, filled}) {
+        if (candidate.state != Candidate::State::kSimulated) continue;
+        if (best_ && !IsBetter(candidate, *best_)) continue;
+        best_ = candidate;
+        won = true;
+      }
     }
-    const auto tried = std::count_if(
-        candidates_.begin(), candidates_.end(),
-        [](const Candidate& candidate) { return candidate.state != Candidate::State::kUncut; });
-    const auto hopeful =
-        std::count_if(candidates_.begin(), candidates_.end(),
-                      [](const Candidate& candidate) { return !candidate.lacks_memory; });
-    if (tried >= hopeful) return why_not_;
-    return absl::Status(
-        why_not_.code(),
-        absl::StrCat(std::string(why_not_.message()), "; the budget ended after ", tried, " of ",
-                     candidates_.size(), " choices: raise simulation_budget to look further"));
+    if (won) ImproveBest(kTuneShare);
   }
 
   absl::StatusOr<PlanResult> Result() {
-    DPIPE_ASSIGN_OR_RETURN(PlanPair built, pairs_.Build(*best_, Extent::kWhole));
+    DPIPE_ASSIGN_OR_RETURN(PlanPair built, explorer_.pairs().Build(*best_, Extent::kWhole));
     // Of all groups together a step may take longer than one group's.
     if (best_of_first_round_ && built.expected_step_ns > best_of_first_round_->step_ns &&
         Order(*best_of_first_round_) != Order(*best_)) {
-      absl::StatusOr<PlanPair> other = pairs_.Build(*best_of_first_round_, Extent::kWhole);
+      absl::StatusOr<PlanPair> other =
+          explorer_.pairs().Build(*best_of_first_round_, Extent::kWhole);
       if (other.ok() && other->expected_step_ns < built.expected_step_ns) {
         built = *std::move(other);
         best_ = best_of_first_round_;
@@ -375,49 +334,30 @@ class Search {
     result.plan = std::move(built.plain.plan);
     DPIPE_RETURN_IF_ERROR(
         AnnotatePrediction(&result.plan, cost_, built.plain.unfilled_bubble_ratio));
-    if (self_conditioning_ > 0) {
+    if (cost_.profile().self_conditioning_probability() > 0) {
       result.self_conditioned_plan = std::move(built.self_conditioned.plan);
       DPIPE_RETURN_IF_ERROR(AnnotatePrediction(&result.self_conditioned_plan, cost_,
                                                built.self_conditioned.unfilled_bubble_ratio));
     }
     best_->step_ns = built.expected_step_ns;
     result.expected_step_ns = built.expected_step_ns;
-    result.num_considered = static_cast<int>(candidates_.size());
-    result.num_simulated = num_simulated_;
-    // Simulated ones by step, then the others in the order of their estimates.
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [this](const Candidate& a, const Candidate& b) {
-                       if ((a.step_ns > 0) != (b.step_ns > 0)) return a.step_ns > 0;
-                       return a.step_ns > 0 && Better(a, b);
-                     });
-    result.candidates.push_back(Report(*best_, "chosen"));
-    for (const Candidate& candidate : candidates_) {
-      if (static_cast<int>(result.candidates.size()) >= options_.num_candidates) break;
-      if (Order(candidate) == Order(*best_)) continue;
-      result.candidates.push_back(Report(candidate, WhyItLost(candidate, best_->step_ns)));
-    }
+    result.num_considered = static_cast<int>(explorer_.candidates().size());
+    result.num_simulated = explorer_.num_simulated();
+    result.num_left = explorer_.num_left();
+    result.candidates = ReportAll(*best_, explorer_.candidates(), options_.num_candidates);
     return result;
   }
 
   const Strategy& strategy_;
   const CostModel& cost_;
   const PlanOptions& options_;
-  StepEstimator estimator_;
-  Frontier frontier_;
-  PairBuilder pairs_;
+  Explorer explorer_;
   const Sharding first_sharding_;
-  const SearchWork work_;
-  const double self_conditioning_;  // probability
-  int64_t budget_ = 0;
   int64_t moves_ = 0;  // of passes in joint searches, beside the budget
   SimulatedCandidates simulated_;
-  std::vector<Candidate> candidates_;
-  absl::Status why_not_;
-  std::optional<Candidate> found_;  // the best as first cut
   std::optional<Candidate> best_, best_of_first_round_;
   std::set<CandidateOrder> improved_;
   bool tunes_ = false, is_thorough_ = false;
-  int num_simulated_ = 0;
 };
 
 }  // namespace

@@ -14,16 +14,26 @@
 //
 // There are two rounds, each with its share of the budget: the schedule named first, and the plain
 // one of two backbones, under the sharding named first, without recomputation where that is left
-// open; then everything else. The
-// first round does not depend on what is in the second, and the second only replaces its plan by a
-// better one: naming more schedules makes no plan worse. (Candidates are simulated for one group
-// where groups lie alike; should all groups together take longer than the first round's, both are
-// built whole and the better is kept.)
+// open; then everything else. The first round does not depend on what is in the second, and the
+// second only replaces its plan by a better one: naming more schedules makes no plan worse.
+// (Candidates are simulated for one group where groups lie alike; should all groups together take
+// longer than the first round's, both are built whole and the better is kept.)
 //
-// Where S and M are left open and the strategy tunes, the best candidate is then improved as
-// thoroughly as where they are given, unless its step is within 2 % of its stages' lower bound.
+// A strategy that tunes and fills does four things more:
+//   tuning         plans that take up to 8 % longer than the best without any frozen work are
+//                  filled, too; of the best of each alternative, then of the best of all, orders
+//                  and cuts are tuned (improver.h)
+//   rivals         each alternative is also searched as the simpler strategy that it is on its own
+//                  (SimplerStrategies), if that may come near the best plan; the better plan is
+//                  kept, with frozen work first or filled. A rival is passed over if an ideal plan
+//                  of it is slower, or its filled plans are expected to be 5 % slower
+//   smaller batch  where one simulation takes 5 % of the budget, a quarter of the batch is searched
+//                  first, and what is best there is tried with four times the micro-batches
+//   thoroughness   where S and M are left open, the best candidate is improved as thoroughly as
+//                  where they are given, unless its step is within 2 % of its stages' lower bound
+//
 // The budget counts all work, deterministically (search_work.h). As long as nothing fits in memory,
-// a round may take as much as twice the budget; then the search says so and ends.
+// a round may take 20 times as much (explorer.h). PlanResult.num_left says what the budget left.
 //
 // A model with self-conditioning has two plans, with and without the extra pass; what counts is
 // their mean, weighted by how often each runs.
@@ -70,6 +80,9 @@ struct PlanResult {
   std::vector<PlanCandidate> candidates;
   int num_considered = 0;
   int num_simulated = 0;
+  // Candidates of the second round that may be better, but the budget ended before they were
+  // simulated.
+  int num_left = 0;
 };
 
 // Errors: InvalidArgument for a request that cannot be met (more devices a pipeline than there are,

@@ -21,9 +21,6 @@ class SearchWork {
   // To cut the backbones: exactly where stages lie in a row, which is quick; else by searches over
   // pairs of boundaries.
   int64_t OfCut(const PipelineShape& shape) const;
-  // What it takes in addition where memory does not suffice, and the cut that needs least is
-  // looked for.
-  int64_t OfFailedCut(const PipelineShape& shape) const;
 
  private:
   int64_t OfFilling(const PipelineShape& shape, int num_devices) const;

@@ -16,9 +16,12 @@ constexpr int kMaxGlobalBatch = 1 << 24;
 
 std::vector<int> Divisors(int n) {
   std::vector<int> divisors;
-  for (int d = 1; d <= n; ++d) {
-    if (n % d == 0) divisors.push_back(d);
+  for (int d = 1; d <= n / d; ++d) {
+    if (n % d != 0) continue;
+    divisors.push_back(d);
+    if (d != n / d) divisors.push_back(n / d);
   }
+  std::sort(divisors.begin(), divisors.end());
   return divisors;
 }
 
@@ -126,12 +129,23 @@ std::vector<int> MicroBatchChoices(const ShapeRequest& request, const PipelineSh
   if (request.num_micro_batches > 0) return {request.num_micro_batches};
   const int samples = std::max(1, shape.samples_per_group());
   if (request.micro_batch_size > 0) return {std::max(1, samples / request.micro_batch_size)};
-  std::vector<int> choices = Divisors(samples);
-  if (request.max_micro_batches_per_stage > 0) {
-    const int limit = std::max(2, request.max_micro_batches_per_stage * shape.num_stages);
-    choices.erase(std::upper_bound(choices.begin(), choices.end(), limit), choices.end());
+  return Divisors(samples);
+}
+
+// Leaves out what dense_micro_batches_per_stage does; `shapes` differ in M alone and are in its
+// order.
+void Thin(const ShapeRequest& request, std::vector<PipelineShape>* shapes) {
+  if (request.dense_micro_batches_per_stage == 0 || request.num_micro_batches > 0) return;
+  std::vector<PipelineShape> kept;
+  for (size_t i = 0; i < shapes->size(); ++i) {
+    const PipelineShape& shape = (*shapes)[i];
+    const int dense = std::max(2, request.dense_micro_batches_per_stage * shape.num_stages);
+    const bool sparse = shape.num_micro_batches > dense && i + 1 < shapes->size() &&
+                        !kept.empty() &&
+                        2 * shape.num_micro_batches < 3 * kept.back().num_micro_batches;
+    if (!sparse) kept.push_back(shape);
   }
-  return choices;
+  *shapes = std::move(kept);
 }
 
 }  // namespace
@@ -217,15 +231,18 @@ std::vector<PipelineShape> EnumerateShapes(const ShapeRequest& request, absl::St
         if (why->ok() && request.devices_per_pipeline > 0) *why = status;
         continue;
       }
+      std::vector<PipelineShape> of_numbers;
       for (int micro_batches : MicroBatchChoices(request, shape)) {
         shape.num_micro_batches = micro_batches;
         status = CheckShape(shape, request);
         if (status.ok()) {
-          shapes.push_back(shape);
+          of_numbers.push_back(shape);
         } else if (why->ok()) {
           *why = status;
         }
       }
+      Thin(request, &of_numbers);
+      shapes.insert(shapes.end(), of_numbers.begin(), of_numbers.end());
     }
   }
   std::sort(shapes.begin(), shapes.end(), [](const PipelineShape& a, const PipelineShape& b) {

@@ -31,6 +31,7 @@ struct PipelineShape {
   // much of a device's memory; 0: all do.
   int frozen_hosts = 0;
   Sharding sharding = Sharding::kNone;
+  std::string partitioner = {};  // empty: the strategy's
 
   int num_groups() const { return num_devices / devices_per_pipeline; }
   int replicas() const { return devices_per_pipeline / num_stages; }
@@ -61,9 +62,10 @@ struct ShapeRequest {
   int frozen_quantum = 1;  // a group's samples are a multiple of it
   // Whether each stage must lie on one rank, as updates that are never shared ask.
   bool one_rank_per_stage = false;
-  // Where neither number nor size is given, no more micro-batches than so many times S, at least
-  // two and a multiple that divides; 0: any. More of them hide little and make kernels small.
-  int max_micro_batches_per_stage = 0;
+  // Where neither number nor size is given: of more micro-batches than so many times S, which hide
+  // little and make kernels small but need less memory, only numbers that are at least 1.5 times
+  // the one before are looked at, and the largest; 0: all.
+  int dense_micro_batches_per_stage = 0;
 };
 
 // InvalidArgument, naming the number and its value, for a batch below 1 or above 2^24 or another

@@ -49,6 +49,18 @@ TEST(ShapeTest, AMicroBatchSizeFixesTheirNumber) {
   EXPECT_EQ(All(request), (std::vector<std::tuple<int, int, int>>{{1, 4, 1}}));
 }
 
+TEST(ShapeTest, ManyMicroBatchesAreThinnedOutDownToOneSampleEach) {
+  // 2 devices, 360 samples: up to 2 * 2 micro-batches all numbers that divide, then those at least
+  // 1.5 times the one before, and the last.
+  ShapeRequest request = Request("1f1b", 2, 360);
+  request.dense_micro_batches_per_stage = 2;
+  std::vector<int> counts;
+  for (const auto& [stages, micro_batches, devices] : All(request)) counts.push_back(micro_batches);
+  EXPECT_EQ(counts, (std::vector<int>{1, 2, 3, 4, 6, 9, 15, 24, 36, 60, 90, 180, 360}));
+  request.num_micro_batches = 5;
+  EXPECT_EQ(All(request), (std::vector<std::tuple<int, int, int>>{{2, 5, 2}}));
+}
+
 TEST(ShapeTest, OneDeviceMayHaveOneStage) {
   EXPECT_EQ(All(Request("1f1b", 1, 2)),
             (std::vector<std::tuple<int, int, int>>{{1, 1, 1}, {1, 2, 1}}));

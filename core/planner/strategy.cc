@@ -44,13 +44,19 @@ std::vector<std::string> ShardNames(const Strategy& strategy) {
   return absl::StrSplit(OrNone(strategy.shard()), '|');
 }
 
+std::vector<std::string> KnownShardings() {
+  std::vector<std::string> known;
+  for (Sharding sharding : kShardings) known.push_back(NameOf(sharding));
+  return known;
+}
+
 bool Compresses(const Strategy& strategy) { return OrNone(strategy.compress()) != "none"; }
 
 absl::Status CheckShard(const Strategy& strategy) {
-  std::vector<std::string> known;
-  for (Sharding sharding : kShardings) known.push_back(NameOf(sharding));
   const std::vector<std::string> names = ShardNames(strategy);
-  for (const std::string& name : names) DPIPE_RETURN_IF_ERROR(CheckField("shard", name, known));
+  for (const std::string& name : names) {
+    DPIPE_RETURN_IF_ERROR(CheckField("shard", name, KnownShardings()));
+  }
   if (!Compresses(strategy) || std::find(names.begin(), names.end(), "none") != names.end()) {
     return absl::OkStatus();
   }
@@ -77,8 +83,27 @@ absl::Status CheckRelaxed(const Strategy& strategy) {
 
 }  // namespace
 
-std::vector<std::string> ScheduleAlternatives(const Strategy& strategy) {
-  return absl::StrSplit(strategy.schedule(), '|');
+std::vector<ScheduleChoice> ScheduleAlternatives(const Strategy& strategy) {
+  std::vector<ScheduleChoice> choices;
+  for (absl::string_view alternative : absl::StrSplit(strategy.schedule(), '|')) {
+    const std::vector<std::string> parts = absl::StrSplit(alternative, '/');
+    ScheduleChoice& choice = choices.emplace_back();
+    choice.schedule = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const std::vector<std::string> shardings = KnownShardings();
+      const bool shards =
+          std::find(shardings.begin(), shardings.end(), parts[i]) != shardings.end();
+      (shards ? choice.shard : choice.partitioner) = parts[i];
+    }
+  }
+  return choices;
+}
+
+Sharding ShardingOf(const std::string& name) {
+  for (Sharding sharding : kShardings) {
+    if (name == NameOf(sharding)) return sharding;
+  }
+  return Sharding::kNone;
 }
 
 bool Relaxes(const Strategy& strategy) {
@@ -100,8 +125,10 @@ std::vector<Sharding> ShardAlternatives(const Strategy& strategy) {
 
 absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("partitioner", strategy.partitioner(), PartitionerNames()));
-  for (const std::string& schedule : ScheduleAlternatives(strategy)) {
-    DPIPE_RETURN_IF_ERROR(CheckField("schedule", schedule, ScheduleNames()));
+  for (const ScheduleChoice& choice : ScheduleAlternatives(strategy)) {
+    DPIPE_RETURN_IF_ERROR(CheckField("schedule", choice.schedule, ScheduleNames()));
+    if (choice.partitioner.empty()) continue;
+    DPIPE_RETURN_IF_ERROR(CheckField("partitioner", choice.partitioner, PartitionerNames()));
   }
   DPIPE_RETURN_IF_ERROR(
       CheckField("frozen", strategy.frozen(), {"cached", "fill", "first", "first_stage"}));

@@ -14,14 +14,22 @@ namespace dpipe {
 
 // InvalidArgument, naming the field, its value and the valid ones, if `strategy` is not one that
 // MakePlan knows. `schedule` and `shard` may name alternatives, "single|1f1b" and "none|zero1": the
-// best simulated one is taken.
+// best simulated one is taken. An alternative schedule may have a partitioner or a sharding of its
+// own, "wave/skip_aware|single/zero3", instead of the strategy's.
 absl::Status CheckStrategy(const Strategy& strategy);
 
 // Sets one field from "key=value". InvalidArgument, listing the keys, for an unknown one.
 absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy);
 
+// One that strategy.schedule() names; empty: the strategy's own.
+struct ScheduleChoice {
+  std::string schedule;
+  std::string partitioner;
+  std::string shard;
+};
+
 // The alternatives that strategy.schedule() names.
-std::vector<std::string> ScheduleAlternatives(const Strategy& strategy);
+std::vector<ScheduleChoice> ScheduleAlternatives(const Strategy& strategy);
 
 // Whether weights lag behind (schedule/relaxation.h).
 bool Relaxes(const Strategy& strategy);
@@ -29,6 +37,9 @@ bool Relaxes(const Strategy& strategy);
 // Those that strategy.shard() names, without those that the strategy's compression or relaxed
 // weights exclude. `strategy` passes CheckStrategy.
 std::vector<Sharding> ShardAlternatives(const Strategy& strategy);
+
+// The one of that name; kNone if there is none.
+Sharding ShardingOf(const std::string& name);
 
 }  // namespace dpipe
 

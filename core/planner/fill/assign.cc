@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -13,6 +14,9 @@ namespace {
 
 // How many of the devices that finish first a move may go to; more find little and cost time.
 constexpr int kMoveTargets = 4;
+// Changes are looked for until so many gaps, times the walks over each, have been packed: with many
+// gaps little is left over, and each change takes long to judge.
+constexpr int64_t kMaxPackedGaps = 200000;
 
 Nanos Total(const std::vector<Nanos>& v) { return std::accumulate(v.begin(), v.end(), Nanos{0}); }
 
@@ -96,9 +100,10 @@ class Assigner {
     }
   }
 
-  Packing PackDevice(int d, const std::vector<int>& units) const {
+  Packing PackDevice(int d, const std::vector<int>& units) {
     PackOptions options = options_;
     options.max_batch_units = devices_[d].max_batch_units;
+    packed_gaps_ += static_cast<int64_t>(devices_[d].gaps.size()) * options.beam_width;
     return Pack(work_, units, devices_[d].gaps, options);
   }
 
@@ -126,6 +131,7 @@ class Assigner {
 
   // Judges handing `give[c]` units of each chain c to device `to`; taking them, where negative.
   void Consider(int from, int to, const std::vector<int>& give, Change& best) {
+    if (packed_gaps_ > kMaxPackedGaps) return;
     std::vector<int> from_units = result_.units[from], to_units = result_.units[to];
     for (size_t c = 0; c < give.size(); ++c) {
       from_units[c] -= give[c], to_units[c] += give[c];
@@ -204,6 +210,7 @@ class Assigner {
   const std::vector<DeviceGaps>& devices_;
   PackOptions options_;
   const bool even_;
+  int64_t packed_gaps_ = 0;
   Nanos barrier_ns_ = 0;  // when the optimizer step starts without frozen work
   // By device: what runs after its last gap, by units of each chain, as far as it is known.
   std::vector<std::map<std::vector<int>, Nanos>> leftovers_;
