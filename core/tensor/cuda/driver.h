@@ -115,6 +115,9 @@ class Driver {
   // As Device::AddUp.
   virtual absl::Status AddUp(absl::Span<const OrderedSum> sums, Stream stream) = 0;
 
+  // Enqueues a wait of about that long, of at most a second.
+  virtual absl::Status Delay(int64_t duration_ns, Stream stream) = 0;
+
   // What is enqueued on `stream` from now on is recorded instead of run; and what other streams do
   // after they have waited for an event of it, until it has waited for one of theirs. Until the end
   // the calling thread must not wait for, query or allocate anything, nor may anybody allocate on
