@@ -289,6 +289,7 @@ absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
   for (const StepResult& step : result.steps) {
     json["losses"].push_back(step.loss);
     json["grad_norms"].push_back(step.grad_norm);
+    json["step_seconds"].push_back(1e-9 * static_cast<double>(step.duration_ns));
   }
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);

@@ -1,11 +1,15 @@
 #include "core/nn/parameters.h"
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/base/usable_cpus.h"
 
 namespace dpipe::nn {
 namespace {
@@ -16,6 +20,9 @@ uint64_t HashName(const std::string& name) {
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return hash;
 }
+
+// Fewer are drawn sooner than a thread starts.
+constexpr int64_t kBytesPerThread = 1 << 20;
 
 void Initialise(const ParameterInfo& info, uint64_t seed, Tensor* master) {
   RandomStream random(seed, HashName(info.name), 0, RandomPurpose::kInit);
@@ -253,11 +260,20 @@ void ParameterSet::ZeroGrads() {
 
 void ParameterSet::InitRandom(uint64_t seed) {
   DPIPE_CHECK(!is_sharded_) << "shards are loaded";
-  for (ParameterId id : ids_) {
-    Tensor master = weight(id).master();
-    Initialise(program_->parameter(id), seed, &master);
-    mutable_weight(id)->MarkUpdated();
-  }
+  std::atomic<size_t> next = 0;
+  const auto initialise = [&] {
+    for (size_t i = next++; i < ids_.size(); i = next++) {
+      Tensor master = weight(ids_[i]).master();
+      Initialise(program_->parameter(ids_[i]), seed, &master);
+    }
+  };
+  const int wanted = static_cast<int>(master_bytes() / kBytesPerThread);
+  std::vector<std::thread> others;
+  for (int i = 1; i < std::min(wanted, FindUsableCpus().count); ++i)
+    others.emplace_back(initialise);
+  initialise();
+  for (std::thread& thread : others) thread.join();
+  for (ParameterId id : ids_) mutable_weight(id)->MarkUpdated();
 }
 
 absl::StatusOr<std::vector<Tensor>> ParameterSet::Find(

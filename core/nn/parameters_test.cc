@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/philox.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
 #include "core/nn/program_builder.h"
@@ -95,6 +97,29 @@ TEST(ParameterSetTest, InitFollowsPyTorchsRules) {
   EXPECT_TRUE(program.parameter(ParameterId(2)).decay);
   EXPECT_FALSE(program.parameter(ParameterId(3)).decay) << "a bias";
   EXPECT_FALSE(program.parameter(ParameterId(4)).decay) << "a norm";
+}
+
+// Enough numbers for several threads, which may draw parameters in any order.
+TEST(ParameterSetTest, InitDrawsEachParameterFromItsOwnStream) {
+  ProgramBuilder builder("wide");
+  ValueId x = builder.AddInput("x", {Shape({600}), Element::kCompute});
+  builder.BeginLayer("all", LayerKind::kTrainable);
+  for (int i = 0; i < 6; ++i) x = AddLinear(&builder, absl::StrCat("all.", i), x, {600 + 10 * i});
+  builder.MarkOutput(x, "y");
+  const Program program = builder.Build();
+  ParameterSet set(program, program.all_layers(), Device::Cpu());
+  ASSERT_GE(set.master_bytes(), 8 << 20);
+  set.InitRandom(3);
+  for (ParameterId id : set.ids()) {
+    const ParameterInfo& info = program.parameter(id);
+    ASSERT_EQ(info.init.kind, InitRule::Kind::kUniform);
+    uint64_t key = 14695981039346656037u;  // FNV-1a of the name
+    for (char c : info.name) key = (key ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    RandomStream random(3, key, 0, RandomPurpose::kInit);
+    for (float value : set.weight(id).master().span<float>()) {
+      ASSERT_EQ(value, info.init.scale * (2 * random.NextUniform() - 1)) << info.name;
+    }
+  }
 }
 
 TEST(ParameterSetTest, CollectsAndLoads) {

@@ -45,6 +45,8 @@ constexpr ClassOfOperation kClasses[] = {
     {"", "element-wise"},
 };
 
+constexpr int kMaxGaps = 8;  // lines of them
+
 // Works by a key, in the order of their time.
 template <typename Key>
 class Works {
@@ -75,24 +77,59 @@ std::string NameOf(const GpuActivity& activity) {
   return "";
 }
 
-// The time when anything ran, and the span from the first begin to the last end.
-void SetSpan(const std::vector<GpuActivity>& activities, GpuAccount* account) {
-  std::vector<std::pair<Nanos, Nanos>> spans;
+// The gaps between works, by the names of the operations around them.
+class Gaps {
+ public:
+  void Add(const std::string& before, const std::string& after, Nanos idle_ns) {
+    GpuGap& gap = gaps_[{before, after}];
+    gap.set_before(before);
+    gap.set_after(after);
+    gap.set_count(gap.count() + 1);
+    gap.set_idle_ns(gap.idle_ns() + idle_ns);
+    gap.set_longest_ns(std::max(gap.longest_ns(), idle_ns));
+  }
+  void MoveTo(GpuAccount* account) {
+    std::vector<GpuGap> sorted;
+    for (auto& [key, gap] : gaps_) sorted.push_back(std::move(gap));
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const GpuGap& a, const GpuGap& b) { return a.idle_ns() > b.idle_ns(); });
+    for (GpuGap& gap : sorted) *account->add_gaps() = std::move(gap);
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, GpuGap> gaps_;
+};
+
+// The time when anything ran, the gaps in it, and the span from the first begin to the last end.
+void SetSpan(const GpuRecording& recording, GpuAccount* account) {
+  std::vector<const GpuActivity*> sorted;
   Nanos sum = 0;
-  for (const GpuActivity& activity : activities) {
-    spans.emplace_back(activity.begin_ns, activity.end_ns);
+  for (const GpuActivity& activity : recording.activities) {
+    sorted.push_back(&activity);
     sum += activity.end_ns - activity.begin_ns;
   }
-  if (spans.empty()) return;
-  std::sort(spans.begin(), spans.end());
-  Nanos busy = 0, end = spans[0].first;
-  for (const auto& [begin_ns, end_ns] : spans) {
-    busy += std::max<Nanos>(0, end_ns - std::max(begin_ns, end));
-    end = std::max(end, end_ns);
+  if (sorted.empty()) return;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const GpuActivity* a, const GpuActivity* b) {
+    return std::make_pair(a->begin_ns, a->end_ns) < std::make_pair(b->begin_ns, b->end_ns);
+  });
+  const auto name = [&](const GpuActivity& activity) {
+    return activity.operation >= 0 ? recording.operations[activity.operation].name : "";
+  };
+  Gaps gaps;
+  Nanos idle = 0;
+  const GpuActivity* last = sorted[0];  // the one that ends last
+  for (const GpuActivity* activity : sorted) {
+    const Nanos gap = activity->begin_ns - last->end_ns;
+    if (gap > 0) {
+      idle += gap;
+      gaps.Add(name(*last), name(*activity), gap);
+    }
+    if (activity->end_ns > last->end_ns) last = activity;
   }
-  account->set_span_ns(end - spans[0].first);
-  account->set_idle_ns(account->span_ns() - busy);
-  account->set_overlapped_ns(sum - busy);
+  gaps.MoveTo(account);
+  account->set_span_ns(last->end_ns - sorted[0]->begin_ns);
+  account->set_idle_ns(idle);
+  account->set_overlapped_ns(sum - (account->span_ns() - idle));
 }
 
 // What is known of rates: "  412.1 TFLOP/s" or "  2.31 TB/s", whichever bounds the work.
@@ -136,7 +173,7 @@ GpuAccount MakeGpuAccount(const GpuRecording& recording, const GpuCeilings& ceil
   *account.mutable_ceilings() = ceilings;
   account.set_steps(steps);
   account.set_dropped_records(recording.dropped);
-  SetSpan(recording.activities, &account);
+  SetSpan(recording, &account);
 
   Works<std::string> classes;
   Works<int> operations;
@@ -198,6 +235,14 @@ std::string GpuAccountText(const GpuAccount& account, int max_operations, int ma
     bound_ns += work.bound_ns();
   }
   absl::StrAppend(&text, absl::StrFormat("%44.2f  all bounds\n", a_step * bound_ns));
+  absl::StrAppend(&text, "    idle  count  longest  between\n");
+  for (int i = 0; i < std::min(kMaxGaps, account.gaps_size()); ++i) {
+    const GpuGap& gap = account.gaps(i);
+    absl::StrAppend(&text, absl::StrFormat("%8.2f %6.0f %8.2f  %s | %s\n", a_step * gap.idle_ns(),
+                                           static_cast<double>(gap.count()) / account.steps(),
+                                           1e-6 * gap.longest_ns(), Cut(gap.before(), 40),
+                                           Cut(gap.after(), 40)));
+  }
   absl::StrAppend(&text, head, "operation\n");
   for (int i = 0; i < std::min(max_operations, account.operations_size()); ++i) {
     const GpuWork& work = account.operations(i);

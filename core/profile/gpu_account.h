@@ -44,8 +44,8 @@ std::string GpuWorkClass(absl::string_view operation, GpuActivity::Kind kind);
 GpuAccount MakeGpuAccount(const GpuRecording& recording, const GpuCeilings& ceilings, int steps,
                           const std::string& device);
 
-// Tables, per step: classes, then the `max_operations` and `max_kernels` longest. Lines of at most
-// 110 characters.
+// Tables, per step: classes, the longest gaps with the operations before and after them, then the
+// `max_operations` and `max_kernels` longest. Lines of at most 110 characters.
 std::string GpuAccountText(const GpuAccount& account, int max_operations, int max_kernels);
 
 }  // namespace dpipe

@@ -55,6 +55,22 @@ TEST(GpuAccountTest, SumsByClassOperationAndKernel) {
   EXPECT_EQ(account.operations(0).detail(), "64 x 64");
 }
 
+TEST(GpuAccountTest, GapsAreBetweenTheOperationsAroundThem) {
+  GpuRecording recording = Recording();
+  recording.activities.push_back({Kind::kKernel, "conv", 0, 41'500, 42'000});
+  recording.activities.push_back({Kind::kKernel, "conv", 0, 42'200, 43'000});
+  const GpuAccount account = MakeGpuAccount(recording, Ceilings(), 2, "");
+  ASSERT_EQ(account.gaps_size(), 3);
+  EXPECT_EQ(account.gaps(0).before(), "") << "the copy, which ends after the kernel beside it";
+  EXPECT_EQ(account.gaps(0).after(), "conv2d");
+  EXPECT_EQ(account.gaps(0).idle_ns(), 5'000);
+  EXPECT_EQ(account.gaps(1).before(), "layout of weights");
+  EXPECT_EQ(account.gaps(2).count(), 2);
+  EXPECT_EQ(account.gaps(2).idle_ns(), 700);
+  EXPECT_EQ(account.gaps(2).longest_ns(), 500);
+  EXPECT_EQ(account.idle_ns(), 4'000 + 5'000 + 700);
+}
+
 // The parts of a step are all of it.
 TEST(GpuAccountTest, ClassesIdleAndOverlapMakeTheSpan) {
   const GpuAccount account = MakeGpuAccount(Recording(), Ceilings(), 2, "");

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/nn/execution.h"
+#include "core/profile/head_start.h"
 #include "core/profile/layer_runner.h"
 #include "core/profile/pass_timer.h"
 
@@ -85,6 +86,7 @@ absl::StatusOr<ComponentSamples> TimeFrozenBy(LayerRunner* runner, const nn::Com
   nn::RunOptions run_options;
   run_options.compute_dtype = options.compute_dtype;
   PassTimer timer(device.get());
+  HeadStart head_start(HeadStart::Of::kFrozen);
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
     Nanos load_ns = 0;
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
@@ -92,6 +94,8 @@ absl::StatusOr<ComponentSamples> TimeFrozenBy(LayerRunner* runner, const nn::Com
     if (pass >= 0) samples.load_ns.push_back(load_ns);
     runner->BeginPass();
     runner->Keep(values);
+    EnqueueWait(device.get(), head_start.next_ns());
+    const Nanos begin_ns = MonotonicNow();
     timer.Begin();
     for (int layer = 0; layer < program.num_layers(); ++layer) {
       const auto forward = [&] {
@@ -101,7 +105,9 @@ absl::StatusOr<ComponentSamples> TimeFrozenBy(LayerRunner* runner, const nn::Com
       DPIPE_RETURN_IF_ERROR(Named(runner->Run(forward), component, layer));
       timer.End(&samples.layers[layer].forward_ns);
     }
+    const Nanos host_ns = MonotonicNow() - begin_ns;
     DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
+    head_start.Took(host_ns, timer.total_ns());
   }
   return samples;
 }
@@ -117,6 +123,7 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
   nn::RunOptions run_options;
   run_options.compute_dtype = options.compute_dtype;
   PassTimer timer(device.get());
+  HeadStart head_start(HeadStart::Of::kBackbone);
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
     runner->BeginPass();
     Nanos load_ns = 0;  // of no interest: layers draw what they read
@@ -124,6 +131,8 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
                            MakeInputs(component, local_batch, device, inputs, options, &load_ns));
     runner->Keep(values);
     std::vector<nn::RangeState> states(program.num_layers());
+    EnqueueWait(device.get(), head_start.next_ns());
+    const Nanos begin_ns = MonotonicNow();
     for (int layer = 0; layer < program.num_layers(); ++layer) {
       const auto forward = [&] {
         return nn::Forward(program, {layer, layer + 1}, *parameters, run_options, &values,
@@ -154,7 +163,9 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
       DPIPE_RETURN_IF_ERROR(Named(runner->Run(weight_grad), component, layer));
       timer.End(&samples.layers[layer].weight_grad_ns);
     }
+    const Nanos host_ns = MonotonicNow() - begin_ns;
     DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
+    head_start.Took(host_ns, timer.total_ns());
     parameters->ZeroGrads();
   }
   return samples;

@@ -28,12 +28,17 @@ class PassTimer {
   // Waits for the device, and adds the samples; `keep` false: drops them, of a warm-up.
   absl::Status Finish(bool keep) {
     DPIPE_RETURN_IF_ERROR(device_.Synchronize());
+    total_ns_ = 0;
     for (const Span& span : spans_) {
-      if (keep) span.samples->push_back(span.end->time_ns() - span.begin->time_ns());
+      const Nanos time_ns = span.end->time_ns() - span.begin->time_ns();
+      total_ns_ += time_ns;
+      if (keep) span.samples->push_back(time_ns);
     }
     spans_.clear();
     return absl::OkStatus();
   }
+  // The sum of the finished pass's samples, kept or not.
+  Nanos total_ns() const { return total_ns_; }
 
  private:
   struct Span {
@@ -44,6 +49,7 @@ class PassTimer {
   Device& device_;
   std::shared_ptr<DeviceEvent> begin_;
   std::vector<Span> spans_;
+  Nanos total_ns_ = 0;
 };
 
 }  // namespace dpipe

@@ -71,7 +71,9 @@ class Profiler {
     for (int round = 0; round < rounds; ++round) {
       round_ = options_;
       round_.passes = options_.passes * (round + 1) / rounds - options_.passes * round / rounds;
-      if (round > 0) round_.warmup_passes = std::min(1, options_.warmup_passes);
+      // Two on a GPU: the second one shows whether the host bounds a backbone's passes.
+      const int needed = workers_[0]->device()->has_host_memory() ? 1 : 2;
+      if (round > 0) round_.warmup_passes = std::min(needed, options_.warmup_passes);
       is_first_round_ = round == 0;
       DPIPE_RETURN_IF_ERROR(TimeAll([&](double done) {
         if (on_progress_) on_progress_((round + done) / rounds);

@@ -43,11 +43,11 @@ struct SumRuns {
     const ColumnWalk walk = WalkOf<T>(shape);
     float sums[Terms::kTerms][kPack<T>] = {};
     if (walk.count > 0) {
+      Rows<T, Terms::kInputs> rows(walk, shape.channels, terms.inputs);
       const typename Terms::Channels channels = terms.Prepare(walk);
-      ForRows(walk, shape.channels, terms.inputs,
-              [&](int row, int64_t, const Pack<T>(&packs)[Terms::kInputs]) {
-                terms.Add(channels, row, packs, sums);
-              });
+      rows.ForEach([&](int row, int64_t, const Pack<T>(&packs)[Terms::kInputs]) {
+        terms.Add(channels, row, packs, sums);
+      });
       terms.Finish(walk, sums);
     }
     DPIPE_UNROLL for (int s = 0; s < kSums; ++s) {

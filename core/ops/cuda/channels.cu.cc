@@ -17,9 +17,10 @@ struct AddToAll {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
-    const Pack<T> added = LoadPack(v + walk.sample * shape.channels + walk.column, walk.count);
     const T* const inputs[] = {x};
-    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[1]) {
+    Rows<T, 1> rows(walk, shape.channels, inputs);
+    const Pack<T> added = LoadPack(v + walk.sample * shape.channels + walk.column, walk.count);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[1]) {
       Pack<T> sum = packs[0];
       AddTo(&sum, added);
       StorePack(y + i, walk.count, sum);
@@ -38,6 +39,7 @@ struct AddInPlace {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
+    Rows<T, kInputs> rows(walk, shape.channels, inputs);
     Pack<T> everywhere = {};
     if (vector != nullptr) {
       everywhere = LoadPack(vector + walk.sample * shape.channels + walk.column, walk.count);
@@ -47,7 +49,7 @@ struct AddInPlace {
       LoadSpan(bias + walk.column, walk.count, biases.v);
       AddTo(&everywhere, biases);
     }
-    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
       Pack<T> sum = packs[0];
       AddTo(&sum, everywhere);
       if constexpr (kAddsImage) AddTo(&sum, packs[1]);
@@ -106,9 +108,10 @@ struct Modulate {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
-    const Modulation<T> m = LoadModulation(shape, walk, v);
     const T* const inputs[] = {x};
-    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[1]) {
+    Rows<T, 1> rows(walk, shape.channels, inputs);
+    const Modulation<T> m = LoadModulation(shape, walk, v);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[1]) {
       Pack<T> values;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         values.v[j] = fmaf(packs[0].v[j], m.scale.v[j], m.shift.v[j]);
@@ -157,9 +160,10 @@ struct ModulateInputs {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
-    const Modulation<T> m = LoadModulation(shape, walk, v);
     const T* const inputs[] = {x, dy};
-    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[2]) {
+    Rows<T, 2> rows(walk, shape.channels, inputs);
+    const Modulation<T> m = LoadModulation(shape, walk, v);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[2]) {
       Pack<T> gradient = GradToModulated(m, silu, packs[0], packs[1]);
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) gradient.v[j] *= m.scale.v[j];
       StorePack(dx + i, walk.count, gradient);

@@ -32,12 +32,16 @@ DPIPE_KERNEL_FUNCTION int64_t Tiles(const ChannelsLast& shape) {
   return (Packs<T>(shape.channels) + kTilePacks - 1) / kTilePacks;
 }
 
-// Returns the number of blocks of a kernel that walks.
+// kTileRuns neighbouring runs of all samples.
+DPIPE_KERNEL_FUNCTION int64_t RunGroups(const ChannelsLast& shape) {
+  return (shape.batch * Runs(shape) + kTileRuns - 1) / kTileRuns;
+}
+
+// Blocks of a kernel that walks.
 template <typename T>
 uint32_t WalkBlocks(const ChannelsLast& shape) {
   DPIPE_CHECK(shape.batch * shape.positions < int64_t{1} << 31) << "rows are counted in 32 bits";
-  const int64_t run_groups = (shape.batch * Runs(shape) + kTileRuns - 1) / kTileRuns;
-  return BlocksFor(run_groups * Tiles<T>(shape) * kThreads);
+  return BlocksFor(RunGroups(shape) * Tiles<T>(shape) * kThreads);
 }
 
 // A thread's position.
@@ -48,17 +52,24 @@ struct ColumnWalk {
   int first_row, end_row;  // counted over all samples; in steps of kWarps
 };
 
+// Which block goes where: a kernel that reads what another one has just read starts where that one
+// has ended, and finds what is still in the cache.
+enum class WalkOrder { kForwards, kBackwards };
+
 template <typename T>
-DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
+DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape,
+                                        WalkOrder order = WalkOrder::kForwards) {
   const uint32_t tiles = static_cast<uint32_t>(Tiles<T>(shape));
   const uint32_t runs = static_cast<uint32_t>(Runs(shape));
   const uint32_t lane = Thread() % kWarp;
-  const uint32_t run_of_all = Block() / tiles * kTileRuns + lane / kTilePacks;
+  const uint32_t run_groups = static_cast<uint32_t>(RunGroups(shape));
+  const uint32_t block = order == WalkOrder::kForwards ? Block() : run_groups * tiles - 1 - Block();
+  const uint32_t run_of_all = block / tiles * kTileRuns + lane / kTilePacks;
   const int positions = static_cast<int>(shape.positions);
   ColumnWalk walk;
   walk.sample = static_cast<int>(run_of_all / runs);
   walk.run = static_cast<int>(run_of_all % runs);
-  walk.column = static_cast<int>((Block() % tiles * kTilePacks + lane % kTilePacks) * kPack<T>);
+  walk.column = static_cast<int>((block % tiles * kTilePacks + lane % kTilePacks) * kPack<T>);
   const bool has_pack = walk.sample < shape.batch && walk.column < shape.channels;
   walk.count = has_pack ? PackCount<T>(shape.channels, walk.column) : 0;
   const int begin = walk.run * kRunRows, end = begin + kRunRows;
@@ -74,56 +85,83 @@ DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
 template <int kInputs>
 constexpr int kRowsAhead = kInputs == 1 ? 4 : 2;
 
-// Calls f(row, i, packs) for each of the thread's rows. i is the index of its pack's first element,
-// and packs[k] the pack at that index of inputs[k].
-template <typename T, int kInputs, typename F>
-DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
-                                   const T* const (&inputs)[kInputs], const F& f) {
-  // A slot holds one row's packs of all threads. With one more slot than rows in flight, no copy
-  // targets a slot that was just read.
-  constexpr int kAhead = kRowsAhead<kInputs>, kSlot = kInputs * kThreads;
-  DPIPE_SHARED(Words, slots, (kAhead + 1) * kSlot);
-  if (walk.count == 0) return;
-  bool whole = walk.count == kPack<T> && channels % kPack<T> == 0;
-  DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) whole = whole && IsAligned(inputs[k]);
-  constexpr int kStep = static_cast<int>(kWarps);
-  const int64_t step = kStep * channels;
-  int64_t i = walk.first_row * channels + walk.column;
-  if (!whole) {
-    for (int row = walk.first_row; row < walk.end_row; row += kStep, i += step) {
-      Pack<T> packs[kInputs];
-      DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) packs[k] = LoadPack(inputs[k] + i, walk.count);
-      f(row, i, packs);
-    }
-    return;
+// The rows that a thread goes through, of several tensors. The first ones are under way from the
+// constructor on, so that what a kernel loads for its channels is waited for together with them.
+template <typename T, int kInputs>
+class Rows {
+ public:
+  DPIPE_KERNEL_FUNCTION Rows(const ColumnWalk& walk, int64_t channels,
+                             const T* const (&inputs)[kInputs])
+      : walk_(walk),
+        inputs_(inputs),
+        step_(kStep * channels),
+        next_(walk.first_row * channels + walk.column),
+        next_row_(walk.first_row),
+        whole_(walk.count == kPack<T> && channels % kPack<T> == 0) {
+    DPIPE_SHARED(Words, slots, (kAhead + 1) * kSlot);
+    own_ = slots + Thread();
+    DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) whole_ = whole_ && IsAligned(inputs[k]);
+    if (!whole_) return;
+    DPIPE_UNROLL for (int a = 0; a < kAhead; ++a) Ask(a * kSlot);
   }
-  Words* const own = slots + Thread();
-  AsyncCopies<(kAhead + 1) * kInputs> copies;
-  int next_row = walk.first_row;
-  const T* next[kInputs];
-  DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) next[k] = inputs[k] + i;
-  const auto ask = [&](int slot) {
-    if (next_row < walk.end_row) {
+
+  // Calls f(row, i, packs) for each row, where i is the index of its pack's first element and
+  // packs[k] what inputs[k] has there. Once.
+  template <typename F>
+  DPIPE_KERNEL_FUNCTION void ForEach(const F& f) {
+    if (walk_.count == 0) return;
+    int64_t i = next_;
+    if (!whole_) {
+      for (int row = walk_.first_row; row < walk_.end_row; row += kStep, i += step_) {
+        Pack<T> packs[kInputs];
+        DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
+          packs[k] = LoadPack(inputs_[k] + i, walk_.count);
+        }
+        f(row, i, packs);
+      }
+      return;
+    }
+    i -= kAhead * step_;
+    int slot = 0, last_slot = kAhead * kSlot;
+    for (int row = walk_.first_row; row < walk_.end_row; row += kStep, i += step_) {
+      copies_.template Wait<kAhead - 1>();
+      Ask(last_slot);
+      Pack<T> packs[kInputs];
+      DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) Unpack(own_[slot + k * kThreads], &packs[k]);
+      f(row, i, packs);
+      last_slot = slot;
+      slot = slot == kAhead * kSlot ? 0 : slot + kSlot;
+    }
+  }
+
+ private:
+  // A slot is a row's packs of all threads. There is one more than rows are ahead, so that what is
+  // copied to was not just read.
+  static constexpr int kAhead = kRowsAhead<kInputs>, kSlot = kInputs * kThreads;
+  static constexpr int kStep = static_cast<int>(kWarps);
+
+  // The next row's packs. One index for all inputs, whose addresses are the kernel's arguments,
+  // takes fewer registers than a pointer into each.
+  DPIPE_KERNEL_FUNCTION void Ask(int slot) {
+    if (next_row_ < walk_.end_row) {
       DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
-        copies.Copy(next[k], own + slot + k * kThreads);
-        next[k] += step;
+        copies_.Copy(inputs_[k] + next_, own_ + slot + k * kThreads);
       }
     }
-    copies.EndGroup();
-    next_row += kStep;
-  };
-  DPIPE_UNROLL for (int a = 0; a < kAhead; ++a) ask(a * kSlot);
-  int slot = 0, last_slot = kAhead * kSlot;
-  for (int row = walk.first_row; row < walk.end_row; row += kStep, i += step) {
-    copies.template Wait<kAhead - 1>();
-    ask(last_slot);
-    Pack<T> packs[kInputs];
-    DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) Unpack(own[slot + k * kThreads], &packs[k]);
-    f(row, i, packs);
-    last_slot = slot;
-    slot = slot == kAhead * kSlot ? 0 : slot + kSlot;
+    copies_.EndGroup();
+    next_ += step_;
+    next_row_ += kStep;
   }
-}
+
+  const ColumnWalk& walk_;
+  const T* const (&inputs_)[kInputs];
+  const int64_t step_;
+  int64_t next_;  // index of the next row's pack to ask for
+  int next_row_;
+  bool whole_;
+  Words* own_;
+  AsyncCopies<(kAhead + 1) * kInputs> copies_;
+};
 
 // fp32 numbers of `run_sums`, the workspace of kernels that sum over positions: [batch, runs,
 // terms, channels].

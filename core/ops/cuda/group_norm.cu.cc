@@ -187,10 +187,11 @@ struct Normalise {
   const float* stats;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const ColumnWalk walk = WalkOf<T>(shape.x);
-    const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
+    const ColumnWalk walk = WalkOf<T>(shape.x, WalkOrder::kBackwards);
     const T* const inputs[] = {x};
-    ForRows(walk, shape.x.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[1]) {
+    Rows<T, 1> rows(walk, shape.x.channels, inputs);
+    const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[1]) {
       Pack<T> values;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         const float z = fmaf(packs[0].v[j] - c.mean[j], c.slope[j], c.bias[j]);
@@ -277,7 +278,7 @@ struct ApplyGradient {
   T* dx;
   const T* inputs[kInputs];  // x, dy and what is added
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const ColumnWalk walk = WalkOf<T>(shape.x);
+    const ColumnWalk walk = WalkOf<T>(shape.x, WalkOrder::kBackwards);
     const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
     float offset[kPack<T>] = {}, tilt[kPack<T>] = {};
     ForChannels<T>(shape, walk, [&](int j, uint32_t of_sample) {
@@ -286,7 +287,9 @@ struct ApplyGradient {
       offset[j] = rstd * means[2 * group];
       tilt[j] = rstd * (rstd * means[2 * group + 1]);
     });
-    ForRows(walk, shape.x.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
+    // No sooner: registers are short.
+    Rows<T, kInputs> rows(walk, shape.x.channels, inputs);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
       Pack<T> gradient;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         const Differential of = DifferentialOf<kSilu>(c, j, packs[0].v[j], packs[1].v[j]);

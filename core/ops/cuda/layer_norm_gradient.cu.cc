@@ -24,13 +24,20 @@ struct GradTensors {
   T* dx;
 };
 
+struct RowStats {
+  float mean, rstd;
+};
+DPIPE_KERNEL_FUNCTION RowStats LoadStats(const float* stats, int64_t row) {
+  return {stats[2 * row], stats[2 * row + 1]};
+}
+
 // A row's statistics, and then its two means.
 struct RowNumbers {
   float mean, rstd;
   float first = 0, second = 0;
 
-  DPIPE_KERNEL_FUNCTION RowNumbers(const float* stats, int64_t row)
-      : mean(stats[2 * row]), rstd(stats[2 * row + 1]) {}
+  DPIPE_KERNEL_FUNCTION explicit RowNumbers(const RowStats& stats)
+      : mean(stats.mean), rstd(stats.rstd) {}
   DPIPE_KERNEL_FUNCTION float H(float x) const { return (x - mean) * rstd; }
   // Adds a pack's terms of the means. Elements that a pack lacks have dy 0.
   template <typename T>
@@ -74,12 +81,14 @@ DPIPE_KERNEL_FUNCTION void LoadWholeSpan(const float* p, float (&v)[kSize]) {
   }
 }
 
-// dx of a row, of which kLanes lanes hold x and dy: x_words(p) and dy_words(p) of pack p. What is
-// added is asked for a pack ahead. Calls visit(p, dy, h) for each pack of the lane.
-template <typename T, uint32_t kLanes, bool kAligned, typename Hold, typename Visit>
+// dx of a row, of which kLanes lanes hold x and dy: x_words(p) and dy_words(p) of pack p, once
+// visitor.Await(p) has returned. What is added is asked for a pack ahead. Calls
+// visitor.Visit(p, dy, h) for each pack of the lane, and, where the row exists, visitor.Done(p) for
+// all, when pack p is not needed any more.
+template <typename T, uint32_t kLanes, bool kAligned, typename Hold, typename Visitor>
 DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t row, bool exists,
-                                            const Hold& x_words, const Hold& dy_words,
-                                            const Visit& visit) {
+                                            const RowStats& stats, const Hold& x_words,
+                                            const Hold& dy_words, Visitor& visitor) {
   const int64_t channels = of.shape.channels, begin = row * channels;
   const RowLanes<T, kLanes> lanes = {channels};
   const bool adds = of.addend != nullptr;
@@ -89,9 +98,10 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
     next_addend = LoadWhole<kAligned>(of.addend + begin + lanes.Column(p));
   };
   ask_addend(0);
-  RowNumbers numbers(of.stats, exists ? row : 0);
+  RowNumbers numbers(stats);
   Pack<T> x, dy, scale;
   DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
+    visitor.Await(p);
     if (!lanes.Has(p)) continue;
     Unpack(x_words(p), &x);
     Unpack(dy_words(p), &dy);
@@ -102,21 +112,23 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
   numbers.second = lanes.Sum(numbers.second) / static_cast<float>(channels);
   if (!exists) return;
   DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
-    if (!lanes.Has(p)) continue;
-    Unpack(x_words(p), &x);
-    Unpack(dy_words(p), &dy);
-    LoadWholeSpan<kAligned>(of.scale + lanes.Column(p), scale.v);
-    const Words addend_words = next_addend;
-    ask_addend(p + 1);
-    Pack<T> dx = numbers.Gradient(x, dy, scale);
-    if (adds) {
-      Pack<T> addend;
-      Unpack(addend_words, &addend);
-      AddTo(&dx, addend);
+    if (lanes.Has(p)) {
+      Unpack(x_words(p), &x);
+      Unpack(dy_words(p), &dy);
+      LoadWholeSpan<kAligned>(of.scale + lanes.Column(p), scale.v);
+      const Words addend_words = next_addend;
+      ask_addend(p + 1);
+      Pack<T> dx = numbers.Gradient(x, dy, scale);
+      if (adds) {
+        Pack<T> addend;
+        Unpack(addend_words, &addend);
+        AddTo(&dx, addend);
+      }
+      StoreWhole<kAligned>(of.dx + begin + lanes.Column(p), dx);
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) x.v[j] = numbers.H(x.v[j]);
+      visitor.Visit(p, dy, x);
     }
-    StoreWhole<kAligned>(of.dx + begin + lanes.Column(p), dx);
-    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) x.v[j] = numbers.H(x.v[j]);
-    visit(p, dy, x);
+    visitor.Done(p);
   }
 }
 
@@ -130,6 +142,14 @@ struct InSharedMemory {
   DPIPE_KERNEL_FUNCTION Words operator()(int p) const { return words[p * kThreads]; }
 };
 
+// Of dx alone, from registers.
+struct NoVisitor {
+  DPIPE_KERNEL_FUNCTION void Await(int) {}
+  template <typename P>
+  DPIPE_KERNEL_FUNCTION void Visit(int, const P&, const P&) {}
+  DPIPE_KERNEL_FUNCTION void Done(int) {}
+};
+
 template <typename T, uint32_t kLanes>
 struct GradientOfRows {
   static constexpr int kBlocksAtOnce = 3;
@@ -141,8 +161,9 @@ struct GradientOfRows {
     InRegisters x, dy;
     lanes.LoadRow(of.x + row * of.shape.channels, exists, x.words);
     lanes.LoadRow(of.dy + row * of.shape.channels, exists, dy.words);
-    DifferentiateRow<T, kLanes, false>(of, row, exists, x, dy,
-                                       [](int, const Pack<T>&, const Pack<T>&) {});
+    NoVisitor visitor;
+    const RowStats stats = LoadStats(of.stats, exists ? row : 0);
+    DifferentiateRow<T, kLanes, false>(of, row, exists, stats, x, dy, visitor);
   }
 };
 
@@ -153,7 +174,7 @@ struct GradientOfLongRows {
     const int64_t row = ThreadOfAll() / kWarp, channels = of.shape.channels;
     if (row >= of.shape.batch * of.shape.positions) return;
     const int64_t begin = row * channels;
-    RowNumbers numbers(of.stats, row);
+    RowNumbers numbers(LoadStats(of.stats, row));
     Pack<T> scale;
     ForPacks<T>(channels, [&](int64_t c, int count) {
       LoadSpan(of.scale + c, count, scale.v);
@@ -182,7 +203,7 @@ struct GradTerms {
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk&) const { return {}; }
   DPIPE_KERNEL_FUNCTION void Add(const Channels&, int row, const Pack<T> (&in)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
-    const RowNumbers numbers(stats, row);
+    const RowNumbers numbers(LoadStats(stats, row));
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
       sums[0][j] += in[1].v[j];
       sums[1][j] = fmaf(in[1].v[j], numbers.H(in[0].v[j]), sums[1][j]);
@@ -195,8 +216,9 @@ struct GradTerms {
 // lane keeps the sums of its packs. As SumRuns adds them. All tensors are aligned.
 //
 // With 128 registers a thread two blocks fit a multiprocessor. The sums alone are 80 of bf16, so x
-// and dy are copied to shared memory: a pack of the next row as soon as this row's is done with.
-// What is added has no room there; it is brought nearer, and loaded a pack ahead.
+// and dy are copied to shared memory: a pack of the next row as soon as this row's is done with,
+// and the next row begins when its first pack is there. What is added has no room there; it is
+// brought nearer, and loaded a pack ahead.
 template <typename T, uint32_t kLanes>
 struct BothGradients {
   using Lanes = RowLanes<T, kLanes>;
@@ -213,42 +235,86 @@ struct BothGradients {
     }
   };
 
+  // A lane's way down its rows.
+  struct Walk {
+    const GradTensors<T>& of;
+    const InSharedMemory& x;
+    const InSharedMemory& dy;
+    int64_t next_row;  // of all samples
+    int64_t left;      // rows from next_row on, by kWarps; 0 or fewer: there is none
+    Sums sums = {};
+    AsyncCopies<2 * kPacks> copies = {};
+
+    // Pack p of the next row, a group by itself, empty where there is none.
+    DPIPE_KERNEL_FUNCTION void Ask(int p) {
+      if (left > 0 && Lanes{of.shape.channels}.Has(p)) {
+        const int64_t i = next_row * of.shape.channels + Lanes::Column(p);
+        copies.Copy(of.x + i, x.words + p * kThreads);
+        copies.Copy(of.dy + i, dy.words + p * kThreads);
+        if (of.addend != nullptr) Prefetch(of.addend + i);
+      }
+      copies.EndGroup();
+    }
+    DPIPE_KERNEL_FUNCTION RowStats NextStats() const {
+      return LoadStats(of.stats, left > 0 ? next_row : 0);
+    }
+    DPIPE_KERNEL_FUNCTION void Advance() {
+      next_row += kWarps;
+      left -= kWarps;
+    }
+
+    // Packs p + 1 and so on may still be under way.
+    DPIPE_KERNEL_FUNCTION void Await(int p) {
+      static_assert(kPacks == 5, "a case for each pack");
+      switch (p) {
+        case 0:
+          return copies.template Wait<4>();
+        case 1:
+          return copies.template Wait<3>();
+        case 2:
+          return copies.template Wait<2>();
+        case 3:
+          return copies.template Wait<1>();
+        default:
+          return copies.template Wait<0>();
+      }
+    }
+    DPIPE_KERNEL_FUNCTION void Visit(int p, const Pack<T>& dy_pack, const Pack<T>& h) {
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+        sums.At(2 * p, j) += dy_pack.v[j];
+        sums.At(2 * p + 1, j) = fmaf(dy_pack.v[j], h.v[j], sums.At(2 * p + 1, j));
+      }
+    }
+    DPIPE_KERNEL_FUNCTION void Done(int p) { Ask(p); }
+  };
+
   DPIPE_KERNEL_FUNCTION void operator()() const {
     DPIPE_SHARED(Words, slots, 2 * kPacks * kThreads);
+    DPIPE_SHARED(float, last, kPack<T>* kThreads);
     const InSharedMemory x = {slots + Thread()}, dy = {x.words + kPacks * kThreads};
-    const Lanes lanes = {of.shape.channels};
     const int64_t positions = of.shape.positions;
     const uint32_t runs = static_cast<uint32_t>(Runs(of.shape));
     const uint32_t run = Block() * Lanes::kRows + Thread() % kWarp / kLanes;
-    const int64_t sample = run / runs, first = run % runs * kRunRows + Thread() / kWarp;
+    const int64_t sample = run / runs, warp = Thread() / kWarp;
+    const int64_t begin = run % runs * kRunRows, left = positions - begin;
     const bool exists = sample < of.shape.batch;
-    AsyncCopies<2 * kPacks> copies;
-    const auto ask = [&](int p, int64_t r) {
-      if (!exists || first + r >= positions || !lanes.Has(p)) return;
-      const int64_t i = (sample * positions + first + r) * of.shape.channels + Lanes::Column(p);
-      copies.Copy(of.x + i, x.words + p * kThreads);
-      copies.Copy(of.dy + i, dy.words + p * kThreads);
-      if (of.addend != nullptr) Prefetch(of.addend + i);
-    };
-    DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) ask(p, 0);
-    DPIPE_SHARED(float, last, kPack<T>* kThreads);
-    Sums sums = {{}, last + Thread()};
-    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) sums.last[j * kThreads] = 0;
+    Walk walk = {of, x, dy, sample * positions + begin + warp,
+                 exists ? (left < kRunRows ? left : kRunRows) - warp : 0};
+    walk.sums.last = last + Thread();
+    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) walk.sums.last[j * kThreads] = 0;
+    DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) walk.Ask(p);
+    RowStats next_stats = walk.NextStats();
+    // As many times for all lanes of a warp.
     for (int64_t r = 0; r < kRunRows && r < positions; r += kWarps) {
-      copies.EndGroup();
-      copies.template Wait<0>();
-      DifferentiateRow<T, kLanes, true>(
-          of, sample * positions + first + r, exists && first + r < positions, x, dy,
-          [&](int p, const Pack<T>& dy_pack, const Pack<T>& h) {
-            DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
-              sums.At(2 * p, j) += dy_pack.v[j];
-              sums.At(2 * p + 1, j) = fmaf(dy_pack.v[j], h.v[j], sums.At(2 * p + 1, j));
-            }
-            if (r + kWarps < kRunRows) ask(p, r + kWarps);
-          });
+      const int64_t row = walk.next_row;
+      const bool has_row = walk.left > 0;
+      const RowStats stats = next_stats;
+      walk.Advance();
+      next_stats = walk.NextStats();
+      DifferentiateRow<T, kLanes, true>(of, row, has_row, stats, x, dy, walk);
     }
     Barrier();  // before others' slots are written
-    Finish(run, exists, sums, reinterpret_cast<float*>(slots));
+    Finish(run, exists, walk.sums, reinterpret_cast<float*>(slots));
   }
 
  private:

@@ -204,6 +204,11 @@ void CudaDevice::Convert(void* to, DType to_dtype, const void* from, DType from_
   Keep(driver_->Convert(to, to_dtype, from, from_dtype, count, stream_));
 }
 
+void CudaDevice::Delay(Nanos duration_ns) {
+  const RecordingGate::Use use(&gate_);
+  Keep(driver_->Delay(duration_ns, stream_));
+}
+
 void CudaDevice::AddUp(absl::Span<const OrderedSum> sums) {
   const RecordingGate::Use use(&gate_);
   const WorkScope scope("sums over tensors");

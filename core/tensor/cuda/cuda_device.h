@@ -63,6 +63,10 @@ class CudaDevice : public Device, public DeviceGraphs {
   // When the GPU came to an event, of whatever stream of it, that it has come to.
   Nanos TimeOf(Event event) const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // What is enqueued from now on starts at least so long, but at most a second, after what was
+  // enqueued before is done.
+  void Delay(Nanos duration_ns);
+
   // Keeps the first error that is not OK, for Synchronize. Thread-safe.
   void Keep(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 

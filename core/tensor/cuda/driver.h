@@ -100,6 +100,10 @@ class Driver {
   virtual absl::Status Trim(Pool pool) = 0;
   virtual absl::StatusOr<int64_t> ReservedBytes(Pool pool) = 0;
 
+  // Whether an allocator should keep what is freed on its stream for requests of the same size,
+  // instead of giving it back to the pool.
+  virtual bool keeps_blocks() const { return true; }
+
   // Host memory that the GPU, and every other one, can reach by itself.
   virtual absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) = 0;
   virtual void FreePinned(void* data) = 0;
@@ -114,6 +118,9 @@ class Driver {
                                int64_t count, Stream stream) = 0;
   // As Device::AddUp.
   virtual absl::Status AddUp(absl::Span<const OrderedSum> sums, Stream stream) = 0;
+
+  // Enqueues a wait of about that long, of at most a second.
+  virtual absl::Status Delay(int64_t duration_ns, Stream stream) = 0;
 
   // What is enqueued on `stream` from now on is recorded instead of run; and what other streams do
   // after they have waited for an event of it, until it has waited for one of theirs. Until the end

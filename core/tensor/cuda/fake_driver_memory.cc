@@ -186,6 +186,12 @@ absl::Status FakeDriver::Fill(void* data, int value, int64_t size_bytes, Stream 
               }});
 }
 
+absl::Status FakeDriver::Delay(int64_t duration_ns, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return Push("Delay", stream,
+              {[this, duration_ns]() ABSL_NO_THREAD_SAFETY_ANALYSIS { clock_ns_ += duration_ns; }});
+}
+
 absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                                  int64_t count, Stream stream) {
   const bool narrow = from_dtype == DType::kF32 && to_dtype == DType::kBf16;

@@ -27,6 +27,17 @@ __global__ void __launch_bounds__(SumTable::kThreads)
   table.AddUp(blockIdx.x, threadIdx.x);
 }
 
+__device__ int64_t NowNs() {
+  int64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__global__ void DelayKernel(int64_t duration_ns) {
+  const int64_t begin = NowNs();
+  while (NowNs() - begin < duration_ns) __nanosleep(1000);
+}
+
 unsigned BlocksFor(int64_t count) {
   return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
 }
@@ -53,6 +64,13 @@ cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype
   } else {
     return cudaErrorInvalidValue;
   }
+  return cudaGetLastError();
+}
+
+cudaError_t Delay(int64_t duration_ns, cudaStream_t stream) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  ForgetErrors();
+  DelayKernel<<<1, 1, 0, stream>>>(std::min(duration_ns, kSecond));
   return cudaGetLastError();
 }
 

@@ -15,6 +15,9 @@ namespace dpipe::cuda {
 cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                     cudaStream_t stream);
 
+// Enqueues a wait of one thread; of at most a second.
+cudaError_t Delay(int64_t duration_ns, cudaStream_t stream);
+
 // Enqueues a table's sums, at least one.
 cudaError_t AddUp(const SumTable& table, cudaStream_t stream);
 

@@ -89,6 +89,7 @@ class RuntimeDriver : public Driver {
   absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                        Stream stream) override;
   absl::Status AddUp(absl::Span<const OrderedSum> sums, Stream stream) override;
+  absl::Status Delay(int64_t duration_ns, Stream stream) override;
   absl::Status BeginCapture(Stream stream) override;
   absl::StatusOr<Graph> EndCapture(Stream stream) override;
   void DropCapture(Stream stream) override;

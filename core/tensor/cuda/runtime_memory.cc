@@ -108,6 +108,11 @@ absl::Status RuntimeDriver::Convert(void* to, DType to_dtype, const void* from, 
   });
 }
 
+absl::Status RuntimeDriver::Delay(int64_t duration_ns, Stream stream) {
+  return WithContext(streams_.At(stream),
+                     [&] { return RuntimeStatus(cuda::Delay(duration_ns, stream), "Delay"); });
+}
+
 absl::Status RuntimeDriver::AddUp(absl::Span<const OrderedSum> sums, Stream stream) {
   return WithContext(streams_.At(stream), [&]() -> absl::Status {
     for (const SumTable& table : SumTablesOf(sums)) {

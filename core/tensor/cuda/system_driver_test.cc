@@ -345,6 +345,23 @@ TEST_P(GpuTest, TensorsGoFromGpuToGpu) {
   }
 }
 
+// The host is ahead of the device meanwhile.
+TEST_P(GpuTest, ADelayComesBetweenWhatIsAroundIt) {
+  const auto devices = CreateCudaDevices(driver_, 1);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const auto device = (*devices)[0];
+  ASSERT_TRUE(device->BindThread().ok());
+  const auto begin = device->RecordEvent();
+  CudaDeviceOf(*device).Delay(20 * kNanosPerMilli);
+  const auto end = device->RecordEvent();
+  if (fake_ == nullptr) {
+    EXPECT_FALSE(end->done());
+  }
+  ASSERT_TRUE(device->Synchronize().ok());
+  // The GPU's timer need not tick more often than once a millisecond.
+  EXPECT_GE(end->time_ns() - begin->time_ns(), 19 * kNanosPerMilli);
+}
+
 TEST_P(GpuTest, EventsTellTheHostsTime) {
   if (fake_ != nullptr) GTEST_SKIP() << "a fake driver has its own clock";
   const auto devices = CreateCudaDevices(driver_, 1);

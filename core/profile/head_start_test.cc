@@ -1,0 +1,73 @@
+#include "core/profile/head_start.h"
+
+#include <vector>
+
+#include "core/profile/pass_timer.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(HeadStartTest, IsWhatTheHostTookLast) {
+  HeadStart head_start(HeadStart::Of::kFrozen);
+  EXPECT_EQ(head_start.next_ns(), 0);
+  head_start.Took(/*host_ns=*/3'000'000'000, /*device_ns=*/3'000'000'000);
+  EXPECT_EQ(head_start.next_ns(), 100 * kNanosPerMilli) << "the first pass made plans";
+  head_start.Took(36'000'000, 8'000'000);
+  EXPECT_EQ(head_start.next_ns(), 36'000'000) << "others' work is in front of it in training";
+}
+
+TEST(HeadStartTest, ABackboneThatTheHostBoundsGetsNone) {
+  HeadStart head_start(HeadStart::Of::kBackbone);
+  head_start.Took(3'000'000, 2'000'000);
+  EXPECT_EQ(head_start.next_ns(), 3'000'000) << "that pass had none, so nothing is known yet";
+  head_start.Took(3'000'000, 2'000'000);
+  EXPECT_EQ(head_start.next_ns(), 0);
+  head_start.Took(3'000'000, 3'000'001);
+  EXPECT_EQ(head_start.next_ns(), 0) << "it stays bound";
+}
+
+TEST(HeadStartTest, ABackboneThatTheDeviceBoundsGetsOne) {
+  HeadStart head_start(HeadStart::Of::kBackbone);
+  head_start.Took(3'000'000, 9'000'000);
+  head_start.Took(3'500'000, 9'000'000);
+  EXPECT_EQ(head_start.next_ns(), 3'500'000);
+}
+
+// The fake GPU takes a microsecond for each piece of work.
+TEST(HeadStartTest, TheWaitIsBeforeWhatIsTimed) {
+  cuda::FakeDriver driver;
+  const auto device = (*cuda::CreateCudaDevices(&driver, 1))[0];
+  const Tensor t = Tensor::Zeros(device, {4}, DType::kF32);
+  const auto before = device->RecordEvent();
+  std::vector<Nanos> samples;
+  PassTimer timer(device.get());
+  EnqueueWait(device.get(), 5 * kNanosPerMilli);
+  timer.Begin();
+  device->FillZero(t.raw_data(), 16);
+  timer.End(&samples);
+  const auto after = device->RecordEvent();
+  ASSERT_TRUE(timer.Finish(/*keep=*/true).ok());
+  EXPECT_THAT(samples, ElementsAre(2000));
+  EXPECT_GT(after->time_ns() - before->time_ns(), 5 * kNanosPerMilli);
+  EXPECT_EQ(driver.num_calls("Delay"), 1);
+  EnqueueWait(device.get(), 0);
+  EXPECT_EQ(driver.num_calls("Delay"), 1);
+  EXPECT_THAT(driver.violations(), ElementsAre());
+}
+
+TEST(HeadStartTest, CpusDoNotWait) {
+  const auto device = Device::Cpu();
+  const Nanos begin_ns = MonotonicNow();
+  EnqueueWait(device.get(), 3600 * kNanosPerSecond);
+  EXPECT_LT(MonotonicNow() - begin_ns, 3600 * kNanosPerSecond);
+}
+
+}  // namespace
+}  // namespace dpipe
