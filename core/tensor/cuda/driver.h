@@ -100,10 +100,6 @@ class Driver {
   virtual absl::Status Trim(Pool pool) = 0;
   virtual absl::StatusOr<int64_t> ReservedBytes(Pool pool) = 0;
 
-  // Whether an allocator should keep what is freed on its stream for requests of the same size,
-  // instead of giving it back to the pool.
-  virtual bool keeps_blocks() const { return true; }
-
   // Host memory that the GPU, and every other one, can reach by itself.
   virtual absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) = 0;
   virtual void FreePinned(void* data) = 0;

@@ -73,8 +73,6 @@ class FakeDriver : public Driver, public HostQueue {
   bool by_the_clock = false;
   // Shares that the GPU's clusters cost beyond what division gives.
   int lost_shares = 0;
-  // Kept blocks hide from the driver that they are freed, and with it accesses to freed memory.
-  bool allocators_keep_blocks = false;
 
   absl::StatusOr<std::vector<Gpu>> Gpus() override;
   absl::StatusOr<MultiprocessorRules> Rules(int gpu) override { return rules_; }
@@ -98,7 +96,6 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Free(void* data, Stream stream) override;
   absl::Status Trim(Pool pool) override;
   absl::StatusOr<int64_t> ReservedBytes(Pool pool) override;
-  bool keeps_blocks() const override { return allocators_keep_blocks; }
   absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) override;
   void FreePinned(void* data) override;
   absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;

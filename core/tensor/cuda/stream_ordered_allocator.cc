@@ -8,7 +8,6 @@
 #include "absl/time/time.h"
 #include "core/base/bytes.h"
 #include "core/base/check.h"
-#include "core/base/phases.h"
 
 namespace dpipe::cuda {
 namespace {
@@ -47,7 +46,6 @@ StreamOrderedAllocator::~StreamOrderedAllocator() {
   driver_->memory_keepers().Remove(this);
   absl::MutexLock lock(&mutex_);
   Collect(/*wait=*/true);
-  GiveKeptToPool();
   DropMark();
   driver_->DestroyPool(pool_);
 }
@@ -55,24 +53,11 @@ StreamOrderedAllocator::~StreamOrderedAllocator() {
 absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
   AwaitPool();
   Collect(/*wait=*/false);
-  if (const auto kept = kept_.find(size_bytes); kept != kept_.end() && !kept->second.empty()) {
-    void* const data = kept->second.back();
-    kept->second.pop_back();
-    kept_bytes_ -= size_bytes;
-    return data;
-  }
-  // Another step than those before: what they had serves it as well, by way of the pool.
-  if (kept_bytes_ > stats_.allocated_bytes) GiveKeptToPool();
   absl::StatusOr<void*> data = driver_->Allocate(pool_, size_bytes, stream_);
-  if (data.status().code() == absl::StatusCode::kResourceExhausted && GiveKeptToPool()) {
-    data = driver_->Allocate(pool_, size_bytes, stream_);
-  }
   if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
-  const Phase phase("wait for memory of the GPU");
   // What other streams hold comes back when they are done, and what this stream has freed when it
   // gets there.
   Collect(/*wait=*/true);
-  GiveKeptToPool();
   DPIPE_RETURN_IF_ERROR(driver_->Synchronize(stream_));
   DPIPE_RETURN_IF_ERROR(driver_->Trim(pool_));
   data = driver_->Allocate(pool_, size_bytes, stream_);
@@ -262,7 +247,6 @@ void StreamOrderedAllocator::Free(void* data, int64_t size_bytes) {
 
 void StreamOrderedAllocator::FreeBlock(void* data, int64_t size_bytes) {
   stats_.allocated_bytes -= size_bytes;
-  sizes_[data] = size_bytes;
   if (const auto node = uses_.extract(data); !node.empty()) {
     for (const std::shared_ptr<Use>& use : node.mapped()) {
       User& user = users_[use->user];
@@ -274,31 +258,13 @@ void StreamOrderedAllocator::FreeBlock(void* data, int64_t size_bytes) {
       ++user.num_leaving;
     }
   }
-  if (leaving_.count(data) == 0) Release(data);
+  if (leaving_.count(data) == 0) GiveToPool(data);
 }
 
-void StreamOrderedAllocator::Release(void* data) {
+void StreamOrderedAllocator::GiveToPool(void* data) {
   if (captured()) return held_up_.push_back(data);
-  const int64_t size_bytes = sizes_.extract(data).mapped();
-  if (driver_->keeps_blocks()) {
-    kept_bytes_ += size_bytes;
-    return kept_[size_bytes].push_back(data);
-  }
   driver_->Free(data, stream_).IgnoreError();
   freed_ = true;
-}
-
-bool StreamOrderedAllocator::GiveKeptToPool() {
-  bool any = false;
-  for (const auto& [size_bytes, blocks] : std::exchange(kept_, {})) {
-    for (void* data : blocks) {
-      driver_->Free(data, stream_).IgnoreError();
-      any = true;
-    }
-  }
-  kept_bytes_ = 0;
-  freed_ |= any;
-  return any;
 }
 
 void StreamOrderedAllocator::End(Use* use) {
@@ -306,7 +272,7 @@ void StreamOrderedAllocator::End(Use* use) {
   for (void* data : use->leaving) {
     if (--leaving_[data] > 0) continue;
     leaving_.erase(data);
-    Release(data);
+    GiveToPool(data);
   }
   use->leaving.clear();
   use->end = nullptr;
@@ -322,7 +288,7 @@ void StreamOrderedAllocator::EndUses(User* user) {
 }
 
 void StreamOrderedAllocator::Collect(bool wait) {
-  for (void* data : std::exchange(held_up_, {})) Release(data);
+  for (void* data : std::exchange(held_up_, {})) GiveToPool(data);
   for (auto& [stream, user] : users_) {
     if (user.num_leaving == 0) continue;
     EndUses(&user);
@@ -355,7 +321,6 @@ void StreamOrderedAllocator::ReleaseCache() {
   absl::MutexLock lock(&mutex_);
   AwaitPool();
   Collect(/*wait=*/true);
-  GiveKeptToPool();
   driver_->Synchronize(stream_).IgnoreError();
   driver_->Trim(pool_).IgnoreError();
 }
@@ -384,10 +349,7 @@ bool StreamOrderedAllocator::FreesDone() {
 // Whoever has the lock may be waiting for the GPU.
 bool StreamOrderedAllocator::GiveUpUnused() {
   if (!mutex_.TryLock()) return true;
-  if (!captured()) {
-    Collect(/*wait=*/false);
-    GiveKeptToPool();
-  }
+  if (!captured()) Collect(/*wait=*/false);
   const bool all = FreesDone() && leaving_.empty() && held_up_.empty();
   driver_->Trim(pool_).IgnoreError();
   mutex_.Unlock();

@@ -24,17 +24,12 @@
 
 namespace dpipe::cuda {
 
-// Blocks come from a pool of the driver, which keeps what is freed. Blocks that are freed are first
-// kept by their size, for the next request of exactly that size: the same step repeated then calls
-// the driver for nothing. The pool alone does not guarantee that. Its free memory falls apart until
-// it has no room for a large block, and then the stream must be waited for and the pool trimmed.
-// All that is kept goes to the pool when the GPU is short of memory, and when a size is lacking
-// while more is kept than in use. A block that other streams use
-// (AddUse) goes back to the pool only when they are done with it, which is checked whenever memory
-// is requested; nobody waits, unless memory is short. What one allocator keeps no other can use:
-// where the GPU has no more, all that take from it give up what they keep. Where every call to the
-// GPU fails, blocks are addresses of no memory, for work that will be refused: the error is kept,
-// and the process goes on to tell it.
+// Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
+// nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
+// they are done with it, which is checked whenever memory is requested; nobody waits, unless
+// memory is short. What one allocator keeps no other can use: where the GPU has no more, all that
+// take from it give up what they keep. Where every call to the GPU fails, blocks are addresses of
+// no memory, for work that will be refused: the error is kept, and the process goes on to tell it.
 //
 // While the stream is captured nothing can be allocated from the pool. The capturing thread gets
 // parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
@@ -126,11 +121,8 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   void EndUses(User* user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // It is done: blocks that wait for nothing else go to the pool.
   void End(Use* use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A block that nothing uses behind this stream's work; it is kept, or goes to the pool. While the
-  // stream is captured, when that is over.
-  void Release(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives all kept blocks to the pool; false if there were none. Not during a capture.
-  bool GiveKeptToPool() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // While the stream is captured, when that is over.
+  void GiveToPool(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the stream has come to all that was freed on it, so that it can be trimmed.
   bool FreesDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -149,13 +141,9 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   // Blocks that are freed, but still in use elsewhere, and in how many uses.
   std::unordered_map<void*, int> leaving_ ABSL_GUARDED_BY(mutex_);
   std::vector<void*> held_up_ ABSL_GUARDED_BY(mutex_);  // freed, during a capture
-  // Of freed blocks that have not been released yet, and the released ones, by size.
-  std::unordered_map<void*, int64_t> sizes_ ABSL_GUARDED_BY(mutex_);
-  std::unordered_map<int64_t, std::vector<void*>> kept_ ABSL_GUARDED_BY(mutex_);
-  int64_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool freed_ ABSL_GUARDED_BY(mutex_) = false;    // something, since the last mark
-  Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;  // after frees; null: nobody has asked
-  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);     // except reserved_bytes
+  bool freed_ ABSL_GUARDED_BY(mutex_) = false;          // something, since the last mark
+  Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;        // after frees; null: nobody has asked
+  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // except reserved_bytes
   std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
   std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
   std::thread::id inside_ ABSL_GUARDED_BY(mutex_);

@@ -239,80 +239,6 @@ TEST_F(StreamOrderedAllocatorTest, NothingIsLeftBehind) {
   EXPECT_EQ(driver_.live_bytes(), 0);
 }
 
-TEST_F(StreamOrderedAllocatorTest, ARepeatedStepCallsThePoolForNothing) {
-  driver_.allocators_keep_blocks = true;
-  const auto allocator = Make();
-  const auto step = [&] {
-    std::vector<void*> blocks;
-    for (int64_t size : {512, 4096, 512, 2048}) blocks.push_back(allocator->Allocate(size));
-    EXPECT_NE(blocks[0], blocks[2]) << "both live";
-    AddUse(allocator.get(), {blocks[1]}, other_);
-    for (int i = 0; i < 4; ++i) allocator->Free(blocks[i], i % 2 == 0 ? 512 : i == 1 ? 4096 : 2048);
-    driver_.RunAll();
-  };
-  step();
-  EXPECT_EQ(driver_.num_calls("Allocate"), 4);
-  for (int i = 0; i < 3; ++i) step();
-  EXPECT_EQ(driver_.num_calls("Allocate"), 4);
-  EXPECT_EQ(driver_.num_calls("Free"), 0);
-  EXPECT_EQ(allocator->stats().allocated_bytes, 0);
-  EXPECT_EQ(allocator->stats().reserved_bytes, 512 + 4096 + 512 + 2048);
-  allocator->ReleaseCache();
-  EXPECT_EQ(allocator->stats().reserved_bytes, 0);
-  EXPECT_EQ(driver_.live_bytes(), 0);
-}
-
-TEST_F(StreamOrderedAllocatorTest, ABlockInUseElsewhereIsNotKeptYet) {
-  driver_.allocators_keep_blocks = true;
-  const auto allocator = Make();
-  bool ready = false;
-  ASSERT_TRUE(driver_
-                  .Enqueue(
-                      other_, [] {}, [&ready] { return ready; })
-                  .ok());
-  void* const lent = allocator->Allocate(512);
-  AddUse(allocator.get(), {lent}, other_);
-  allocator->Free(lent, 512);
-  void* const second = allocator->Allocate(512);
-  EXPECT_NE(second, lent);
-  ready = true;
-  driver_.RunAll();
-  EXPECT_EQ(allocator->Allocate(512), lent);
-}
-
-// A step of other sizes takes what the last one had.
-TEST_F(StreamOrderedAllocatorTest, KeptBlocksServeOtherSizes) {
-  driver_.allocators_keep_blocks = true;
-  const auto allocator = Make();
-  for (int64_t size : {1024, 2048, 512, 4096}) {
-    std::vector<void*> blocks;
-    for (int64_t i = 0; i < 4096 / size; ++i) blocks.push_back(allocator->Allocate(size));
-    for (void* block : blocks) allocator->Free(block, size);
-    driver_.RunAll();
-  }
-  EXPECT_EQ(allocator->stats().reserved_bytes, 2 * 4096) << "its own, and what is being freed";
-}
-
-// By the same allocator's requests of other sizes and by other allocators'.
-TEST_F(StreamOrderedAllocatorTest, KeptBlocksAreGivenUpWhereMemoryIsShort) {
-  driver_.allocators_keep_blocks = true;
-  driver_.set_memory_limit(4096);
-  const auto keeper = Make();
-  const auto allocator = MakeOn(other_);
-  std::vector<void*> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(keeper->Allocate(1024));
-  for (void* block : blocks) keeper->Free(block, 1024);
-  void* const own = keeper->Allocate(3072);
-  EXPECT_NE(own, nullptr);
-  keeper->Free(own, 3072);
-  void* const data = allocator->Allocate(4096);
-  EXPECT_EQ(keeper->stats().reserved_bytes, 0);
-  ASSERT_TRUE(driver_.Fill(data, 1, 4096, other_).ok());
-  allocator->Free(data, 4096);
-  driver_.RunAll();
-  EXPECT_THAT(driver_.violations(), IsEmpty());
-}
-
 // Blocks that two streams use and that are freed at once: whatever the streams' speeds, no work
 // ever finds its memory gone.
 TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
@@ -344,49 +270,12 @@ TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
   }
 }
 
-// Kept blocks are handed out at once: work of either stream that came first has still its own
-// numbers in them.
-TEST(StreamOrderedAllocatorPropertyTest, AKeptBlockIsNobodyElses) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    FakeDriver driver(seed);
-    driver.allocators_keep_blocks = true;
-    RandomStream random(seed, 2, 0, RandomPurpose::kTest);
-    const Stream own = *driver.CreateStream({}), other = *driver.CreateStream({});
-    StreamOrderedAllocator allocator(&driver, {}, *driver.CreatePool({}), own, "cuda:0", nullptr);
-    for (int i = 1; i <= 40; ++i) {
-      const int64_t size = 512 * (1 + static_cast<int64_t>(random.NextBelow(2)));
-      auto* const data = static_cast<unsigned char*>(allocator.Allocate(size));
-      const auto value = static_cast<unsigned char>(i);
-      ASSERT_TRUE(driver.Fill(data, value, size, own).ok());
-      const auto check = [=] {
-        for (int64_t b = 0; b < size; ++b) ASSERT_EQ(data[b], value) << "seed " << seed;
-      };
-      if (random.NextBelow(2) == 0) {
-        ASSERT_TRUE(driver.Enqueue(own, check).ok());
-      } else {
-        const Event ready = *driver.CreateEvent({});
-        const auto done = std::make_shared<const OwnedEvent>(&driver, *driver.CreateEvent({}));
-        ASSERT_TRUE(driver.Record(ready, own).ok());
-        ASSERT_TRUE(driver.Wait(other, ready).ok());
-        driver.DestroyEvent(ready);
-        ASSERT_TRUE(driver.Enqueue(other, check).ok());
-        ASSERT_TRUE(driver.Record(done->get(), other).ok());
-        allocator.AddUse({data}, other, done);
-      }
-      allocator.Free(data, size);
-    }
-    driver.RunAll();
-    EXPECT_THAT(driver.violations(), IsEmpty()) << "seed " << seed;
-  }
-}
-
 // Threads that all want what the others keep: each gets it, and none waits for another for ever.
 TEST(StreamOrderedAllocatorPropertyTest, ThreadsShareAGpuThatOneCouldFill) {
   constexpr int kThreads = 3;
   constexpr int64_t kBlock = 4096;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     FakeDriver driver(seed);
-    driver.allocators_keep_blocks = seed % 2 == 0;
     driver.set_memory_limit(kThreads * 3 * kBlock);
     const auto devices = *CreateVirtualCudaDevices(&driver, kThreads);
     std::vector<std::thread> threads;
