@@ -44,18 +44,6 @@ struct ApproximateMath : KernelMath {
 #endif
   static DPIPE_KERNEL_FUNCTION float Sigmoid(float x) { return Inverse(1.0f + Exp(-x)); }
   static DPIPE_KERNEL_FUNCTION float NormalPdf(float x) { return 0.39894228f * Exp(-0.5f * x * x); }
-  // Abramowitz and Stegun, 26.2.17: off by at most 7.5e-8, and of x > -5 by 0.2 % of the value,
-  // half of bf16's rounding. erff() takes some three times as many instructions, more than memory
-  // leaves time for; and the density is needed for a derivative anyway.
-  static DPIPE_KERNEL_FUNCTION float NormalCdf(float x) {
-    const float t = Inverse(fmaf(0.2316419f, fabsf(x), 1.0f));
-    float sum = fmaf(t, 1.330274429f, -1.821255978f);
-    sum = fmaf(t, sum, 1.781477937f);
-    sum = fmaf(t, sum, -0.356563782f);
-    sum = fmaf(t, sum, 0.319381530f);
-    const float tail = NormalPdf(x) * (t * sum);
-    return x < 0 ? tail : 1.0f - tail;
-  }
 };
 
 // The functions for tensors of T.
