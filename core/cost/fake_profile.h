@@ -21,8 +21,8 @@ struct RandomProfileOptions {
 
 // Returns a random profile. Each backbone has a trainable layer and is a chain with random skips of
 // any length and an estimate for self-conditioning; timings at up to four batches follow any curve.
-// Up to three frozen components form a small DAG. Every frozen output is read by some layer of every
-// backbone. Backbones come last.
+// Up to three frozen components form a small DAG. Every frozen output is read by some layer of
+// every backbone. Backbones come last.
 ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& options = {});
 
 // A backbone of equal trainable layers in a chain without skips. Per sample a layer takes
