@@ -19,9 +19,10 @@ struct RandomProfileOptions {
   Nanos max_layer_ns = 1000;  // at one sample
 };
 
-// Backbones, each with a trainable layer, a chain with random skips of any length and an estimate for self-conditioning,
-// timings at up to four batches of any curve, and up to three frozen components in a small DAG;
-// every frozen output is read by some layer of every backbone. Backbones come last.
+// Backbones, each a chain with a trainable layer at least, random skips of any length and an
+// estimate for self-conditioning, timings at up to four batches of any curve, and up to three
+// frozen components in a small DAG; every frozen output is read by some layer of every backbone.
+// Backbones come last.
 ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& options = {});
 
 // A backbone of equal trainable layers: each takes `forward_ns` and, for either gradient, `grad_ns`
