@@ -27,7 +27,8 @@ struct FrozenMessage {
   int step_offset = 0;
 };
 
-// In an order that every rank keeps: by component, first sample, receiver.
+// In an order that every rank keeps: by component, first sample, receiver. O(n log n) in the
+// outputs and messages, if few outputs overlap.
 std::vector<FrozenMessage> FrozenExchange(const std::vector<FrozenOutput>& owners,
                                           const std::vector<FrozenOutput>& readers);
 

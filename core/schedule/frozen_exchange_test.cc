@@ -1,5 +1,10 @@
 #include "core/schedule/frozen_exchange.h"
 
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "core/base/philox.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -27,6 +32,48 @@ TEST(FrozenExchangeTest, SendsWhatIsReadElsewhere) {
   EXPECT_EQ(messages[1].to, 0);
   EXPECT_EQ(messages[2].samples, (SampleRange{4, 6}));  // 1 -> 2
   EXPECT_EQ(messages[2].step_offset, 1);
+}
+
+// Against every pair of an owner's and a reader's sample.
+TEST(FrozenExchangeTest, EverySampleReachesItsReadersOnce) {
+  RandomStream random(17, 0, 0, RandomPurpose::kTest);
+  for (int round = 0; round < 300; ++round) {
+    constexpr int kSamples = 24;
+    std::vector<FrozenOutput> owners, readers;
+    for (int component = 0; component < 2; ++component) {
+      for (int begin = 0; begin < kSamples;) {
+        const int end = std::min<int>(kSamples, begin + 1 + random.NextBelow(8));
+        const int rank = static_cast<int>(random.NextBelow(5));
+        owners.push_back({component, rank, {begin, end}, static_cast<int>(random.NextBelow(2))});
+        begin = end;
+      }
+    }
+    for (int i = 0; i < 8; ++i) {
+      const int begin = static_cast<int>(random.NextBelow(kSamples));
+      const int end = begin + 1 + static_cast<int>(random.NextBelow(kSamples - begin));
+      const int component = static_cast<int>(random.NextBelow(2));
+      readers.push_back({component, static_cast<int>(random.NextBelow(5)), {begin, end}});
+    }
+    // (component, sample, from, to, offset)
+    using Delivery = std::tuple<int, int, int, int, int>;
+    std::set<Delivery> expected;
+    for (const FrozenOutput& owner : owners) {
+      for (const FrozenOutput& reader : readers) {
+        if (owner.component != reader.component || owner.rank == reader.rank) continue;
+        const SampleRange common = owner.samples.Intersect(reader.samples);
+        for (int s = common.begin; s < common.end; ++s) {
+          expected.insert({owner.component, s, owner.rank, reader.rank, owner.step_offset});
+        }
+      }
+    }
+    std::multiset<Delivery> sent;
+    for (const FrozenMessage& m : FrozenExchange(owners, readers)) {
+      for (int s = m.samples.begin; s < m.samples.end; ++s) {
+        sent.insert({m.component, s, m.from, m.to, m.step_offset});
+      }
+    }
+    EXPECT_EQ(sent, std::multiset<Delivery>(expected.begin(), expected.end())) << round;
+  }
 }
 
 }  // namespace
