@@ -19,13 +19,13 @@ struct PlanOptions {
   bool refine = true;            // "balanced" only: move single layers over stage boundaries
   bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
   // How many instructions may be lowered and simulated, about, the other work of a candidate
-  // counted in such; what is left of a large search is judged by estimates. Each simpler strategy
-  // that a search compares with has a budget of its own. Where the number of
-  // stages and micro-batches is given, tuning the best few may take more: 5.5 times as many, the
-  // best of them once more 0.6 times as many, and joint searches (joint_search.h) 0.6 times as many
-  // moves of passes beside them. Where it is not, and the best plan's step is well above its lower
-  // bound, that one may take 1.4 times as many, and 0.12 times as many moves. At
-  // least 1.
+  // counted in such; what is left of a large search is judged by estimates. A strategy that tunes
+  // may take up to three times as many, and each simpler strategy that it is compared with has a
+  // budget of its own. Where the number of stages and micro-batches is given, tuning the best few
+  // may take more: 5.5 times as many, the best of them once more 0.6 times as many, and joint
+  // searches (joint_search.h) 0.6 times as many moves of passes beside them. Where it is not, and
+  // the best plan's step is well above its lower bound, that one may take 1.4 times as many, and
+  // 0.12 times as many moves. At least 1.
   int64_t simulation_budget = kDefaultSimulationBudget;
   int num_candidates = 5;  // how many to report
 };

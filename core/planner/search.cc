@@ -27,15 +27,15 @@ namespace {
 
 // Of the budget: what looking at candidates and improving the best may take, in the first round and
 // in the second.
-constexpr double kExploreShare[] = {0.6, 0.3};
+constexpr double kExploreShare[] = {0.6, 0.9};
 constexpr double kImproveShare[] = {0.4, 0.2};
 // How many of the best are improved, and how much longer than the best they may be before.
 constexpr int kNumImproved[] = {4, 2};
 constexpr double kImproveMargin = 1.1;
 // Where they are tuned: the best of each alternative first, then the best of those.
-constexpr double kScreenShare = 0.3;
+constexpr double kScreenShare = 0.4;
 constexpr int kNumScreened = 6;
-constexpr double kTuneShare = 0.3;
+constexpr double kTuneShare = 0.5;
 // The same where S and M are given, so that candidates differ in little but their schedules: there
 // are few, and what looking at many would take improves more of them.
 constexpr double kTuneShareOfShape = 5.5;
