@@ -68,7 +68,7 @@ TEST(LossCheckTest, NormsOfLaterStepsMayBeFurtherApart) {
   CheckSteps({losses, norms}, kTolerance, &results);
   EXPECT_TRUE(results[0].counts()) << results[0].invalid;
   EXPECT_FALSE(results[1].counts());
-  EXPECT_THAT(results[2].invalid, HasSubstr("over 1.0e-01"));
+  EXPECT_THAT(results[2].invalid, HasSubstr("exceeds 1.0e-01"));
 }
 
 TEST(LossCheckTest, TheEarlierOfTwoDifferencesIsNamed) {

@@ -41,8 +41,9 @@ TEST_F(CheckGridsTest, StepsOutsideTheScheduleAreRefused) {
 TEST_F(CheckGridsTest, UserPromptsWithoutAClassAreRefused) {
   options_.sample_prompts = {"a red circle", "a dog on a lawn"};
   const absl::Status status = Check("data/tiny_cdm");
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("--samples.prompts: caption 'a dog on a lawn' names none of the "));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("--samples.prompts: caption 'a dog on a lawn' contains none of the 40 class "));
   options_.sample_prompts_are_examples = true;
   EXPECT_TRUE(Check("data/tiny_cdm").ok());
   EXPECT_THAT(said_, HasSubstr("Warning:  --samples.prompts: caption 'a dog on a lawn'"));

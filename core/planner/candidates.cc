@@ -24,13 +24,13 @@ bool IsAdmissible(const Alternative& alternative, int num_backbones) {
 
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost) {
   std::vector<Alternative> all;
-  const std::vector<ScheduleChoice> choices = ScheduleAlternatives(strategy);
+  const std::vector<ScheduleAlternative> choices = ScheduleAlternatives(strategy);
   for (Sharding sharding : ShardAlternatives(strategy)) {
-    for (const ScheduleChoice& choice : choices) {
+    for (const ScheduleAlternative& choice : choices) {
       if (choice.shard.empty()) all.push_back({choice.schedule, sharding, choice.partitioner});
     }
   }
-  for (const ScheduleChoice& choice : choices) {
+  for (const ScheduleAlternative& choice : choices) {
     if (choice.shard.empty()) continue;
     all.push_back({choice.schedule, ShardingOf(choice.shard), choice.partitioner, true});
   }
@@ -60,7 +60,7 @@ std::vector<std::pair<int, Strategy>> SimplerStrategies(const Strategy& strategy
     one.set_shard(NameOf(alternative.sharding));
     if (!alternative.partitioner.empty()) one.set_partitioner(alternative.partitioner);
     one.set_frozen("first");
-    one.set_recompute("none");
+    if (one.recompute() != "full") one.set_recompute("none");
     one.set_tune(false);
   }
   return simpler;

@@ -33,8 +33,8 @@ struct Alternative {
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost);
 
 // The simpler strategies that a filling one contains, by alternative: that alternative alone, with
-// frozen work before the pipeline, neither tuned nor recomputing. Of the shardings that all
-// alternatives share, those after the first only for schedules of one stage.
+// frozen work before the pipeline, not tuned, and recomputing only if `strategy` always does. Of
+// the shardings that all alternatives share, those after the first only for schedules of one stage.
 std::vector<std::pair<int, Strategy>> SimplerStrategies(const Strategy& strategy,
                                                         const CostModel& cost);
 

@@ -57,10 +57,10 @@ class Chooser {
   }
 
  private:
-  StageTimes TimesOf(const Partition& cut) const {
+  OrderedStageTimes TimesOf(const Partition& cut) const {
     const Schedule& schedule = *choice_.schedule;
     const StageCosts& costs = *choice_.problem->costs;
-    StageTimes times;
+    OrderedStageTimes times;
     for (int c = 0; c < static_cast<int>(schedule.chains().size()); ++c) {
       const std::vector<int>& devices = schedule.chains()[c].devices;
       const int count = static_cast<int>(devices.size());

@@ -36,7 +36,7 @@ TEST(OrderedStepTest, EqualsTheMakespan) {
 
 TEST(OrderedStepTest, ByHand) {
   const Schedule schedule = NamedSchedule("1f1b", RequestOf(2, 1));
-  StageTimes times;
+  OrderedStageTimes times;
   times.passes = {{10, 5, 5}, {20, 10, 10}};
   times.forward_delay_ns = {3, 0};
   times.gradient_delay_ns = {0, 4};

@@ -46,7 +46,7 @@ OrderedStep::OrderedStep(const Schedule& schedule)
   }
 }
 
-Nanos OrderedStep::StepNs(const StageTimes& times) {
+Nanos OrderedStep::StepNs(const OrderedStageTimes& times) {
   std::fill(devices_.begin(), devices_.end(), DeviceState());
   std::fill(last_weights_.begin(), last_weights_.end(), 0);
   for (size_t s = 0; s < last_weights_.size(); ++s) {

@@ -13,7 +13,7 @@
 namespace dpipe {
 
 // What the stages of one cut take, by stage of the schedule.
-struct StageTimes {
+struct OrderedStageTimes {
   std::vector<PassCosts> passes;
   // A message to the stage after it, and a gradient to the stage before it.
   std::vector<Nanos> forward_delay_ns, gradient_delay_ns;
@@ -26,7 +26,7 @@ class OrderedStep {
   explicit OrderedStep(const Schedule& schedule);
 
   // O(slots).
-  Nanos StepNs(const StageTimes& times);
+  Nanos StepNs(const OrderedStageTimes& times);
   int num_slots() const { return static_cast<int>(passes_.size()); }
 
  private:

@@ -10,7 +10,7 @@ namespace dpipe {
 absl::Status CheckShapesExist(const Strategy& strategy, ShapeRequest request) {
   if (strategy.frozen() == "cached") request.frozen_quantum = 1;
   absl::Status reason;
-  for (const ScheduleChoice& choice : ScheduleAlternatives(strategy)) {
+  for (const ScheduleAlternative& choice : ScheduleAlternatives(strategy)) {
     request.schedule = choice.schedule;
     DPIPE_RETURN_IF_ERROR(CheckRequest(request));
     absl::Status why;

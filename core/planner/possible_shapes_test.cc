@@ -43,7 +43,7 @@ TEST(PossibleShapesTest, OthersSayWhy) {
 TEST(PossibleShapesTest, AlternativesMayHaveAPartitionerAndAShardingOfTheirOwn) {
   Strategy strategy = StrategyOf("1f1b|wave/skip_aware|single/none/zero3", "fill");
   EXPECT_TRUE(CheckShapesExist(strategy, RequestOf(2, 8, 1)).ok());
-  const std::vector<ScheduleChoice> choices = ScheduleAlternatives(strategy);
+  const std::vector<ScheduleAlternative> choices = ScheduleAlternatives(strategy);
   ASSERT_EQ(choices.size(), 3);
   EXPECT_EQ(choices[0].partitioner + choices[0].shard, "");
   EXPECT_EQ(choices[1].schedule, "wave");

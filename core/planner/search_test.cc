@@ -362,9 +362,7 @@ TEST(SearchTest, AnAlternativeReplacesTheFirstScheduleWhereItsStepIsShorter) {
   EXPECT_EQ(result->plan.prediction().step_ns(), 2 * 12000 + 4000);
 }
 
-// The best plan is improved once more after all others have had their part of the budget. Of this
-// instance that takes the step from 36164 to 36068 ns.
-// Without, this one takes a nanosecond longer.
+// The best plan is improved once more after all others have had their part of the budget.
 TEST(SearchTest, WhereTheShapeIsGivenTheBestIsImprovedOnceMore) {
   RandomStream random(29, 4, 0, RandomPurpose::kTest);
   RandomProfileOptions layers;

@@ -83,11 +83,11 @@ absl::Status CheckRelaxed(const Strategy& strategy) {
 
 }  // namespace
 
-std::vector<ScheduleChoice> ScheduleAlternatives(const Strategy& strategy) {
-  std::vector<ScheduleChoice> choices;
+std::vector<ScheduleAlternative> ScheduleAlternatives(const Strategy& strategy) {
+  std::vector<ScheduleAlternative> choices;
   for (absl::string_view alternative : absl::StrSplit(strategy.schedule(), '|')) {
     const std::vector<std::string> parts = absl::StrSplit(alternative, '/');
-    ScheduleChoice& choice = choices.emplace_back();
+    ScheduleAlternative& choice = choices.emplace_back();
     choice.schedule = parts[0];
     for (size_t i = 1; i < parts.size(); ++i) {
       const std::vector<std::string> shardings = KnownShardings();
@@ -125,7 +125,7 @@ std::vector<Sharding> ShardAlternatives(const Strategy& strategy) {
 
 absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("partitioner", strategy.partitioner(), PartitionerNames()));
-  for (const ScheduleChoice& choice : ScheduleAlternatives(strategy)) {
+  for (const ScheduleAlternative& choice : ScheduleAlternatives(strategy)) {
     DPIPE_RETURN_IF_ERROR(CheckField("schedule", choice.schedule, ScheduleNames()));
     if (choice.partitioner.empty()) continue;
     DPIPE_RETURN_IF_ERROR(CheckField("partitioner", choice.partitioner, PartitionerNames()));

@@ -22,14 +22,14 @@ absl::Status CheckStrategy(const Strategy& strategy);
 absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy);
 
 // One that strategy.schedule() names; empty: the strategy's own.
-struct ScheduleChoice {
+struct ScheduleAlternative {
   std::string schedule;
   std::string partitioner;
   std::string shard;
 };
 
 // The alternatives that strategy.schedule() names.
-std::vector<ScheduleChoice> ScheduleAlternatives(const Strategy& strategy);
+std::vector<ScheduleAlternative> ScheduleAlternatives(const Strategy& strategy);
 
 // Whether weights lag behind (schedule/relaxation.h).
 bool Relaxes(const Strategy& strategy);

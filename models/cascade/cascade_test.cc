@@ -199,7 +199,7 @@ TEST(CascadeTest, DrawsBySeedAndPrompt) {
   EXPECT_NE((*images)[0].pixels, (*other)[0].pixels) << "depends on the class";
   request.prompts = {"nothing of the kind"};
   EXPECT_THAT(std::string(model->Draw(*parameters, request, {both[0]}, nullptr).status().message()),
-              HasSubstr("names none of the 40 classes"));
+              HasSubstr("contains none of the 40 class names"));
 }
 
 }  // namespace
