@@ -293,7 +293,7 @@ class Search {
   // A rival's plan replaces ours if it is better, as it is or with its frozen work in the bubbles.
   void MeetRivals() {
     bool won = false;
-    if (!strategy_.tune() || !explorer_.pairs().builder().fills()) return;
+    if (!strategy_.tune() || strategy_.frozen() != "fill") return;
     for (const auto& [alternative, rival] : SimplerStrategies(strategy_, cost_)) {
       // Filled, its plans are no slower, as a rule.
       if (best_ && static_cast<double>(explorer_.ExpectedOf(alternative)) >
