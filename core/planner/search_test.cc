@@ -375,7 +375,7 @@ TEST(SearchTest, WhereTheShapeIsGivenTheBestIsImprovedOnceMore) {
   PlanOptions options = Batch(16);
   options.num_stages = options.devices_per_pipeline = 4;
   options.num_micro_batches = 8;
-  options.simulation_budget = 60000;
+  options.simulation_budget = 120000;
   const auto result = MakePlan(strategy, model, IdealCluster(4), options);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_LT(result->expected_step_ns, 60136);
