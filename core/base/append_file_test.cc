@@ -86,7 +86,7 @@ TEST(AppendFileTest, BacklogIsBoundedAndDroppedRecordsAreCounted) {
   }
   const absl::Status status = (*file)->Flush();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("lacks 2 records"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is missing 2 records"));
   EXPECT_TRUE((*file)->Flush().ok()) << "reported once";
   (*file)->Append("more than ten bytes\n");
   EXPECT_EQ(*ReadFile(path), "1234\n5678\nmore than ten bytes\n");

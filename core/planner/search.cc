@@ -47,7 +47,7 @@ constexpr double kMovesOfBest = 0.12;
 // from.
 constexpr double kMovesOfShape = 0.48;
 // What improving a rival's plan gains at most, as a rule.
-constexpr double kRivalGain = 1.05;
+constexpr double kRivalGain = 1.2;
 // Plans whose simulation takes such a part of the budget are large; and so many of a smaller batch
 // are tried with more micro-batches.
 constexpr double kLargePlan = 0.05;

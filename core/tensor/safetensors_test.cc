@@ -115,9 +115,9 @@ TEST(SafetensorsTest, FilesOfOtherKindsAreNamed) {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
        "a Git LFS pointer, not a safetensors file: the file itself was not downloaded; run git lfs "
        "pull"},
-      {"<!DOCTYPE html><html>404</html>", "an HTML page, not a safetensors file: the download"},
+      {"<!DOCTYPE html><html>404</html>", "an HTML page, not a safetensors file: a web page"},
       {"1234567", "plain text, not a safetensors file"},
-      {std::string(8, '\0'), "zeros only, not a safetensors file"},
+      {std::string(8, '\0'), "begins with zeros, not a safetensors file"},
       {"\x80\x02}q\x01X\x04", "not a safetensors file: convert it in Python: safetensors.torch."},
   };
   for (const auto& [bytes, expected] : cases) {
