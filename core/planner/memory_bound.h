@@ -30,7 +30,8 @@
 
 namespace dpipe {
 
-// Weights of frozen components: on every device, and besides on the shape's frozen hosts.
+// Bytes of frozen components' weights: on every device, and in addition on the shape's frozen
+// hosts.
 struct FrozenBytes {
   int64_t everywhere = 0;
   int64_t hosted = 0;

@@ -29,7 +29,7 @@ struct PixelUNetConfig {
   int64_t norm_groups = 32;
   int64_t mid_norm_groups = 0;  // for the mid block's attention; 0 means no norm
   double norm_eps = 1e-5;
-  double dropout = 0;              // for training; not implemented
+  double dropout = 0;              // training accepts only 0
   bool scale_shift = false;        // resnet_time_scale_shift
   int64_t num_class_embeds = 0;    // size of the table of labels; 0 if there is none
   bool noise_level_embed = false;  // class_embed_type "timestep": sinusoids of a second number

@@ -44,7 +44,7 @@ struct UNetConfig {
   bool linear_projection = false;
   int64_t norm_groups = 32;
   double norm_eps = 1e-5;
-  double dropout = 0;             // for training; not implemented
+  double dropout = 0;             // training accepts only 0
   bool time_cosine_first = true;  // flip_sin_to_cos
   double time_frequency_shift = 0;
 

@@ -245,7 +245,8 @@ struct BothGradients {
     Sums sums = {};
     AsyncCopies<2 * kPacks> copies = {};
 
-    // Pack p of the next row, a group by itself, empty where there is none.
+    // Starts copying pack p of the next row as a group of its own; the group is empty if there is
+    // no such row or pack.
     DPIPE_KERNEL_FUNCTION void Ask(int p) {
       if (left > 0 && Lanes{of.shape.channels}.Has(p)) {
         const int64_t i = next_row * of.shape.channels + Lanes::Column(p);
