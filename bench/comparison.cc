@@ -18,7 +18,7 @@
 #include "core/report/bubbles.h"
 #include "core/report/instruction_times.h"
 #include "core/report/plan_text.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "core/sim/annotate.h"
 #include "core/sim/simulator.h"
 

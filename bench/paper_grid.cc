@@ -13,7 +13,7 @@
 #include "baselines/registry.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/search.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "core/sim/work_bound.h"
 
 namespace dpipe::bench {

@@ -21,7 +21,7 @@
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gflags/gflags.h"
 
 DEFINE_string(models, "", "file names of profiles, separated by commas; empty: the default grid's");

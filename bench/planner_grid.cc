@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/planner/search.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 
 namespace dpipe::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/schedule/memory.h"
+#include "core/schedule/memory/memory.h"
 
 namespace dpipe::bench {
 namespace {

@@ -30,9 +30,9 @@ struct SessionGroups {
 // least one.
 SessionGroups GroupSessions(const SessionNeeds& needs);
 
-// Returns the needs as predicted for the plans (core/schedule/memory.h): a session keeps its peak
-// memory for its next step. Profiling holds a backbone with the largest of `local_batches`. A plan
-// without devices stands for a strategy that has no plan.
+// Returns the needs as predicted for the plans (core/schedule/memory/memory.h): a session keeps its
+// peak memory for its next step. Profiling holds a backbone with the largest of `local_batches`. A
+// plan without devices stands for a strategy that has no plan.
 SessionNeeds NeedsOf(const std::vector<const Plan*>& plans, const std::vector<int>& local_batches,
                      const CostModel& cost);
 

@@ -8,7 +8,7 @@
 #include "core/cost/cost_model.h"
 #include "core/emulation/emulate.h"
 #include "core/planner/search.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe::bench {

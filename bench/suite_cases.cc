@@ -11,7 +11,7 @@
 #include "baselines/registry.h"
 #include "bench/suite_backends.h"
 #include "core/base/text/show.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 
 namespace dpipe::bench {
 namespace {

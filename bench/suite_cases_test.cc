@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/suite_backends.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/file.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -10,7 +10,7 @@
 #include "core/cost/cost_model.h"
 #include "core/cost/fake_profile.h"
 #include "core/cost/roofline/catalogue.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -6,7 +6,7 @@
 //   reader releases it.
 // - A profile counts tensors that two layers keep once per layer.
 // - No profile contains the memory that a layer needs only while it runs.
-#include "core/schedule/memory.h"
+#include "core/schedule/memory/memory.h"
 
 #include <algorithm>
 #include <string>

@@ -8,7 +8,7 @@
 
 #include "core/cost/roofline/catalogue.h"
 #include "core/cost/roofline/modelled_profile.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

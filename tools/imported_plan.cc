@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/text/plain_text.h"
-#include "core/schedule/imported_schedule.h"
-#include "core/schedule/torch_csv.h"
+#include "core/schedule/file_formats/imported_schedule.h"
+#include "core/schedule/file_formats/torch_csv.h"
 
 namespace dpipe::tools {
 namespace {

@@ -4,8 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/cost/validate.h"
-#include "core/schedule/plan_io.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/file_formats/plan_io.h"
+#include "core/schedule/verification/verify.h"
 
 namespace dpipe::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/command_line/flag_range.h"
 #include "core/emulation/compare_traces.h"
 #include "core/emulation/emulate.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
 #include "tools/imported_plan.h"

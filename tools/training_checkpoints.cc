@@ -15,7 +15,7 @@
 #include "core/base/count.h"
 #include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "google/protobuf/text_format.h"
 #include "tools/set_aside.h"
 

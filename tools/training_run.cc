@@ -12,7 +12,7 @@
 #include "core/planner/search.h"
 #include "core/profile/profile_match.h"
 #include "core/report/plan_text.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "core/train/job.h"
 #include "tools/proto_file.h"
 #include "tools/run_signals.h"

@@ -15,7 +15,7 @@
 #include "core/runtime/local_session.h"
 #include "core/runtime/overhead_clock.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
+#include "core/schedule/lowering/lower.h"
 #include "core/tensor/device_worker.h"
 
 namespace dpipe {

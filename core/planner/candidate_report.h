@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/planner/frontier.h"
 #include "core/planner/search.h"
+#include "core/planner/search/frontier.h"
 
 namespace dpipe {
 

@@ -8,7 +8,7 @@
 #include "core/cost/fake_profile.h"
 #include "core/cost/validate.h"
 #include "core/planner/search.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/lower_bound.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"

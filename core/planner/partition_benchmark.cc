@@ -10,9 +10,9 @@
 #include "core/base/check.h"
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/planner/partition/pair.h"
+#include "core/planner/costs/stage_costs.h"
 #include "core/planner/partition/partitioner.h"
-#include "core/planner/stage_costs.h"
+#include "core/planner/partition/solvers/pair.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {

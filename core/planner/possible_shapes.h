@@ -3,7 +3,7 @@
 #define DPIPE_CORE_PLANNER_POSSIBLE_SHAPES_H_
 
 #include "core/base/status.h"
-#include "core/planner/shape.h"
+#include "core/planner/pipeline/shape.h"
 #include "core/proto/plan.pb.h"
 
 namespace dpipe {

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "core/cost/fake_profile.h"
 #include "core/planner/plan_options.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "core/planner/shape.h"
+#include "core/planner/pipeline/shape.h"
 #include "core/proto/plan.pb.h"
 
 namespace dpipe {
@@ -31,7 +31,7 @@ struct ScheduleAlternative {
 // The alternatives that strategy.schedule() names.
 std::vector<ScheduleAlternative> ScheduleAlternatives(const Strategy& strategy);
 
-// Whether weights lag behind (schedule/relaxation.h).
+// Whether weights lag behind (schedule/lowering/relaxation.h).
 bool Relaxes(const Strategy& strategy);
 
 // Those that strategy.shard() names, without those that the strategy's compression or relaxed

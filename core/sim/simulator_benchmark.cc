@@ -3,8 +3,8 @@
 #include "core/base/check.h"
 #include "core/cost/fake_profile.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe {

@@ -8,10 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/planner/fill/assign.h"
 #include "core/planner/fill/fill_memory.h"
 #include "core/planner/fill/frozen_work.h"
-#include "core/planner/fill/pack.h"
+#include "core/planner/fill/greedy/assign.h"
+#include "core/planner/fill/greedy/pack.h"
 
 namespace dpipe {
 namespace {

@@ -24,9 +24,9 @@
 #include "absl/status/statusor.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
-#include "core/planner/fill/exact.h"
+#include "core/planner/fill/exact/exact.h"
 #include "core/proto/plan.pb.h"
-#include "core/schedule/lower.h"
+#include "core/schedule/lowering/lower.h"
 #include "core/schedule/trace_stats.h"
 
 namespace dpipe {

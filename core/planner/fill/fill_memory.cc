@@ -5,7 +5,7 @@
 
 #include "core/base/range.h"
 #include "core/proto/instruction_parts.h"
-#include "core/schedule/lower.h"
+#include "core/schedule/lowering/lower.h"
 
 namespace dpipe {
 namespace {

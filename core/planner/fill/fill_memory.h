@@ -1,5 +1,5 @@
 // What a rank would hold at most if some frozen work were placed on it: the memory model of
-// core/schedule/memory.h, applied to the rank's list with the items in it.
+// core/schedule/memory/memory.h, applied to the rank's list with the items in it.
 //
 // Messages of outputs are not known yet; the rank is taken to send all outputs that it computes and
 // to receive all others that its stages read, right before the optimizer step, as they are without
@@ -12,8 +12,8 @@
 
 #include "core/cost/cost_model.h"
 #include "core/proto/plan.pb.h"
-#include "core/schedule/frozen_placement.h"
-#include "core/schedule/memory.h"
+#include "core/schedule/memory/memory.h"
+#include "core/schedule/placement/frozen_placement.h"
 
 namespace dpipe {
 

@@ -15,8 +15,8 @@
 #include "core/cost/cost_model.h"
 #include "core/planner/fill/fill.h"
 #include "core/proto/plan.pb.h"
-#include "core/schedule/layout.h"
-#include "core/schedule/lower.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/placement/layout.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {

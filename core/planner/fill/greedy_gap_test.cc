@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/planner/fill/assign.h"
-#include "core/planner/fill/exact.h"
-#include "core/planner/fill/random_fill.h"
+#include "core/planner/fill/exact/exact.h"
+#include "core/planner/fill/greedy/assign.h"
+#include "core/planner/testing/random_fill.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

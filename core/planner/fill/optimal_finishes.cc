@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
-#include "core/planner/fill/exact.h"
-#include "core/planner/fill/random_fill.h"
+#include "core/planner/fill/exact/exact.h"
+#include "core/planner/testing/random_fill.h"
 #include "gflags/gflags.h"
 
 DEFINE_int32(begin, 0, "the first instance (random_fill.h)");

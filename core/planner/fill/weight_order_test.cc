@@ -9,7 +9,7 @@
 #include "core/cost/fake_profile.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/planner/partition/balanced.h"
-#include "core/planner/partition/chain_costs.h"
+#include "core/planner/partition/methods/balanced.h"
+#include "core/planner/partition/methods/uniform.h"
 #include "core/planner/partition/partitioner.h"
-#include "core/planner/partition/uniform.h"
+#include "core/planner/testing/chain_costs.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/planner/partition/brute_force.h"
-#include "core/planner/partition/by_parameters.h"
-#include "core/planner/partition/chain_costs.h"
-#include "core/planner/partition/dapple.h"
-#include "core/planner/partition/dawnpiper.h"
-#include "core/planner/partition/straight.h"
+#include "core/planner/partition/methods/by_parameters.h"
+#include "core/planner/partition/methods/dapple.h"
+#include "core/planner/partition/methods/dawnpiper.h"
+#include "core/planner/partition/solvers/straight.h"
+#include "core/planner/testing/brute_force.h"
+#include "core/planner/testing/chain_costs.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

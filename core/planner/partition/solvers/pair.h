@@ -1,0 +1,48 @@
+// Partitioning two backbones that share the devices in opposite directions.    [algorithms.md §3]
+//
+// Stage s of the *down* backbone and stage P-1-s of the *up* one lie on device s, so one fills the
+// other's ramps. The cuts minimise, exactly, the largest over devices and links of
+//
+//   M_down * (down's time per micro-batch) + M_up * (up's time per micro-batch)
+//
+// (a link counts for its own backbone only), under the devices' memory limits: nested.h. The bound
+// follows the one of partition.h with M_down + M_up micro-batches of that load's average; it is an
+// estimate, since the two backbones' passes need not fit between each other.
+#ifndef DPIPE_CORE_PLANNER_PARTITION_SOLVERS_PAIR_H_
+#define DPIPE_CORE_PLANNER_PARTITION_SOLVERS_PAIR_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/planner/partition/partition.h"
+
+namespace dpipe {
+
+struct PairProblem {
+  // Not owned. What a device keeps besides its stages is to be in down's memory alone; the limits
+  // are down's.
+  const StageCosts* down = nullptr;
+  const StageCosts* up = nullptr;
+  int num_down_micro_batches = 1;
+  int num_up_micro_batches = 1;
+  std::vector<int> replicas;  // by device
+  bool recompute = false;     // every stage of both
+
+  int num_devices() const { return static_cast<int>(replicas.size()); }
+};
+
+struct PairPartition {
+  std::vector<LayerRange> down, up;  // by stage of each
+  std::vector<DeviceSeat> seats;     // by device
+  Nanos largest_load_ns = 0;         // of a step
+  Nanos exposed_sync_ns = 0;
+  Nanos bound_ns = 0;
+};
+
+// InvalidArgument if a backbone has fewer layers than there are devices, or a micro-batch does not
+// divide; ResourceExhausted, with a device and both values, if nothing fits.
+absl::StatusOr<PairPartition> PartitionPair(const PairProblem& problem);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_PARTITION_SOLVERS_PAIR_H_
