@@ -1,4 +1,4 @@
-// Clusters and devices at the ends of what is accepted: planned rightly, or refused.
+// Clusters and devices at the limits of what is accepted: planned correctly, or refused.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -40,7 +40,7 @@ ClusterSpec OddCluster(RandomStream& random) {
   return cluster;
 }
 
-TEST(OddClustersTest, PlansVerifyAndKeepTheirBoundOrAreRefused) {
+TEST(OddClustersTest, PlansVerifyAndRespectTheirBoundOrAreRefused) {
   RandomStream random(91, 0, 0, RandomPurpose::kTest);
   int planned = 0, refused = 0, no_room = 0;
   for (int round = 0; round < 300; ++round) {

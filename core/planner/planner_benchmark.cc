@@ -1,5 +1,5 @@
-// How long the parts of planning take, and how that grows: partition, filling and simulation. The
-// whole search of strategies is bench/search_benchmark. Every answer is checked.
+// Times the parts of planning and how they scale: partition, filling and simulation. The whole
+// search of strategies is bench/search_benchmark. Every answer is checked.
 #include <cstdint>
 #include <vector>
 
@@ -36,7 +36,7 @@ void BM_Partition(benchmark::State& state) {
 }
 BENCHMARK(BM_Partition)->ArgsProduct({{100, 400}, {4, 16, 64}})->Unit(benchmark::kMillisecond);
 
-// 1F1B over all devices, one sample a micro-batch.
+// 1F1B over all devices, one sample per micro-batch.
 struct Straight {
   Straight(int devices, int micro_batches, FrozenPolicy frozen)
       : cost(*CostModel::Create(LargeModel(), LargeCluster(devices / 8, 8))) {

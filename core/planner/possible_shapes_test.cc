@@ -52,7 +52,7 @@ TEST(PossibleShapesTest, AlternativesMayHaveAPartitionerAndAShardingOfTheirOwn) 
   strategy.set_schedule("1f1b/zero2");
   strategy.set_partitioner("balanced");
   EXPECT_EQ(CheckStrategy(strategy).message().substr(0, 40),
-            "strategy: partitioner='zero2' is none of");
+            "strategy: partitioner='zero2' is not one of");
 }
 
 TEST(PossibleShapesTest, CachedFrozenOutputsNeedNoQuantum) {

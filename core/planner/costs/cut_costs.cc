@@ -98,7 +98,8 @@ std::vector<Nanos> CutCosts::OptimizerTimes() const {
   return times;
 }
 
-// From a forward pass to the input gradient of its stage.
+// Returns the minimum time from a forward pass to the end of the same stage's input gradient, by
+// stage.
 std::vector<Nanos> CutCosts::Stays() const {
   std::vector<Nanos> stays(schedule_.num_stages(), 0);
   for (int s = schedule_.num_stages() - 1; s >= 0; --s) {
@@ -109,7 +110,7 @@ std::vector<Nanos> CutCosts::Stays() const {
   return stays;
 }
 
-// As MemoryBytes counts them: every backbone at its own most.
+// Counts like MemoryBytes: every backbone at its own peak.
 int64_t CutCosts::PeakPairBytes(int device) const {
   std::vector<int64_t> kept(cut_.stages.size(), 0), peak = kept;
   for (const Slot& slot : schedule_.slots(device)) {
@@ -144,7 +145,7 @@ void CutCosts::ShareRoom(int device, int64_t bytes, const std::vector<Nanos>& st
     bytes -= PairBytes(s);
   }
   for (;;) {
-    int best = -1;  // the stage that has least of what it could use
+    int best = -1;  // the stage with the smallest share of what it could use
     for (int s : stages) {
       const int limit = (*limits)[s];
       if (limit == schedule_.chains()[schedule_.ChainOf(s)].num_micro_batches) continue;

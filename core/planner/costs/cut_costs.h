@@ -1,4 +1,4 @@
-// What the stages of one cut pipeline cost on their seats under one order of the passes.
+// The costs of a pipeline's stages on their seats, for one cut and one order of the passes.
 #ifndef DPIPE_CORE_PLANNER_COSTS_CUT_COSTS_H_
 #define DPIPE_CORE_PLANNER_COSTS_CUT_COSTS_H_
 
@@ -19,31 +19,32 @@ namespace dpipe {
 
 class CutCosts {
  public:
-  using Stages = std::vector<std::vector<LayerRange>>;  // by backbone, as PipelineCut's
+  using Stages = std::vector<std::vector<LayerRange>>;  // by backbone, as in PipelineCut
 
-  // `tables` and `options` by backbone. All but the two outlive this.
+  // `tables` and `options` are by backbone. All other arguments must outlive this.
   CutCosts(const CostModel& cost, const std::vector<std::shared_ptr<const BackboneTables>>& tables,
            const std::vector<StageCostsOptions>& options, const PipelineShape& shape,
            const PipelineCut& cut, const Schedule& schedule);
 
-  // Of such a stage on a device; with self-conditioning, forward passes as an average step has
-  // them.
+  // Returns the pass times of a stage of `layers` on a device. With self-conditioning, the forward
+  // time is that of an average step.
   PassCosts Passes(int backbone, LayerRange layers, int device) const;
-  // Bytes that are free on the device with these stages; less than 0: that lack. None where there
-  // is no limit.
+  // Returns the free bytes on the device with these stages, negative if memory is lacking. Returns
+  // nullopt if there is no limit.
   absl::optional<int64_t> FreeBytes(int device, const Stages& stages) const;
-  // What the largest stage on the device keeps of a micro-batch.
+  // Returns the bytes that the largest stage on the device keeps per micro-batch; at least 1.
   int64_t LargestPairBytes(int device, const Stages& stages) const;
 
-  // Of the cut itself, by stage of the schedule: how long what a stage hands on takes to the next
-  // stage, and its gradient to the one before.
+  // Return, by stage of the schedule of the cut itself, the time to send its output to the next
+  // stage, and its gradient to the previous one.
   std::vector<Nanos> ForwardDelays() const { return Delays(/*gradients=*/false); }
   std::vector<Nanos> GradientDelays() const { return Delays(/*gradients=*/true); }
-  // By schedule device: the optimizer step.
+  // Returns the time of the optimizer step, by schedule device.
   std::vector<Nanos> OptimizerTimes() const;
-  // By stage of the schedule: how many micro-batches it may keep so that all stages of a device
-  // together, at their most, fit in its memory but for `spare`, a part of it; at least one each.
-  // Stages get room in proportion to how long a micro-batch stays there if nothing waits.
+  // Returns, by stage of the schedule, how many micro-batches it may keep so that the peaks of all
+  // stages of a device fit in its memory together, less the fraction `spare` of it; at least 1
+  // each. Stages share the room in proportion to how long a micro-batch stays there if nothing
+  // waits.
   std::vector<int> StageLimits(double spare) const;
 
  private:
@@ -63,7 +64,7 @@ class CutCosts {
   const Schedule& schedule_;
   const std::vector<DeviceSeat> seats_;
   std::vector<std::unique_ptr<ModelStageCosts>> costs_;  // by backbone
-  std::vector<PartitionProblem> problems_;               // likewise
+  std::vector<PartitionProblem> problems_;               // by backbone
 };
 
 }  // namespace dpipe

@@ -7,8 +7,8 @@
 namespace dpipe {
 namespace {
 
-// 4 layers: 1000 ns forward and 2 x 500 back a sample, 100 bytes a value, 40 bytes of weights, 7
-// saved bytes a sample. 1 ns a byte and 10 ns a message.
+// 4 layers: per sample 1000 ns forward and 2 x 500 ns backward, 100 bytes per value, 40 bytes of
+// weights, 7 saved bytes. Links: 1 ns per byte and 10 ns per message.
 ModelProfile Model() {
   UniformProfileOptions options;
   options.value_bytes = 100;
@@ -29,7 +29,7 @@ ClusterSpec Cluster(int64_t memory_bytes) {
   return cluster;
 }
 
-// Two stages of two layers, four micro-batches of two samples under 1f1b.
+// Two stages of two layers, four micro-batches of two samples, 1f1b.
 struct Pipeline {
   explicit Pipeline(int64_t memory_bytes)
       : cost(*CostModel::Create(Model(), Cluster(memory_bytes))),
@@ -78,7 +78,7 @@ TEST(CutCostsTest, StagesKeepWhatFits) {
   EXPECT_EQ(Pipeline(0).costs->StageLimits(0), (std::vector<int>{4, 4}));
   const Pipeline pipeline(kState + 3 * kPair + kPair / 2);
   EXPECT_EQ(pipeline.costs->StageLimits(0), (std::vector<int>{3, 3}));
-  // A fifth of the memory is more than the half that is left.
+  // A fifth of the memory is more than half of the free memory.
   EXPECT_EQ(pipeline.costs->StageLimits(0.2), (std::vector<int>{1, 1}));
 }
 

@@ -10,14 +10,15 @@
 namespace dpipe {
 namespace {
 
-// Beyond so many micro-batches a device, a schedule's bubble does not change; beyond so many
-// devices it grows in proportion to those after the first.
+// With more micro-batches per device than this, a schedule's bubble does not change. With more
+// devices than this, it grows in proportion to the number of devices minus one.
 constexpr int kRampMicroBatches = 3;
 constexpr int kRampDevices = 16;
-// In units of which the even pass times are simulated.
+// The pass times of a micro-batch are scaled to this sum for the simulation at even times.
 constexpr double kResolution = 3000;
 
-// The largest number of micro-batches, at most those of the shape, at which the ramp is complete.
+// Returns a small shape with the same ramp: the maximum number of micro-batches, up to those of the
+// shape, with which the ramp is complete.
 PipelineShape ShapeOfRamp(const PipelineShape& shape) {
   PipelineShape small = shape;
   small.peak_limit = 0;
@@ -35,7 +36,8 @@ PipelineShape ShapeOfRamp(const PipelineShape& shape) {
   return small;
 }
 
-// As few micro-batches as the schedule takes: where its stages lie does not depend on them.
+// Returns the shape with the minimum number of micro-batches that the schedule supports: the
+// placement of its stages does not depend on it.
 PipelineShape ShapeOfLinks(const PipelineShape& shape) {
   PipelineShape small = shape;
   small.peak_limit = 0;
@@ -114,7 +116,7 @@ double StepEstimator::Ramp(const PipelineShape& shape, const Passes& passes) {
   double ramp = 0;
   const absl::StatusOr<Schedule> structure = MakePipelineSchedule(small, options);
   if (structure.ok()) {
-    // One micro-batch passes through the stages of one chain of every backbone.
+    // One micro-batch passes through the stages of one chain per backbone.
     int stages = 0;
     for (size_t c = 0; c < structure->chains().size(); ++c) {
       if (c > 0 && structure->chains()[c].backbone == structure->chains()[c - 1].backbone) continue;
@@ -132,7 +134,7 @@ double StepEstimator::Ramp(const PipelineShape& shape, const Passes& passes) {
   return ramp * more;
 }
 
-// Stages end where layers do: the longest is longer than the mean by about half a layer.
+// Stages end at layer boundaries: the longest is about half a layer longer than the mean.
 double StepEstimator::Unevenness(const PipelineShape& shape) const {
   if (shape.num_stages == 1) return 0;
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
@@ -199,11 +201,11 @@ double StepEstimator::LinkPath(const PipelineShape& shape) {
   return path;
 }
 
-// The busiest link or interface, for one micro-batch.
+// Returns the time of the busiest link or interface, for one micro-batch.
 double StepEstimator::LinkPace(const PipelineShape& shape) {
   const ClusterSpec& cluster = cost_.cluster();
   const int replicas = shape.replicas();
-  std::vector<double> sent(cluster.num_nodes(), 0);  // bytes a sample, by node
+  std::vector<double> sent(cluster.num_nodes(), 0);  // bytes per sample, by node
   double pace = 0;
   for (const Crossing& crossing : Crossings(shape)) {
     const int from = cost_.NodeOf(crossing.from * replicas);
@@ -268,7 +270,7 @@ Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, do
   const double backbone = pipeline_ns + optimizer + (syncs ? ExposedSync(shape, backward) : 0);
   const double work = shape.num_micro_batches * passes.total() / shape.num_stages + optimizer;
   const double frozen = FrozenWork(shape) / shape.devices_per_pipeline;
-  // Filled, a step takes its backbone's time or that of all work evenly shared.
+  // A filled step takes the longer of its backbone's time and all work evenly shared.
   return static_cast<Nanos>(fills_ ? std::max(backbone, work + frozen) : backbone + frozen);
 }
 

@@ -1,10 +1,14 @@
-// Roughly how long a step of a shape takes, before anything is partitioned: what orders a search.
+// Estimates the step of a shape before anything is partitioned. A search explores shapes in this
+// order.
 //
-// Every device gets an even part of each backbone, the one that sets the pace half a layer more,
-// unless the busiest link is slower still. A micro-batch's way over all links and back is not
-// hidden. The bubble is that of the schedule itself at even times, simulated once for a few
-// micro-batches and scaled; the all-reduce counts where it is longer than the last micro-batch's
-// backward pass. The best candidates are then simulated.
+//   - Every device gets an even share of each backbone; the slowest one gets half a layer more. If
+//     the busiest link is slower still, it sets the pace.
+//   - One micro-batch's way over all links and back is not hidden.
+//   - The bubble is that of the schedule at even times, simulated once for a few micro-batches and
+//     scaled.
+//   - The all-reduce counts as far as it is longer than the last micro-batch's backward pass.
+//
+// The best candidates are then simulated.
 #ifndef DPIPE_CORE_PLANNER_COSTS_ESTIMATE_H_
 #define DPIPE_CORE_PLANNER_COSTS_ESTIMATE_H_
 
@@ -23,60 +27,62 @@
 
 namespace dpipe {
 
-// Not thread-safe: keeps what it has simulated.
+// Not thread-safe: caches what it has simulated.
 class StepEstimator {
  public:
   // `cost` must outlive this.
   StepEstimator(const Strategy& strategy, const CostModel& cost);
 
   Nanos Estimate(const PipelineShape& shape);
-  // The same with recomputation of that share of the forward passes.
+  // Same, with recomputation of that share of the forward passes.
   Nanos EstimateRecomputing(const PipelineShape& shape, double share);
-  // What hardly any plan of the shape is faster than: with stages even, messages and reductions
-  // free, all devices of the mean speed, and that share of the schedule's idle time.
+  // Returns a step that hardly any plan of the shape beats: even stages, free messages and
+  // reductions, all devices at the mean speed, and `ramp_share` of the schedule's idle time.
   Nanos Ideal(const PipelineShape& shape, double ramp_share);
-  // Of a pipeline that has been cut: the schedule's makespan with the stages' times, messages free,
-  // instead of the even bubble and the half layer. O(slots).
+  // Estimates the step of a pipeline that has been cut. Uses the schedule's makespan at the stages'
+  // times, with free messages, instead of the even bubble and the half layer. O(slots).
   Nanos EstimateCut(const PipelineShape& shape, const PipelineCut& cut, const Schedule& schedule);
 
  private:
-  // What the passes of a micro-batch take over all layers of all backbones.
+  // Pass times of one micro-batch over all layers of all backbones.
   struct Passes {
     double forward = 0, input_grad = 0, weight_grad = 0;
     double total() const { return forward + input_grad + weight_grad; }
   };
 
-  // What the estimates have in common, beside the time the passes take.
+  // Adds optimizer step, exposed gradient syncs (if `syncs`) and frozen work to `pipeline_ns`.
   Nanos Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns,
                bool syncs = true);
   Passes PassesOf(const PipelineShape& shape);
-  // The mean, over the pipeline's devices, of their slowest ranks' speeds: what stages that are cut
-  // to fit them run at.
+  // Returns the mean, over the pipeline's devices, of the speeds of their slowest ranks. Stages
+  // that are cut to fit the devices run at this speed.
   double SpeedOf(const PipelineShape& shape);
   Nanos EstimateOf(const PipelineShape& shape, const Passes& passes);
-  // Idle time of a device, as a multiple of its work on one micro-batch.
+  // Returns the idle time of a device, as a multiple of its work on one micro-batch.
   double Ramp(const PipelineShape& shape, const Passes& passes);
-  // Of the longest stage over the mean, less one.
+  // Returns the ratio of the longest stage to the mean stage, minus one.
   double Unevenness(const PipelineShape& shape) const;
-  // What one sample sends from device to device under an even cut, less where copies share it.
+  // Bytes per sample sent from device to device under an even cut, scaled by the share of
+  // micro-batches of a chain if copies share them.
   struct Crossing {
     int from = 0, to = 0;
     double forward_bytes = 0, gradient_bytes = 0;
   };
   const std::vector<Crossing>& Crossings(const PipelineShape& shape);
   double LinkPace(const PipelineShape& shape);
-  // Messages of the first micro-batch on its way in and of the last one on its way out.
+  // Returns the time of the first micro-batch's messages on its way in and the last one's on its
+  // way out.
   double LinkPath(const PipelineShape& shape);
-  // The share of a node's interfaces that the ranks of a stage use, in interfaces.
+  // Returns how many of a node's interfaces the ranks of a stage use.
   double InterfacesOf(const PipelineShape& shape) const;
-  double FrozenWork(const PipelineShape& shape) const;  // of a group, over all of its devices
+  double FrozenWork(const PipelineShape& shape) const;  // of a group, summed over its devices
   double ExposedSync(const PipelineShape& shape, double backward_ns) const;
 
   const CostModel& cost_;
   const bool fills_;
   const bool cached_;
   const bool recomputes_;
-  const double forward_passes_;  // with self-conditioning, of an average step
+  const double forward_passes_;  // of an average step, with self-conditioning
   double mean_speed_ = 1, least_speed_ = 1;
   std::map<std::pair<int, int>, double> speeds_;  // by D and S
   std::map<std::tuple<std::string, int, int, int>, double> ramps_;

@@ -13,10 +13,10 @@ namespace dpipe {
 namespace {
 
 constexpr int kMaxDevices = 16;
-// Beyond so many micro-batches a device no schedule but GPipe keeps more of them.
+// With more micro-batches per device than this, only GPipe keeps more of them.
 constexpr int kMaxMicroBatchesPerDevice = 3;
 
-// The least number of neighbours such that at most kMaxDevices are left.
+// Returns the minimum number of neighbours to merge so that at most kMaxDevices are left.
 int NeighboursOf(int num_devices) {
   for (int each = 1; each < num_devices; ++each) {
     if (num_devices % each == 0 && num_devices / each <= kMaxDevices) return each;
@@ -24,7 +24,7 @@ int NeighboursOf(int num_devices) {
   return num_devices;
 }
 
-// The largest number of micro-batches, at most `most`, that the schedule takes; 0: none.
+// Returns the maximum number of micro-batches, up to `most`, that the schedule supports; 0 if none.
 int MicroBatchesAtMost(int most, const PipelineShape& shape) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
   ScheduleRequest request;
@@ -37,7 +37,8 @@ int MicroBatchesAtMost(int most, const PipelineShape& shape) {
   return 0;
 }
 
-// By stage of the schedule: how many micro-batches it keeps when its device keeps most.
+// Returns, by stage of the schedule, how many micro-batches it keeps when its device keeps the
+// most.
 std::vector<int> KeptOf(const Schedule& schedule) {
   std::vector<int> kept(schedule.num_stages(), 0);
   for (int d = 0; d < schedule.num_devices(); ++d) {
@@ -123,8 +124,8 @@ std::optional<MemoryBound::Structure> MemoryBound::ReadSchedule(const PipelineSh
       const int stage = schedule->FirstStageOf(c) + chain.num_forward_only + k;
       Copy copy;
       copy.device = schedule->DeviceOf(stage);
-      // Of the devices that this one stands for, the one that keeps least keeps one micro-batch
-      // more than those all together that the next one's keep.
+      // Of the devices that this one represents, the one that keeps the least keeps one micro-batch
+      // more than all those together that the next one represents keep.
       copy.kept = kept[stage] > 0 ? (kept[stage] - 1) * each + 1 : 0;
       if (made.schedule == "gpipe") copy.kept = num_micro_batches;
       copy.recomputed = std::min(copy.kept, 1.0 / on_device[copy.device]);
@@ -166,7 +167,7 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
       bytes += weight[d] * static_cast<double>(frozen.hosted);
     }
   }
-  // By stage, what a byte of state and a saved byte of a sample count.
+  // `prices` holds, by stage, the weight of a byte of state and of a saved byte per sample.
   const auto total_of = [&](const std::vector<std::vector<Layer>>& layers) {
     double total = bytes;
     std::vector<std::pair<double, double>> prices;
@@ -189,7 +190,7 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
     }
     return total / limit_;
   };
-  // All layers as one cannot choose, so this is no less.
+  // Merged layers all go to one stage, so this is no smaller.
   std::vector<std::vector<Layer>> merged;
   for (const Layer& total : totals_) merged.push_back({total});
   const double share = total_of(merged);

@@ -15,7 +15,7 @@
 namespace dpipe {
 namespace {
 
-// Needs of the fullest device under the cut that needs least, of all cuts.
+// Returns the need of the fullest device, minimised over all cuts.
 int64_t LeastOfAllCuts(const CostModel& cost, const PipelineShape& shape, int64_t frozen_bytes,
                        bool recompute) {
   const Schedule schedule = *MakePipelineSchedule(shape, {});
@@ -83,7 +83,7 @@ TEST(MemoryBoundTest, NoCutNeedsLess) {
     const std::optional<double> share = bound.ShareOf(shape, {frozen, 0}, recompute, false);
     ASSERT_TRUE(share.has_value());
     ++checked;
-    // Up to 1 the bound of all layers as one, which is no less, says that the shape may fit.
+    // Up to 1, the bound of all layers merged, which is no smaller, says that the shape may fit.
     const double need = static_cast<double>(least) / kLimit;
     if (*share > 1) {
       EXPECT_LE(*share, need + 1e-3) << round << " " << shape.schedule;
@@ -94,10 +94,11 @@ TEST(MemoryBoundTest, NoCutNeedsLess) {
   EXPECT_GT(tight, checked / 4);
 }
 
-// By hand: 8 alike layers of 1000 parameter bytes (4000 of state) on 4 devices that keep 4, 3, 2
-// and 1 micro-batches of 1 sample; nothing else. With x_d layers on device d the fullest holds
-// x_d (4000 + n_d 2000) alike, so 8 / (1/12000 + 1/10000 + 1/8000 + 1/6000).
-TEST(MemoryBoundTest, OfAlikeLayersItIsTheEvenDivision) {
+// By hand: 8 equal layers of 1000 parameter bytes (4000 of state) on 4 devices that keep 4, 3, 2
+// and 1 micro-batches of 1 sample; nothing else. With x_d layers on device d, the fullest device is
+// smallest if all hold the same x_d (4000 + n_d 2000), so the bound is 8 / (1/12000 + 1/10000 +
+// 1/8000 + 1/6000).
+TEST(MemoryBoundTest, EqualLayersGiveTheEvenDivision) {
   UniformProfileOptions uniform;
   uniform.num_layers = 8;
   uniform.parameter_bytes = 1000;
@@ -113,15 +114,15 @@ TEST(MemoryBoundTest, OfAlikeLayersItIsTheEvenDivision) {
   const double bytes = 8 / (1 / 12000. + 1 / 10000. + 1 / 8000. + 1 / 6000.);
   EXPECT_NEAR(*bound.ShareOf(shape, {}, false, false), bytes / 10000, 1e-9);
   EXPECT_NEAR(*bound.ShareOf(shape, {5000, 0}, false, false), (bytes + 5000) / 10000, 1e-9);
-  // Recomputing, each keeps one.
+  // With recomputation, each keeps one.
   EXPECT_NEAR(*bound.ShareOf(shape, {5000, 0}, true, false), (12000 + 5000) / 10000., 1e-9);
   cluster.set_memory_bytes_per_device(0);
   const CostModel unlimited = *CostModel::Create(UniformProfile(uniform), cluster);
   EXPECT_EQ(*MemoryBound(unlimited).ShareOf(shape, {}, false, false), 0);
 }
 
-// 32 devices are looked at as 16, each for two.
-TEST(MemoryBoundTest, NeighboursTogetherNeedNoMoreThanEachAlone) {
+// 32 devices are merged into 16, each representing two.
+TEST(MemoryBoundTest, MergedNeighboursNeedNoMoreThanEachAlone) {
   UniformProfileOptions uniform;
   uniform.num_layers = 64;
   uniform.parameter_bytes = 1000;

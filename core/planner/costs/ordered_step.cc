@@ -7,7 +7,7 @@ namespace dpipe {
 
 OrderedStep::OrderedStep(const Schedule& schedule)
     : devices_(schedule.num_devices()), last_weights_(schedule.num_stages()) {
-  // At costs above 0, starts increase along every dependency.
+  // With positive costs, start times increase along every dependency.
   const std::vector<PassCosts> unit(schedule.num_stages(), PassCosts{1, 1, 1});
   const std::vector<std::vector<Nanos>> starts = schedule.StartTimes(unit);
   std::vector<std::tuple<Nanos, int, int>> order;
@@ -66,7 +66,7 @@ Nanos OrderedStep::StepNs(const OrderedStageTimes& times) {
     if (pass.end == kNone) continue;
     arrivals_[pass.end] = device.free_ns;
     if (!pass.is_sent) continue;
-    // One message at a time leaves a device.
+    // A device sends one message at a time.
     device.sent_ns =
         std::max(device.free_ns, device.sent_ns) +
         (forward ? times.forward_delay_ns[pass.stage] : times.gradient_delay_ns[pass.stage]);

@@ -27,14 +27,14 @@ bool IsBelow(const std::vector<int>& a, const std::vector<int>& b) {
   return true;
 }
 
-// A pass of a stage, by its place among its device's stages.
+// A pass of a stage; the stage is given by its place among its device's stages.
 struct ShardedPass {
   int place = 0;
-  bool is_forward = false;    // which keeps something for later passes
+  bool is_forward = false;    // keeps something for later passes
   bool adds_weights = false;  // the last of its micro-batch's passes
 };
 
-// In order; with recomputation, second forward passes, too.
+// Returns the passes in order; with recomputation, includes second forward passes.
 std::vector<ShardedPass> ShardedPasses(const std::vector<Slot>& slots,
                                        const std::vector<int>& place, bool recompute) {
   std::vector<ShardedPass> passes;

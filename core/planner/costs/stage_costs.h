@@ -1,16 +1,16 @@
-// The partitioner's costs of a backbone on a cluster under one schedule and one division of the
-// devices.                                                             [algorithms.md §1, §2]
+// The costs that partitioners use: of a backbone on a cluster, for one schedule and one division of
+// the devices. [algorithms.md §1, §2]
 //
-// Nothing of size L^2 is made: times are the cost model's prefix sums at the local batch, what a
-// collective costs is kept by where its ranks lie, workspaces are a table of range maxima that all
-// candidates of a search share. What depends on ranks is taken over all pipeline groups, at the
-// slowest.
+// No table has size L^2: times come from the cost model's prefix sums at the local batch, costs of
+// collectives are cached by the location of their ranks, and workspaces are a table of range maxima
+// that all candidates of a search share. Costs that depend on ranks are maxima over all pipeline
+// groups, at the slowest rank.
 //
-// Memory is what the checker counts (core/schedule/memory/pass_memory.h) but for messages and what
-// stages of a device hand to each other. Stages whose state is divided besides hold their weights
-// while they are gathered, and whole gradients from the first backward pass until the next
-// reduction after their own. Where a single stage is divided into buckets, gradients count from the
-// second backward pass on, and weights only if they are gathered once.
+// Memory is what the checker counts (core/schedule/memory/pass_memory.h), without messages and what
+// stages of a device pass to each other. Stages with divided state also hold their weights while
+// these are gathered, and whole gradients from the first backward pass until the next reduction
+// after their own. If a single stage is divided into buckets, gradients count from the second
+// backward pass on, and weights only if they are gathered once.
 #ifndef DPIPE_CORE_PLANNER_COSTS_STAGE_COSTS_H_
 #define DPIPE_CORE_PLANNER_COSTS_STAGE_COSTS_H_
 
@@ -29,7 +29,7 @@
 
 namespace dpipe {
 
-// What depends on the backbone alone: made once for a search.
+// Tables that depend only on the backbone; made once per search.
 class BackboneTables {
  public:
   BackboneTables(const CostModel& cost, int component);
@@ -40,7 +40,7 @@ class BackboneTables {
 
  private:
   int component_ = 0;
-  std::vector<std::vector<int64_t>> workspace_;  // [k][i]: largest of layers [i, i + 2^k)
+  std::vector<std::vector<int64_t>> workspace_;  // [k][i]: maximum of layers [i, i + 2^k)
   std::vector<ChainValue> values_;
 };
 
@@ -49,29 +49,29 @@ struct StageCostsOptions {
   int devices_per_pipeline = 1;  // D
   int micro_batch_size = 1;      // b, of one group
   int backbone = 0;              // of the schedule's chains
-  // What a device keeps besides its stages, the frozen components' weights: on every device, and
-  // besides on those from `first_host` on.
+  // Bytes that a device keeps in addition to its stages, the frozen components' weights: on every
+  // device, and additional ones on the devices from `first_host` on.
   int64_t frozen_bytes = 0, hosted_bytes = 0;
   int first_host = 0;
-  // Whether a stage's weights, gradients and moments are divided over its ranks of all groups.
+  // True if a stage's weights, gradients and moments are divided over its ranks of all groups.
   bool shards_state = false;
-  // Of such: whether weights are gathered once a step (GatherPolicy::kOnce), and whether gradients
+  // If so: true if weights are gathered once per step (GatherPolicy::kOnce), and true if gradients
   // are reduced at its end (SyncPolicy::kEnd).
   bool gathers_once = false;
   bool reduces_at_end = false;
-  // Forward passes of a micro-batch; 1 + p where self-conditioning runs a second one in p of the
-  // steps.
+  // Forward passes per micro-batch: 1 + p if self-conditioning runs a second one in a fraction p of
+  // the steps.
   double forward_passes = 1;
 };
 
 // Not thread-safe: queries fill caches.
 class ModelStageCosts : public StageCosts {
  public:
-  // `schedule` gives how many micro-batches each device stashes at once. `cost` must outlive this;
-  // `tables` are those of the component that is backbone number options.backbone.
+  // `schedule` determines how many micro-batches each device stashes at once. `cost` must outlive
+  // this. `tables` belong to the component that is backbone number options.backbone.
   ModelStageCosts(const CostModel& cost, std::shared_ptr<const BackboneTables> tables,
                   const Schedule& schedule, const StageCostsOptions& options);
-  // Of a straight pipeline of equal stages.
+  // For a straight pipeline of equal stages, without sharding.
   ModelStageCosts(const CostModel& cost, const PipelineShape& shape, const Schedule& schedule,
                   int64_t frozen_bytes);
 
@@ -87,18 +87,20 @@ class ModelStageCosts : public StageCosts {
   int64_t MemoryBytes(int device, const DeviceSeat& seat,
                       const std::vector<HeldStage>& held) const override;
   int64_t MemoryLimitBytes(const DeviceSeat& seat) const override { return Of(seat).memory_limit; }
-  // Over so many ranks the state of the seat's stages is divided.
+  // Returns the number of ranks that the state of the seat's stages is divided over.
   int StateShards(const DeviceSeat& seat) const {
     return options_.shards_state ? seat.replicas * options_.num_groups : 1;
   }
-  // What a rank of the seat keeps of a micro-batch between the passes of such a stage.
+  // Returns the bytes that a rank of the seat keeps per micro-batch between the passes of such a
+  // stage.
   int64_t PairBytes(const DeviceSeat& seat, LayerRange layers) const {
     return Of(seat).local_batch * KeptBytesPerSample(seat, layers);
   }
   int64_t ParameterBytes(LayerRange layers) const override {
     return cost_.ParameterBytes(component_, layers);
   }
-  // Of the sums over the seat's ranks; copies of its stages elsewhere are left out.
+  // Returns the bytes that reductions over the seat's ranks need; ignores copies of its stages
+  // elsewhere.
   int64_t ReductionRoomBytes(const DeviceSeat& seat, const std::vector<HeldStage>& held) const;
   const std::vector<ChainValue>& values() const override { return tables_->values(); }
   Nanos TransferNs(int64_t forward_bytes, int64_t gradient_bytes, const DeviceSeat& from,
@@ -111,7 +113,7 @@ class ModelStageCosts : public StageCosts {
     int slowest_rank = 0;
     int64_t memory_limit = 0;
   };
-  // Messages and samples that an engine or an interface moves for one micro-batch.
+  // Messages and samples that a copy engine or an interface moves per micro-batch.
   struct LinkLoad {
     int inner_messages = 0, inner_samples = 0;  // within nodes
     int outer_messages = 0, outer_samples = 0;  // between nodes
@@ -121,12 +123,13 @@ class ModelStageCosts : public StageCosts {
              std::tie(b.inner_messages, b.inner_samples, b.outer_messages, b.outer_samples);
     }
   };
-  // What a device holds at one moment: by stage on it, micro-batches in flight; of sharded stages,
-  // then, whether its whole gradients are there, and then, whether its weights are gathered.
+  // What a device holds at one moment, by stage on it: the number of micro-batches in flight. If
+  // stages are sharded, then by stage 1 if its whole gradients are there, then 1 if its weights are
+  // gathered.
   using Moment = std::vector<int>;
   struct Stash {
     std::vector<int> stages;      // of the schedule
-    std::vector<Moment> moments;  // none below another one
+    std::vector<Moment> moments;  // none is below another one
     std::vector<Moment> moments_recomputing;
   };
 
@@ -149,7 +152,7 @@ class ModelStageCosts : public StageCosts {
   const StageCostsOptions options_;
   const int component_;
   std::vector<Stash> stashes_;            // by device
-  std::vector<int> first_stage_of_copy_;  // of the schedule, the first with gradients
+  std::vector<int> first_stage_of_copy_;  // stage of the schedule, the first with gradients
 
   mutable std::map<SeatKey, SeatCosts> seats_;
   mutable std::pair<SeatKey, const SeatCosts*> last_seat_ = {{-1, -1}, nullptr};
@@ -158,8 +161,8 @@ class ModelStageCosts : public StageCosts {
   mutable std::pair<std::vector<DeviceSeat>, const CollectiveGroup*> last_group_ = {{}, nullptr};
 };
 
-// The problem of partitioning backbone number `backbone` of a schedule over devices of `replicas`
-// ranks each.
+// Returns the problem of partitioning backbone number `backbone` of a schedule. `replicas`: the
+// number of ranks, by device.
 PartitionProblem MakePartitionProblem(const StageCosts& costs, const Schedule& schedule,
                                       int backbone, std::vector<int> replicas);
 

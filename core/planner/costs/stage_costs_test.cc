@@ -15,8 +15,9 @@
 namespace dpipe {
 namespace {
 
-// 4 layers: 1000 ns forward and 2 x 500 back a sample, 100 bytes a value, 40 bytes of weights, 7
-// saved bytes a sample. Nodes of 2 devices: 1 ns a byte and 10 ns within, 2 ns and 50 ns between.
+// 4 layers: per sample 1000 ns forward and 2 x 500 ns backward, 100 bytes per value, 40 bytes of
+// weights, 7 saved bytes. Nodes of 2 devices: 1 ns per byte and 10 ns within a node, 2 ns and 50 ns
+// between nodes.
 ModelProfile Model() {
   UniformProfileOptions options;
   options.value_bytes = 100;
@@ -58,23 +59,23 @@ TEST(StageCostsTest, AStraightPipelineByHand) {
   EXPECT_EQ(costs.BackwardNs(first, {0, 3}), 3 * 2 * 1000);
   EXPECT_EQ(costs.LinkNs(1, first, second), 2 * (10 + 200));  // there and back, within a node
   EXPECT_EQ(costs.SyncNs({first}, {0, 2}), cost.AllReduce({0, 2}, 80));
-  // 40 bytes of weights, gradients and two moments each; two micro-batches in flight, then one. To
-  // sum up 80 bytes over two ranks, two rows of 80 + 64.
+  // 40 bytes of weights, gradients and two moments each; two micro-batches in flight, then one.
+  // Summing 80 bytes over two ranks needs two rows of 80 + 64.
   const int64_t kept = 1000 + 2 * 144;
   EXPECT_EQ(costs.MemoryBytes(0, first, {{0, 0, {0, 2}}}), kept + 2 * 160 + 2 * 2 * 14);
   EXPECT_EQ(costs.MemoryBytes(1, second, {{1, 0, {2, 4}}}), kept + 2 * 160 + 1 * 2 * 14);
 }
 
-TEST(StageCostsTest, RecomputationKeepsTheInputsAlone) {
+TEST(StageCostsTest, RecomputationKeepsOnlyTheInputs) {
   const CostModel cost = *CostModel::Create(Model(), Cluster());
   const Schedule schedule = *MakeSchedule("1f1b", {2, 4});
   const ModelStageCosts costs(cost, Tables(cost), schedule, Options(2, 2, 2));
   const DeviceSeat seat{1, 1, true};
   EXPECT_EQ(costs.ComputeNs(seat, {2, 4}), 2 * 2 * 3000);
   EXPECT_EQ(costs.BackwardNs(seat, {2, 4}), 2 * 2 * 1000);
-  // The value at the cut, and what one micro-batch saves while its backward pass runs.
+  // The value at the cut, and what one micro-batch saves during its backward pass.
   EXPECT_EQ(costs.MemoryBytes(1, seat, {{1, 0, {2, 4}}}),
-            2 * 160 + 2 * 100 + 2 * 14 + 2 * 144);  // the last: room to sum up in
+            2 * 160 + 2 * 100 + 2 * 14 + 2 * 144);  // the last term: room for the reduction
 }
 
 TEST(StageCostsTest, UnlikeReplicasReshardAndShare) {
@@ -83,7 +84,7 @@ TEST(StageCostsTest, UnlikeReplicasReshardAndShare) {
   const ModelStageCosts costs(cost, Tables(cost), schedule, Options(1, 4, 6));
   const DeviceSeat one{0, 1, false}, three{1, 3, false};
   EXPECT_EQ(costs.ComputeNs(three, {0, 1}), 2 * 2000);
-  // Rank 0 sends two samples to each: one message within its node, two between.
+  // Rank 0 sends two samples to each: one message within its node, two between nodes.
   EXPECT_EQ(costs.TransferNs(100, 0, one, three), 10 + 200 + 2 * 50 + 2 * 400);
   EXPECT_EQ(costs.TransferNs(100, 100, one, three), 2 * 1110);
   EXPECT_EQ(costs.SyncNs({three}, {0, 1}), cost.AllReduce({1, 2, 3}, 40));
@@ -96,7 +97,7 @@ TEST(StageCostsTest, RanksThatShareAnInterfaceShareItsBandwidth) {
   const CostModel cost = *CostModel::Create(Model(), Cluster());
   const Schedule schedule = *MakeSchedule("1f1b", {2, 4});
   const ModelStageCosts costs(cost, Tables(cost), schedule, Options(1, 4, 6));
-  // Both ranks of node 0 send three samples to a rank of node 1 each.
+  // Both ranks of node 0 send three samples each to a rank of node 1.
   EXPECT_EQ(costs.TransferNs(100, 0, {0, 2, false}, {2, 2, false}), 50 + 2 * 6 * 100);
 }
 
@@ -118,7 +119,7 @@ TEST(StageCostsTest, TheSlowestReplicaOfAnyGroupCounts) {
   EXPECT_EQ(costs.MemoryLimitBytes({1, 1, false}), 700);
 }
 
-TEST(StageCostsTest, SelfConditioningRunsAnotherForwardPassAtTimes) {
+TEST(StageCostsTest, SelfConditioningSometimesRunsAnotherForwardPass) {
   const CostModel cost = *CostModel::Create(Model(), Cluster());
   const Schedule schedule = *MakeSchedule("1f1b", {2, 4});
   StageCostsOptions options = Options(2, 2, 1);
@@ -147,14 +148,14 @@ TEST(StageCostsTest, StagesOfADeviceNeedNotPeakTogether) {
   EXPECT_EQ(problem.devices_of_stage, (std::vector<std::vector<int>>{{0}, {0}}));
   EXPECT_EQ(problem.num_micro_batches, 3);
   const DeviceSeat seat{0, 1, false};
-  // Of 7 bytes a layer: 3 x 1 + 1 x 3 or 2 x 1 + 2 x 3 layers, never 3 x 1 + 2 x 3.
-  // To sum up 120 bytes over four ranks: three others' shares of two chunks.
+  // At 7 bytes per layer: 3 x 1 + 1 x 3 or 2 x 1 + 2 x 3 layers, never 3 x 1 + 2 x 3. The reduction
+  // of 120 bytes over four ranks needs three others' shares of two chunks.
   const int64_t room = 2 * 3 * (128 + 64);
   EXPECT_EQ(costs.MemoryBytes(0, seat, {{0, 0, {0, 1}}, {1, 0, {1, 4}}}), room + 4 * 160 + 8 * 7);
   EXPECT_EQ(costs.MemoryBytes(0, seat, {{0, 0, {0, 3}}, {1, 0, {3, 4}}}), room + 4 * 160 + 10 * 7);
 }
 
-TEST(BackboneTablesTest, WorkspacesOfRangesAreTheCostModels) {
+TEST(BackboneTablesTest, WorkspacesOfRangesEqualTheCostModels) {
   RandomStream random(81, 0, 0, RandomPurpose::kTest);
   for (int round = 0; round < 50; ++round) {
     RandomProfileOptions options;
@@ -172,8 +173,8 @@ TEST(BackboneTablesTest, WorkspacesOfRangesAreTheCostModels) {
   }
 }
 
-// Messages and what stages hand over aside, as there are no bytes in them here.
-TEST(StageCostsTest, ShardedStagesHoldWhatTheirPlansDo) {
+// Without messages and what stages pass to each other, since they have no bytes here.
+TEST(StageCostsTest, ShardedStagesHoldAsMuchAsTheirPlans) {
   UniformProfileOptions uniform;
   uniform.num_layers = 16;
   uniform.value_bytes = 0;
@@ -183,7 +184,7 @@ TEST(StageCostsTest, ShardedStagesHoldWhatTheirPlansDo) {
   for (const char* name : {"1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "zeropp"}) {
     for (const bool once : {false, true}) {
       for (const bool recompute : {false, true}) {
-        // What is kept from an input gradient to its weight gradient is not counted then.
+        // What is kept from an input gradient to its weight gradient is not counted there.
         if (recompute && TraitsOf(name)->splits_backward) continue;
         const Schedule schedule = *MakeSchedule(name, {2, 4});
         const int num_stages = schedule.num_stages();

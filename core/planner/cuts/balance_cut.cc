@@ -21,7 +21,7 @@ struct Quality {
   }
 };
 
-// Cuts first .. first + length - 1 of a backbone, each by `step` layers; cut k is the end of stage
+// Moves cuts first .. first + length - 1 of a backbone by `step` layers. Cut k is the end of stage
 // k - 1.
 struct Move {
   int backbone = 0;
@@ -52,7 +52,8 @@ class Balancer {
   }
 
  private:
-  // The position in its chain of a stage of the schedule, a forward-only lap counting as the other.
+  // Returns the position in its chain of a stage of the schedule. A stage of a forward-only lap has
+  // the position of its counterpart with gradients.
   int PositionOf(int s) const {
     const int chain = schedule_.ChainOf(s);
     return (s - schedule_.FirstStageOf(chain)) %
@@ -87,13 +88,13 @@ class Balancer {
       quality.largest = std::max(quality.largest, load);
       quality.squares += static_cast<double>(load) * static_cast<double>(load);
     }
-    // No schedule ends before its busiest device.
+    // A schedule takes at least as long as its busiest device works.
     const bool may_help =
         quality.excess_bytes <= quality_.excess_bytes && quality.largest <= quality_.makespan;
     if (balance_.by_makespan && (judged_ == 1 || may_help)) {
       quality.makespan = schedule_.Makespan(costs_);
     } else if (balance_.by_makespan) {
-      quality.makespan = quality.largest;  // at least, and too much
+      quality.makespan = quality.largest;  // a lower bound, already too long
     }
     return quality;
   }
@@ -113,7 +114,7 @@ class Balancer {
     }
   }
 
-  // What depends on the stages that the move changes.
+  // Recomputes what depends on the stages that the move changes.
   void Update(const Move& move) {
     std::vector<bool> changed(schedule_.num_devices(), false);
     for (int s = 0; s < schedule_.num_stages(); ++s) {
@@ -135,7 +136,7 @@ class Balancer {
   }
   void Undo(const Move& move) { Do({move.backbone, move.first, move.length, -move.step}); }
 
-  // Keeps what has been done if it helps.
+  // Keeps the moves made so far if they help.
   bool Accept() {
     const Quality quality = Judge();
     if (!(quality < quality_)) return false;
@@ -168,7 +169,7 @@ class Balancer {
     return false;
   }
 
-  // Single cuts of stages on the device that has most to do.
+  // Returns moves of single cuts that take layers from the device with the most work.
   std::vector<Move> MovesOfBusiest() const {
     const std::vector<Nanos> loads = Loads();
     const int busiest =

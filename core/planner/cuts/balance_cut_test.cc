@@ -18,7 +18,7 @@ Schedule Make(const std::string& name, int devices, int micro_batches) {
   return *std::move(schedule);
 }
 
-// A forward pass of a layer takes `ns`, gradients nothing.
+// Layer passes of `ns` forward and 0 backward.
 CutBalance Forwards(const Schedule& schedule, const std::vector<std::vector<Nanos>>& ns) {
   CutBalance balance;
   balance.schedule = &schedule;
@@ -37,7 +37,7 @@ TEST(BalanceCutTest, EvensOutTwoStages) {
   EXPECT_EQ(BalanceCut(Forwards(schedule, ns), {{{0, 1}, {1, 6}}}), (Stages{{{0, 5}, {5, 6}}}));
 }
 
-// Backbone 1, in the other direction, makes up for what backbone 0 cannot divide.
+// Backbone 1, in the other direction, balances what backbone 0 cannot divide.
 TEST(BalanceCutTest, OneBackboneMakesUpForTheOther) {
   const Schedule schedule = Make("cascaded", 2, 2);
   const std::vector<std::vector<Nanos>> ns = {{7, 3}, {1, 1, 1, 1, 1, 1}};

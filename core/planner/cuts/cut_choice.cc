@@ -13,7 +13,7 @@ namespace {
 
 using Stages = std::vector<LayerRange>;
 
-// Slots that judging cuts may visit, about 5 ns each.
+// Maximum number of slots visited to judge cuts, about 5 ns each.
 constexpr int64_t kMaxSlots = 300'000;
 constexpr int kMaxJudged = 1000;
 constexpr int kSteps[] = {1, -1, 2, -2, 4, -4};
@@ -86,7 +86,7 @@ class Chooser {
     return times;
   }
 
-  // Other replicas are not this choice's.
+  // Adds a new cut. Ignores cuts with other replicas.
   void Offer(absl::StatusOr<Partition> cut, std::vector<Partition>* cuts) const {
     if (!cut.ok()) return;
     for (size_t d = 0; d < start_.seats.size(); ++d) {
@@ -101,7 +101,7 @@ class Chooser {
     cuts->push_back(*std::move(cut));
   }
 
-  // By the order of its plan.
+  // Judges a cut by the order of its plan.
   JudgedCut Judge(const Partition& cut) const {
     JudgedCut judged = {cut, absl::nullopt, kNever};
     if (choice_.order_of == nullptr) {
@@ -113,7 +113,7 @@ class Chooser {
     return judged;
   }
 
-  // The first of equal ones.
+  // Returns the best cut, the first of equal ones.
   JudgedCut BestOf(const std::vector<Partition>& cuts) const {
     JudgedCut best = {cuts[0], absl::nullopt, kNever};
     for (const Partition& cut : cuts) {
@@ -123,7 +123,7 @@ class Chooser {
     return best;
   }
 
-  // By moves, visiting about so many slots.
+  // Improves the cut by moves, visiting about `max_slots` slots.
   absl::StatusOr<Partition> Shortened(Partition cut, int64_t max_slots, OrderedStep* step) {
     step_ = step;
     budget_ =
@@ -163,7 +163,7 @@ class Chooser {
     return false;
   }
 
-  // False, changing nothing, if a stage would have no layers.
+  // Returns false and changes nothing if a stage would have no layers.
   static bool Move(size_t cut, int step, Stages* stages) {
     LayerRange &before = (*stages)[cut - 1], &after = (*stages)[cut];
     if (before.size() + step < 1 || after.size() - step < 1) return false;
@@ -184,7 +184,7 @@ class Chooser {
 
   const CutChoice& choice_;
   const Partition& start_;
-  OrderedStep* step_ = nullptr;  // of the cuts that are judged now
+  OrderedStep* step_ = nullptr;  // judges the current cuts
   int budget_ = 0;               // cuts that may still be judged
 };
 

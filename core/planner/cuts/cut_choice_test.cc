@@ -17,7 +17,7 @@
 namespace dpipe {
 namespace {
 
-// Without costs of messages, syncs and optimizer steps, the step is the order's makespan.
+// If messages, syncs and optimizer steps are free, the step is the order's makespan.
 TEST(OrderedStepTest, EqualsTheMakespan) {
   RandomStream random(61, 0, 0, RandomPurpose::kTest);
   for (const char* name : {"1f1b", "gpipe", "zb-h1", "zb-v", "v-half", "dualpipe-v", "chimera"}) {
@@ -42,8 +42,8 @@ TEST(OrderedStepTest, ByHand) {
   times.gradient_delay_ns = {0, 4};
   times.sync_ns = {7, 100};
   times.optimizer_ns = {2, 30};
-  // Stage 0 is ready at 2 and sends at 12; stage 1, free from 30 on, ends at 70, and its sync at
-  // 170. The gradient is there at 74, stage 0 ends at 84, its sync at 91.
+  // Stage 0 is ready at 2 and sends at 12. Stage 1, free from 30 on, ends at 70, and its sync at
+  // 170. The gradient arrives at 74; stage 0 ends at 84, its sync at 91.
   EXPECT_EQ(OrderedStep(schedule).StepNs(times), 170);
   times.sync_ns = {7, 0};
   EXPECT_EQ(OrderedStep(schedule).StepNs(times), 91);
@@ -140,7 +140,7 @@ TEST(CutChoiceTest, NoPlanIsSlowerThanWithAnEvenCut) {
   for (const auto& [name, count] : compared) EXPECT_GT(faster[name], count / 3) << name;
 }
 
-// Every cut simulated.
+// Simulates every cut.
 TEST(CutChoiceTest, MostCutsAreTheBestOfAll) {
   RandomStream random(77, 0, 0, RandomPurpose::kTest);
   for (const auto& [name, most_missed, most_over] :

@@ -7,9 +7,9 @@ namespace dpipe {
 namespace {
 
 constexpr int kSteps[] = {-1, 1, -2, 2, -3, 3};
-constexpr int kMostBoundaries = 2;
-// Of more shifts than these no pairs are looked at.
-constexpr size_t kMostPaired = 500;
+constexpr int kMaxBoundaries = 2;
+// Pairs are not considered if there are more shifts than this.
+constexpr size_t kMaxPairedShifts = 500;
 
 bool HasEmptyStage(const CutNeighbours::Stages& stages) {
   for (const std::vector<LayerRange>& of : stages) {
@@ -27,7 +27,7 @@ CutNeighbours::CutNeighbours(const CutCosts& costs, const PipelineCut& cut)
   for (int b = 0; b < static_cast<int>(cut_.stages.size()); ++b) {
     const int boundaries = static_cast<int>(cut_.stages[b].size()) - 1;
     for (int first = 1; first <= boundaries; ++first) {
-      for (int length = 1; length <= kMostBoundaries; ++length) {
+      for (int length = 1; length <= kMaxBoundaries; ++length) {
         if (first + length - 1 > boundaries) break;
         for (int step : kSteps) AddShift(b, first, length, step);
       }
@@ -39,7 +39,8 @@ int CutNeighbours::BackboneOf(int stage) const {
   return schedule_.chains()[schedule_.ChainOf(stage)].backbone;
 }
 
-// In its chain, a forward-only lap counting as the other.
+// Returns the position in its chain. A stage of a forward-only lap has the position of its
+// counterpart with gradients.
 int CutNeighbours::PositionOf(int stage) const {
   return (stage - schedule_.FirstStageOf(schedule_.ChainOf(stage))) %
          static_cast<int>(cut_.stages[BackboneOf(stage)].size());
@@ -122,7 +123,7 @@ std::vector<CutNeighbours::Stages> CutNeighbours::Below(Nanos limit_ns,
   };
   for (int i = 0; i < static_cast<int>(shifts_.size()); ++i) {
     add(i, kNone);
-    if (shifts_.size() > kMostPaired) continue;
+    if (shifts_.size() > kMaxPairedShifts) continue;
     for (int j = i + 1; j < static_cast<int>(shifts_.size()); ++j) add(i, j);
   }
   std::stable_sort(pairs.begin(), pairs.end(),

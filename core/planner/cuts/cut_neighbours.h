@@ -1,9 +1,9 @@
-// Cuts a shift or two away that leave no device too much to do.            [algorithms.md §2, §5]
+// Finds cuts one or two shifts away that overload no device. [algorithms.md §2, §5]
 //
-// A shift moves a stage boundary, or two neighbouring ones, by one to three layers. What a device
-// has more to do then is known without its passes being ordered anew, so of the many pairs of
-// shifts those are found that even the devices out: a layer too many on a device can only be made
-// up for by layers of another stage of it.
+// A shift moves a stage boundary, or two neighbouring ones, by one to three layers. Its effect on
+// the work of each device is known without reordering passes. So the pairs of shifts that even out
+// the devices can be picked from many: an extra layer on a device can only be offset by layers of
+// another stage of that device.
 #ifndef DPIPE_CORE_PLANNER_CUTS_CUT_NEIGHBOURS_H_
 #define DPIPE_CORE_PLANNER_CUTS_CUT_NEIGHBOURS_H_
 
@@ -21,20 +21,23 @@ class CutNeighbours {
  public:
   using Stages = CutCosts::Stages;
 
-  // `cut` has the order that `costs` were made for; both outlive this. O(shifts x stages).
+  // `cut.schedule` is the order that `costs` was made for. Both must outlive this. O(shifts x
+  // stages).
   CutNeighbours(const CutCosts& costs, const PipelineCut& cut);
 
-  // What the passes of a stage of the schedule take with these stages.
+  // Returns the pass times of a stage of the schedule with these stages.
   PassCosts CostsOf(const Stages& stages, int stage) const;
-  // By schedule device: all of its passes, with the cut as it is.
+  // Returns the time of all passes, by schedule device, with the cut as it is.
   std::vector<Nanos> Work() const;
-  // Those that memory allows and in which every device is done before `limit_ns`, by what it has
-  // more or less to do. `finish_ns`: by schedule device, when it is done with the cut as it is. All
-  // of one shift, and of those of two the `num_pairs` whose last device is done first; these first.
-  // What two shifts do to a device is the sum of what each does alone, which is an estimate where
-  // both move one boundary (the second then moves other layers over it) or where times are rounded
-  // (devices of other speeds, self-conditioning). Two pairs of shifts may make one cut, which is
-  // then found twice. O(shifts^2 x devices).
+  // Returns the cuts that memory allows and with which every device finishes before `limit_ns`,
+  // judged by its added or removed work. Cuts whose last device finishes first come first. Returns
+  // all cuts of one shift, and the first `num_pairs` of two shifts. `finish_ns`: by schedule
+  // device, when it finishes with the cut as it is.
+  //
+  // The effect of two shifts on a device is the sum of their effects. This is an estimate if both
+  // move one boundary (the second then moves other layers over it) or if times are rounded (devices
+  // of other speeds, self-conditioning). A cut that two pairs of shifts make is returned twice.
+  // O(shifts^2 x devices).
   std::vector<Stages> Below(Nanos limit_ns, const std::vector<Nanos>& finish_ns,
                             int num_pairs) const;
 
@@ -43,7 +46,7 @@ class CutNeighbours {
     int backbone = 0;
     int first = 1, length = 1;   // boundaries; boundary k is the end of stage k - 1
     int step = 0;                // layers
-    std::vector<Nanos> more_ns;  // by device
+    std::vector<Nanos> more_ns;  // added work, by device
   };
   static constexpr int kNone = -1;
   struct Pair {  // of shifts

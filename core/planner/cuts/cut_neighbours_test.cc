@@ -56,7 +56,7 @@ class Instance {
   const PipelineCut& cut() const { return cut_; }
   const CutCosts& costs() const { return *costs_; }
 
-  // None where a stage would have no layer.
+  // Returns nullopt if a stage would have no layer.
   std::unique_ptr<Stages> StagesOf(const Boundaries& boundaries) const {
     auto stages = std::make_unique<Stages>(boundaries.size());
     for (size_t b = 0; b < boundaries.size(); ++b) {
@@ -78,7 +78,7 @@ class Instance {
     return true;
   }
 
-  // By device: all of its passes with such stages.
+  // Returns the time of all passes, by device, with such stages.
   std::vector<Nanos> WorkOf(const CutNeighbours& neighbours, const Stages& stages) const {
     const Schedule& schedule = *cut_.schedule;
     std::vector<Nanos> work(schedule.num_devices(), 0);
@@ -98,7 +98,7 @@ class Instance {
   Stages RandomStages(RandomStream& stream) {
     Boundaries boundaries;
     for (int backbone : cost_->backbones()) {
-      // A chain has the number of its backbone, or is one of the only one's.
+      // A chain has the index of its backbone, or belongs to the only backbone.
       const ScheduleChain& chain = cut_.schedule->chains()[boundaries.size()];
       const int num_layers = num_layers_.emplace_back(cost_->num_layers(backbone));
       std::vector<int>& of = boundaries.emplace_back();
@@ -118,7 +118,7 @@ class Instance {
     options.num_backbones = backbones;
     options.max_frozen_components = 0;
     ModelProfile profile = RandomProfile(stream, options);
-    profile.clear_self_conditioning_probability();  // whose times are rounded
+    profile.clear_self_conditioning_probability();  // its times are rounded
     return profile;
   }
 
@@ -154,7 +154,7 @@ class Instance {
   std::unique_ptr<CutCosts> costs_;
 };
 
-// What Below is to find, shift by shift.
+// The expected result of Below, shift by shift.
 class BruteForce {
  public:
   struct Found {
@@ -188,14 +188,14 @@ class BruteForce {
   int num_too_large = 0, num_inexact = 0;
 
  private:
-  struct Step {  // of one boundary
+  struct Step {  // moves one boundary
     size_t backbone, boundary;
     int layers;
   };
   struct Shift {
     std::vector<Step> steps;
     Stages stages;
-    std::vector<Nanos> more_ns;  // by device
+    std::vector<Nanos> more_ns;  // added work, by device
   };
 
   std::unique_ptr<Stages> Moved(std::vector<Step> steps, const std::vector<Step>& others) const {
@@ -257,7 +257,7 @@ class BruteForce {
   std::vector<Shift> shifts_;
 };
 
-// How often each cut is found.
+// Returns how often each cut is found.
 class Counts {
  public:
   void Add(const std::vector<BruteForce::Found>& found, Nanos last_ns = kNever) {
@@ -308,7 +308,7 @@ TEST(CutNeighboursTest, FindsWhatBruteForceDoes) {
     found.Add(neighbours.Below(limit, finish, kAll));
     EXPECT_TRUE(found == all);
 
-    // Of single shifts alone, whose ends are exact: all, the first to be done first.
+    // Single shifts only, whose finish times are exact: all of them, the first to finish first.
     Nanos before = 0;
     const std::vector<Stages> alone = neighbours.Below(limit, finish, 0);
     Counts single, found_single;
@@ -325,7 +325,7 @@ TEST(CutNeighboursTest, FindsWhatBruteForceDoes) {
       before = done;
     }
 
-    // Half of the pairs: those that are done first. Any of those that are done together.
+    // Half of the pairs: those that finish first. Any of those that finish at the same time.
     std::vector<BruteForce::Found>& sorted = expected.pairs;
     std::sort(sorted.begin(), sorted.end(),
               [](const auto& a, const auto& b) { return a.last_ns < b.last_ns; });

@@ -8,7 +8,8 @@
 namespace dpipe {
 namespace {
 
-// Layers by stage of the schedule; the lap without gradients has those of the one with.
+// Returns the layers by stage of the schedule. A lap without gradients has those of the lap with
+// them.
 std::vector<LayerRange> LayersByStage(const Schedule& schedule, const PipelineCut& cut) {
   std::vector<LayerRange> layers;
   for (const ScheduleChain& chain : schedule.chains()) {
@@ -41,9 +42,9 @@ absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partiti
       const DeviceSeat& first = partitions[0].seats[d];
       if (seats[d].replicas != first.replicas || seats[d].first_rank != first.first_rank) {
         return absl::InvalidArgumentError(
-            absl::StrCat("device ", d, " has ", seats[d].replicas, " ranks from ",
-                         seats[d].first_rank, " on for backbone ", b, " and ", first.replicas,
-                         " from ", first.first_rank, " on for the first"));
+            absl::StrCat("device ", d, " has ", seats[d].replicas, " ranks starting at rank ",
+                         seats[d].first_rank, " for backbone ", b, " but ", first.replicas,
+                         " starting at rank ", first.first_rank, " for the first"));
       }
       if (seats[d].recompute) cut.recompute[d] = true;
     }

@@ -17,34 +17,36 @@
 namespace dpipe {
 
 struct PipelineCut {
-  // By backbone: the layers of the stages of one chain, without its forward-only lap.
+  // By backbone: the layers of each stage of one chain, without its forward-only lap.
   std::vector<std::vector<LayerRange>> stages;
   std::vector<int> replicas;    // by schedule device
-  std::vector<int> seating;     // the schedule's devices in the order of their ranks
+  std::vector<int> seating;     // schedule devices in the order of their ranks
   std::vector<bool> recompute;  // by schedule device
-  // The order of the passes to keep; null: what the shape's generator makes of the stages' times.
+  // The order of the passes to keep. Null: the order that the shape's generator makes from the
+  // stages' times.
   std::shared_ptr<const Schedule> schedule;
   int recv_lookahead = 1;   // LowerOptions.recv_lookahead
-  Nanos bottleneck_ns = 0;  // the largest of the partitions'
-  std::string note;         // Partition.note of the first that has one
+  Nanos bottleneck_ns = 0;  // maximum over the partitions
+  std::string note;         // first Partition.note that is not empty
 };
 
-// InvalidArgument if the partitions seat the schedule's devices differently.
+// Joins the partitions of all backbones. Returns InvalidArgument if they seat the schedule's
+// devices differently.
 absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partitions);
 
-// Where the cut pipeline runs on `num_devices` ranks.
+// Returns the layout of the cut pipeline on `num_devices` ranks.
 absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const PipelineCut& cut,
                                         const PipelineShape& shape, int num_devices);
 
-// By schedule device.
+// Returns the seats, by schedule device.
 std::vector<DeviceSeat> SeatsOf(const PipelineCut& cut);
 
-// What the passes of a stage of these layers take on a seat: recomputation belongs to the input
+// Returns the pass times of a stage of these layers on a seat. Recomputation is part of the input
 // gradient.
 PassCosts PassCostsOf(const CostModel& cost, int component, LayerRange layers,
                       const DeviceSeat& seat, int micro_batch_size);
 
-// What each stage's passes take on its device, by stage of the schedule.
+// Returns the pass times of each stage on its device, by stage of the schedule.
 std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
                                       const PipelineShape& shape, const CostModel& cost);
 

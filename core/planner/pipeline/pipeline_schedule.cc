@@ -22,7 +22,7 @@ absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
     if (traits.num_backbones != options.num_backbones) {
       return absl::InvalidArgumentError(
           absl::StrCat("schedule ", shape.schedule, " is for ", traits.num_backbones,
-                       " backbones and the model has ", options.num_backbones));
+                       " backbones, but the model has ", options.num_backbones));
     }
     request.costs = options.costs;
     request.backbone_micro_batches.assign(options.num_backbones, shape.num_micro_batches);

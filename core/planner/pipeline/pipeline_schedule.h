@@ -1,4 +1,4 @@
-// The schedule of a pipeline of a given shape, for models of one or several backbones.
+// Makes the schedule of a pipeline of a given shape, for models of one or several backbones.
 #ifndef DPIPE_CORE_PLANNER_PIPELINE_PIPELINE_SCHEDULE_H_
 #define DPIPE_CORE_PLANNER_PIPELINE_PIPELINE_SCHEDULE_H_
 
@@ -13,12 +13,12 @@ namespace dpipe {
 struct PipelineScheduleOptions {
   int num_backbones = 1;
   std::vector<PassCosts> costs;    // by stage of the result; empty: unit costs
-  bool self_conditioning = false;  // each micro-batch runs a pass without gradient first
+  bool self_conditioning = false;  // each micro-batch first runs a pass without gradient
 };
 
-// A schedule that knows only one backbone trains several one after the other
-// (one_after_another.h). InvalidArgument where the schedule is for more backbones than there are or
-// its generator refuses.
+// Makes the schedule of the shape's pipeline. A schedule for one backbone trains several backbones
+// one after the other (one_after_another.h). Returns InvalidArgument if a schedule for several
+// backbones does not match their number, or if its generator refuses.
 absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
                                               const PipelineScheduleOptions& options);
 

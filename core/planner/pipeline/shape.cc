@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// So that samples times anything that is counted of each fit into 31 bits.
+// Keeps samples times any count per sample within 31 bits.
 constexpr int kMaxGlobalBatch = 1 << 24;
 
 std::vector<int> Divisors(int n) {
@@ -31,7 +31,7 @@ absl::Status CheckDevices(const PipelineShape& shape) {
   if (shape.devices_per_pipeline > shape.num_devices) {
     return DoesNotDivide(absl::StrCat("a pipeline of ", shape.devices_per_pipeline,
                                       " devices needs more than the ", shape.num_devices,
-                                      " there are"));
+                                      " available"));
   }
   if (shape.num_devices % shape.devices_per_pipeline != 0) {
     return DoesNotDivide(absl::StrCat(shape.num_devices,
@@ -49,7 +49,7 @@ absl::Status CheckDevices(const PipelineShape& shape) {
   return absl::OkStatus();
 }
 
-// Ranks that update the same weights each by itself drift apart.
+// Ranks that each update the same weights on their own drift apart.
 absl::Status CheckStageRanks(const PipelineShape& shape, const ShapeRequest& request) {
   if (!request.one_rank_per_stage || shape.stage_ranks() == 1) return absl::OkStatus();
   return DoesNotDivide(absl::StrCat(
@@ -113,12 +113,12 @@ std::vector<int> StageChoices(const ShapeRequest& request, int devices_per_pipel
   if (request.num_stages > 0) return {request.num_stages};
   if (request.schedule == "single") return {1};
   std::vector<int> stages = Divisors(devices_per_pipeline);
-  // A pipeline of one stage is data parallelism, which has a name of its own.
+  // A pipeline of one stage is data parallelism, which is a schedule of its own ("single").
   if (request.num_devices > 1) stages.erase(stages.begin());
   return stages;
 }
 
-// One stage on D devices of a group computes what it does on D groups of one device.
+// One stage on D devices of a group computes the same as D groups of one device.
 std::vector<int> GroupChoices(const ShapeRequest& request) {
   if (request.devices_per_pipeline > 0) return {request.devices_per_pipeline};
   if (request.schedule == "single") return {1};
@@ -132,8 +132,8 @@ std::vector<int> MicroBatchChoices(const ShapeRequest& request, const PipelineSh
   return Divisors(samples);
 }
 
-// Leaves out what dense_micro_batches_per_stage does; `shapes` differ in M alone and are in its
-// order.
+// Removes the shapes that dense_micro_batches_per_stage excludes. `shapes` differ only in M and are
+// sorted by it.
 void Thin(const ShapeRequest& request, std::vector<PipelineShape>* shapes) {
   if (request.dense_micro_batches_per_stage == 0 || request.num_micro_batches > 0) return;
   std::vector<PipelineShape> kept;
@@ -169,7 +169,7 @@ absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request)
   return CheckSchedule(shape);
 }
 
-// What no choice of D can mend; OK if some may.
+// Returns the error that no choice of D can avoid; OK if there is none.
 absl::Status CheckStages(const ShapeRequest& request) {
   if (request.schedule == "single" && request.num_stages > 1) {
     return DoesNotDivide(

@@ -15,7 +15,7 @@ ShapeRequest Request(const std::string& schedule, int num_devices, int global_ba
   return request;
 }
 
-// (S, M, D) of each.
+// Returns (S, M, D) of each shape.
 std::vector<std::tuple<int, int, int>> All(const ShapeRequest& request) {
   absl::Status why;
   std::vector<std::tuple<int, int, int>> shapes;
@@ -32,8 +32,8 @@ std::string Why(const ShapeRequest& request) {
 }
 
 TEST(ShapeTest, EverythingThatDivides) {
-  // 4 devices, 4 samples. D=2: two groups of 2 samples; D=4: S=2 has two devices a stage, so that
-  // a micro-batch is of 2 or 4.
+  // 4 devices, 4 samples. D=2: two groups of 2 samples. D=4: S=2 has two devices per stage, so a
+  // micro-batch has 2 or 4 samples.
   EXPECT_EQ(All(Request("1f1b", 4, 4)),
             (std::vector<std::tuple<int, int, int>>{
                 {2, 1, 2}, {2, 1, 4}, {2, 2, 2}, {2, 2, 4}, {4, 1, 4}, {4, 2, 4}, {4, 4, 4}}));
@@ -41,7 +41,7 @@ TEST(ShapeTest, EverythingThatDivides) {
             (std::vector<std::tuple<int, int, int>>{{1, 1, 1}, {1, 2, 1}}));
 }
 
-TEST(ShapeTest, AMicroBatchSizeFixesTheirNumber) {
+TEST(ShapeTest, MicroBatchSizeDeterminesTheirNumber) {
   ShapeRequest request = Request("1f1b", 2, 32);
   request.micro_batch_size = 4;
   EXPECT_EQ(All(request), (std::vector<std::tuple<int, int, int>>{{2, 8, 2}}));
@@ -50,8 +50,8 @@ TEST(ShapeTest, AMicroBatchSizeFixesTheirNumber) {
 }
 
 TEST(ShapeTest, ManyMicroBatchesAreThinnedOutDownToOneSampleEach) {
-  // 2 devices, 360 samples: up to 2 * 2 micro-batches all numbers that divide, then those at least
-  // 1.5 times the one before, and the last.
+  // 2 devices, 360 samples: all divisors up to 2 * 2 micro-batches, then those at least 1.5 times
+  // the previous one, and the last.
   ShapeRequest request = Request("1f1b", 2, 360);
   request.dense_micro_batches_per_stage = 2;
   std::vector<int> counts;
@@ -66,7 +66,7 @@ TEST(ShapeTest, OneDeviceMayHaveOneStage) {
             (std::vector<std::tuple<int, int, int>>{{1, 1, 1}, {1, 2, 1}}));
 }
 
-TEST(ShapeTest, AnAskedForStageOfOneIsGranted) {
+TEST(ShapeTest, OneStageIsAllowedIfRequested) {
   ShapeRequest request = Request("1f1b", 2, 2);
   request.num_stages = 1;
   request.devices_per_pipeline = 1;
@@ -81,7 +81,7 @@ TEST(ShapeTest, ErrorsNameBothValues) {
   request.devices_per_pipeline = 3;
   EXPECT_EQ(Why(request), "4 devices do not divide into pipelines of 3");
   request.devices_per_pipeline = 8;
-  EXPECT_EQ(Why(request), "a pipeline of 8 devices needs more than the 4 there are");
+  EXPECT_EQ(Why(request), "a pipeline of 8 devices needs more than the 4 available");
   request = Request("single", 4, 30);
   EXPECT_EQ(Why(request), "a global batch of 30 samples does not divide over 4 pipelines");
   request = Request("1f1b", 2, 8);

@@ -20,11 +20,12 @@
 namespace dpipe {
 namespace {
 
-// Cuts of several backbones judged to even out their devices' work.
+// Maximum number of cuts judged to even out the devices' work for several backbones.
 constexpr int kMaxJudged = 2000;
-// Of a device's memory, what orders of passes leave free for frozen work and messages.
+// Fraction of a device's memory that orders of passes leave free for frozen work and messages.
 constexpr double kSpareMemory = 0.03;
-// Frozen components are heavy if their weights take at least this part of the least memory.
+// A frozen component is heavy if its weights take at least this fraction of the smallest device
+// memory.
 constexpr double kHeavyShare = 0.05;
 
 Recompute RecomputeOf(const Strategy& strategy) {
@@ -32,8 +33,8 @@ Recompute RecomputeOf(const Strategy& strategy) {
   return strategy.recompute() == "auto" ? Recompute::kAuto : Recompute::kNone;
 }
 
-// Of any device; 0: none has a limit.
-int64_t LeastMemoryLimit(const CostModel& cost) {
+// Returns the minimum over all devices that have a limit; 0 if none has one.
+int64_t MinMemoryLimit(const CostModel& cost) {
   int64_t least = 0;
   for (int r = 0; r < cost.num_devices(); ++r) {
     const int64_t limit = cost.MemoryLimitOf(r);
@@ -42,7 +43,7 @@ int64_t LeastMemoryLimit(const CostModel& cost) {
   return least;
 }
 
-// The micro-batches of one chain: those of a backbone over its copies' number.
+// Returns the micro-batches of one chain: those of a backbone divided by the number of its copies.
 int ChainMicroBatches(const PipelineShape& shape) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
   return shape.num_micro_batches / (traits.ok() ? traits->weight_copies : 1);
@@ -59,7 +60,7 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
              !cost.frozen_components().empty()),
       memory_bound_(cost) {
   if (!cached()) {
-    const int64_t limit = LeastMemoryLimit(cost_);
+    const int64_t limit = MinMemoryLimit(cost_);
     for (int c : cost_.frozen_components()) {
       const int64_t bytes = cost_.ParameterBytes(c, cost_.AllLayers(c));
       frozen_bytes_ += bytes;
@@ -86,7 +87,7 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
   if (strategy_.compress() != "none") options.compression = strategy_.compress();
   if (Relaxes(strategy_)) {
     options.global_norm = false;
-    options.sync = SyncPolicy::kEnd;  // the last passes are not cut for reductions
+    options.sync = SyncPolicy::kEnd;  // the last passes are not split for reductions
     Relaxation& relaxation = options.relaxation.emplace();
     relaxation.set_weights(strategy_.weights() == "stashed" ? Relaxation::STASHED
                                                             : Relaxation::PREDICTED);
@@ -134,7 +135,7 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   structure.num_backbones = static_cast<int>(tables_.size());
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakePipelineSchedule(shape, structure));
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
-  // One stage of each on a device.
+  // Each device has one stage of each backbone.
   if (traits.num_backbones == 2 && traits.stages_per_device == 2) return CutPair(shape, schedule);
   std::vector<Partition> partitions;
   for (size_t b = 0; b < tables_.size(); ++b) {
@@ -142,7 +143,7 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
                                 CostsOptions(shape, static_cast<int>(b)));
     PartitionProblem problem = MakePartitionProblem(
         costs, schedule, static_cast<int>(b), std::vector<int>(shape.num_stages, shape.replicas()));
-    // One division of the devices serves all backbones.
+    // All backbones use the same division of the devices.
     problem.choose_replicas = tables_.size() == 1;
     problem.recompute = RecomputeOf(strategy_);
     DPIPE_ASSIGN_OR_RETURN(Partition partition, partitioner(problem));
@@ -153,7 +154,7 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   }
   DPIPE_ASSIGN_OR_RETURN(PipelineCut cut, JoinPartitions(partitions));
   if (tables_.size() == 1 || !strategy_.tune()) return cut;
-  // Each alone leaves some devices more to do than others.
+  // Cutting each backbone alone leaves some devices with more work than others.
   return Balance(shape, cut, schedule, /*by_makespan=*/false, kMaxJudged);
 }
 
@@ -166,7 +167,7 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.shards_state = shape.shards_state();
   options.gathers_once = shape.sharding == Sharding::kZero1;
   options.reduces_at_end = strategy_.sync() == "end";
-  // Kept once, whatever the number of backbones.
+  // Counted once, whatever the number of backbones.
   if (backbone == 0) {
     options.frozen_bytes = frozen_bytes_ - heavy_bytes_;
     options.hosted_bytes = heavy_bytes_;
@@ -350,15 +351,15 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
-  // Then weight gradients may come while the way out is under way, in any order of the passes that
-  // was found by search, too.
+  // If so, weight gradients may run while the way out is under way. An order found by search may do
+  // this for any schedule.
   const bool splits = !traits.ok() || traits->splits_backward || cut.schedule != nullptr;
   const bool start_together = options_.global_norm && !Relaxes(strategy_);
   Nanos bound = 0;
   for (size_t b = 0; b < cut.stages.size(); ++b) {
     const int component = cost_.backbones()[b];
-    // The most ranks that share a micro-batch make the smallest passes; heterogeneous devices are
-    // taken at their fastest.
+    // The maximum number of ranks that share a micro-batch gives the shortest passes. Of unlike
+    // devices, assume the fastest.
     const int replicas = *std::max_element(cut.replicas.begin(), cut.replicas.end());
     const int shards = shape.shards_state() ? replicas * shape.num_groups() : 1;
     const Nanos optimizer = cost_.OptimizerShare(component, cut.stages[b][0], shards);
@@ -367,8 +368,8 @@ Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut
     double speed = 1;
     for (int r = 0; r < cost_.num_devices(); ++r) speed = std::max(speed, cost_.SpeedOf(r));
     for (const LayerRange& layers : cut.stages[b]) {
-      // In and out for one micro-batch: forward, and input gradients, which alone must be waited
-      // for.
+      // In and out for one micro-batch: its forward passes and its input gradients. Nothing waits
+      // for its weight gradients.
       const LayerRange before{0, layers.begin};
       const Nanos in = optimizer + times.Forward(before), out = times.InputGrad(before);
       const Nanos all = ChainMicroBatches(shape) * times.Total(layers);

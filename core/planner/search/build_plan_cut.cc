@@ -1,4 +1,4 @@
-// Which of several cuts of one backbone PlanBuilder takes.
+// Chooses between several cuts of one backbone.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -11,13 +11,14 @@
 namespace dpipe {
 namespace {
 
-// Two cuts of small pipelines are compared by simulation: frozen work in whole samples, and
-// contention, weigh more there. At most so many devices times micro-batches, and, if frozen work
-// fills gaps, times its layers and the square of a device's units. Of others, a cut is to be so
-// much better than the even one by what is known without.
+// Two cuts of a small pipeline are compared by simulation, since whole samples of frozen work and
+// contention weigh more there. A pipeline is small up to this many devices times micro-batches and,
+// if frozen work fills gaps, this product of those, the layers of frozen work and the square of the
+// units per device. For larger pipelines, a cut must beat the even one by this factor in the
+// estimated step.
 constexpr int64_t kMaxPasses = 600;
 constexpr int64_t kMaxPacked = 20'000;
-constexpr double kLeastGain = 1.01;
+constexpr double kMinGain = 1.01;
 
 }  // namespace
 
@@ -45,8 +46,8 @@ absl::StatusOr<PipelineCut> PlanBuilder::ShortestOf(
   std::vector<PipelineCut> joined;
   for (const JudgedCut& judged : cuts) {
     DPIPE_ASSIGN_OR_RETURN(PipelineCut cut, JoinPartitions({judged.cut}));
-    // Making the order once more takes time. (Of joint passes, the bound depends on whether there
-    // is one.)
+    // Making the order again takes time. (For joint backward passes, the bound depends on whether
+    // the cut has an order.)
     if (judged.order && traits.splits_backward) {
       cut.schedule = std::make_shared<const Schedule>(*judged.order);
     }
@@ -56,8 +57,8 @@ absl::StatusOr<PipelineCut> PlanBuilder::ShortestOf(
   if (cuts.size() == 1) return best;
   const PipelineCut& even = joined[1];
   const double gain = static_cast<double>(cuts[1].step_ns) / static_cast<double>(cuts[0].step_ns);
-  if (!IsQuicklyBuilt(shape)) return gain < kLeastGain ? even : best;
-  // What partitions count as memory is not all.
+  if (!IsQuicklyBuilt(shape)) return gain < kMinGain ? even : best;
+  // Partitions do not count all of the memory.
   const auto fits = [&](const absl::StatusOr<BuiltPlan>& built) {
     return built.ok() && !built->gave_up &&
            CheckMemory(built->plan, CostOf(shape, Extent::kOneGroup)).ok();

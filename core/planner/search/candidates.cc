@@ -34,7 +34,7 @@ std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostMode
     if (choice.shard.empty()) continue;
     all.push_back({choice.schedule, ShardingOf(choice.shard), choice.partitioner, true});
   }
-  // One that stands alone is tried, so that its error says what is wrong with it.
+  // A single alternative is kept, so that its error says what is wrong with it.
   if (all.size() == 1) return all;
   std::vector<Alternative> admissible;
   for (Alternative& alternative : all) {
@@ -110,11 +110,11 @@ std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Stat
   std::vector<Candidate> candidates;
   const std::vector<Alternative> alternatives = AlternativesOf(strategy_, cost_);
   for (size_t i = 0; i < alternatives.size(); ++i) {
-    // Looked at as simpler strategies alone: the estimates know nothing of partitioners.
+    // Only simpler strategies cover these: the estimates ignore partitioners.
     if (alternatives.size() > 1 && !alternatives[i].partitioner.empty()) continue;
     absl::Status why_not;
     for (PipelineShape& shape : EnumerateShapes(RequestOf(alternatives[i].schedule), &why_not)) {
-      // There is nothing to divide, and another alternative is the same.
+      // There is nothing to divide, so another alternative is the same.
       const bool is_alone = shape.stage_ranks() == 1;
       if (is_alone && alternatives[i].sharding != alternatives[0].sharding) continue;
       Candidate candidate;
@@ -131,7 +131,7 @@ std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Stat
   return candidates;
 }
 
-// The same with heavy frozen components on some of the devices alone.
+// Adds the same candidate with heavy frozen components on some of the devices only.
 void CandidateSource::AddWithFewerHosts(Candidate candidate,
                                         std::vector<Candidate>* candidates) const {
   for (int hosts : builder_.FrozenHostsOf(candidate.shape)) {

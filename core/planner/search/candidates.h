@@ -1,4 +1,4 @@
-// Which candidates a search has: every shape of every alternative that its strategy leaves open.
+// The candidates of a search: every shape of every alternative that its strategy leaves open.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_CANDIDATES_H_
 #define DPIPE_CORE_PLANNER_SEARCH_CANDIDATES_H_
 
@@ -17,42 +17,44 @@
 
 namespace dpipe {
 
-// A schedule, a sharding and a partitioner (empty: the strategy's); Candidate.alternative is an
-// index into these.
+// A schedule, a sharding and a partitioner (empty: the strategy's). Candidate.alternative is an
+// index into a list of these.
 struct Alternative {
   std::string schedule;
   Sharding sharding = Sharding::kNone;
   std::string partitioner;
-  bool has_own_sharding = false;  // whatever the strategy's are
+  bool has_own_sharding = false;  // the schedule names it; Strategy.shard does not apply
 };
 
-// The strategy's schedules under the sharding it names first, then under the next; those that name
-// a sharding of their own come last. Of several alternatives only those that the model and the
-// sharding admit: schedules of several backbones for models that have as many, and weights that are
-// there once where they are divided.
+// Returns the strategy's schedules under the sharding that it names first, then under the next, and
+// so on; schedules that name a sharding of their own come last. If there are several alternatives,
+// only those that suit the model are returned: a schedule for several backbones needs a model with
+// as many, and divided weights need a schedule that holds each weight once.
 std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost);
 
-// The simpler strategies that a filling one contains, by alternative: that alternative alone, with
-// frozen work before the pipeline, not tuned, and recomputing only if `strategy` always does. Of
-// the shardings that all alternatives share, those after the first only for schedules of one stage.
+// Returns the simpler strategies that a filling one contains, each with the index of its
+// alternative: that alternative alone, frozen work before the pipeline, no tuning, and
+// recomputation only if `strategy` always recomputes. Shardings after the first are included only
+// for schedules of one stage or with a sharding of their own.
 std::vector<std::pair<int, Strategy>> SimplerStrategies(const Strategy& strategy,
                                                         const CostModel& cost);
 
-// The one of `candidates` that is the same pipeline with so many times the micro-batches; null if
-// there is none.
+// Returns the candidate with the same pipeline and `times` as many micro-batches; null if there is
+// none.
 Candidate* FindLarger(const Candidate& smaller, int times, std::vector<Candidate>* candidates);
 
-// Made of a strategy, a model on a cluster and what its user requests.
+// Enumerates the candidates of one strategy, model, cluster and user request.
 class CandidateSource {
  public:
-  // All must outlive this.
+  // All arguments must outlive this.
   CandidateSource(const Strategy& strategy, const CostModel& cost, const PlanOptions& options,
                   const PlanBuilder& builder)
       : strategy_(strategy), cost_(cost), options_(options), builder_(builder) {}
 
-  // InvalidArgument, naming the number and its value, for options that are out of range.
+  // Returns InvalidArgument, naming the number and its value, if an option is out of range.
   absl::Status Check() const;
-  // Estimated, by alternative, S, M and D. `why` receives the first reason for leaving one out.
+  // Returns the candidates with their estimates, by alternative, S, M and D. `why` receives the
+  // first reason for leaving one out.
   std::vector<Candidate> All(StepEstimator* estimator, absl::Status* why) const;
 
  private:

@@ -16,32 +16,34 @@
 namespace dpipe {
 namespace {
 
-// Candidates expected to take so much longer than the best are not looked at: of a schedule of
-// which one has been simulated, within a node or across nodes, and of another one.
+// Candidates expected to take this much longer than the best are not explored. The first factor
+// applies if a step of the same schedule, within a node or across nodes, has been simulated;
+// otherwise the second applies.
 constexpr double kMargin = 1.04;
 constexpr double kFirstMargin = 1.15;
-// Where candidates are tuned, the gain that tuning usually brings: a plan is filled even if it
-// takes so much longer than the best without any frozen work.
+// The gain that tuning usually brings. If candidates are tuned, a plan is filled even if it takes
+// this much longer than the best without any frozen work.
 constexpr double kTunedMargin = 1.08;
-// A search that is to beat a limit ends once so much longer steps are expected.
+// A search with a limit ends if the next expected step is this much longer.
 constexpr double kLimitMargin = 1.08;
-// The part of a schedule's idle time that no tuning takes away.
-constexpr double kLeastRamp = 0.3;
-// So many candidates are simulated whatever the budget, which one large plan may use up.
-constexpr int kLeastSimulated = 4;
-// How many times the budget a search may take that has found nothing that fits in memory.
-constexpr int kHopelessTimes = 20;
-// The part of the budget that it has at least from then on.
-constexpr double kFoundLate = 0.2;
+// The fraction of a schedule's idle time that tuning cannot remove.
+constexpr double kMinRampShare = 0.3;
+// Minimum number of candidates to simulate, even if one large plan uses up the budget.
+constexpr int kMinSimulated = 4;
+// A search that has found nothing that fits in memory may take this many times the budget.
+constexpr int kNothingFitsFactor = 20;
+// Once it finds something, it has at least this fraction of the budget left.
+constexpr double kMinShareOnceFound = 0.2;
 
-// 0 where the schedule does not look at costs and so not at limits.
+// Returns 0 if the schedule does not look at costs and so ignores limits.
 int StagesPerDevice(const PipelineShape& shape) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
   if (!traits.ok() || !traits->takes_costs) return 0;
   return shape.stages_per_device > 0 ? shape.stages_per_device : traits->stages_per_device;
 }
 
-// Makes the schedule keep less: twice what 1F1B keeps, then as much. False if it cannot.
+// Lowers the schedule's peak to twice that of 1F1B, then to that of 1F1B. Returns false if it
+// cannot.
 bool LowerPeak(PipelineShape* shape) {
   const int stages = StagesPerDevice(*shape);
   for (int share : {2, 1}) {
@@ -72,7 +74,7 @@ absl::Status Explorer::Prepare() {
   return absl::OkStatus();
 }
 
-// With the lowest peak that the schedule can be asked for.
+// Uses the lowest peak that the schedule supports.
 double Explorer::MemoryShareOf(Candidate candidate) {
   PlanBuilder& builder = pairs_.Of(candidate);
   double least = builder.MemoryShare(candidate.shape).value_or(0);
@@ -91,7 +93,7 @@ void Explorer::Add(bool may_recompute, Candidate* candidate) {
   candidate->may_recompute = may_recompute;
   if (may_recompute && strategy_.recompute() == "auto" && without > 1) {
     candidate->memory_share = MemoryShareOf(*candidate);
-    // As much is recomputed as memory lacks.
+    // Recompute as much as memory is lacking.
     const double share =
         candidate->memory_share > 1 ? 1 : (without - 1) / (without - candidate->memory_share);
     candidate->estimate_ns = estimator_.EstimateRecomputing(candidate->shape, share);
@@ -147,14 +149,14 @@ int64_t Explorer::Work(const PipelineShape& shape) {
 
 void Explorer::Reject(Candidate* candidate, const absl::Status& status) {
   candidate->outcome = absl::StrCat("no plan: ", status.message());
-  // Lack of memory says more than a number that does not divide.
+  // A lack of memory says more than a number that does not divide.
   if (why_not_.ok() || why_not_.code() != absl::StatusCode::kResourceExhausted) {
     why_not_ = status;
   }
 }
 
 void Explorer::Run(Nanos limit_ns, bool tunes) {
-  const int least = num_simulated_ + kLeastSimulated;
+  const int least = num_simulated_ + kMinSimulated;
   const auto next = [this] {
     return found_ || budget_ > 0 ? frontier_.Next() : frontier_.NextByMemory();
   };
@@ -176,8 +178,8 @@ void Explorer::Run(Nanos limit_ns, bool tunes) {
   frontier_.Clear();
 }
 
-// Whether neither the next candidate nor what comes after it is worth a look. Those that lack
-// memory come last: one of them is looked at, where nothing else says how much there is too little.
+// True if neither the next candidate nor the later ones are worth exploring. Candidates that lack
+// memory come last. One of them is explored if no other error says how much memory is lacking.
 bool Explorer::IsOver(const Candidate& next, Nanos limit_ns) const {
   if (limit_ns > 0 && (found_ || next.state == Candidate::State::kCut) &&
       static_cast<double>(frontier_.Expected(next)) > kLimitMargin * limit_ns) {
@@ -185,7 +187,7 @@ bool Explorer::IsOver(const Candidate& next, Nanos limit_ns) const {
   }
   if (found_) return next.lacks_memory();
   if (next.lacks_memory() && absl::IsResourceExhausted(why_not_)) return true;
-  return budget_ <= -PartOfBudget(kHopelessTimes) && absl::IsResourceExhausted(why_not_);
+  return budget_ <= -PartOfBudget(kNothingFitsFactor) && absl::IsResourceExhausted(why_not_);
 }
 
 bool Explorer::IsExpectedToHelp(const Candidate& candidate) {
@@ -193,25 +195,25 @@ bool Explorer::IsExpectedToHelp(const Candidate& candidate) {
   return !candidate.lacks_memory() && !frontier_.IsRepeated(candidate) &&
          static_cast<double>(frontier_.Expected(candidate)) <
              margin * static_cast<double>(found_->step_ns) &&
-         estimator_.Ideal(candidate.shape, kLeastRamp) < found_->step_ns;
+         estimator_.Ideal(candidate.shape, kMinRampShare) < found_->step_ns;
 }
 
-// One step further: cuts it, or simulates what has been cut. Schedules that can do with less memory
-// are asked to where there is not enough.
+// Advances the candidate one step: cuts it, or simulates it if it has a cut. If memory is lacking,
+// asks the schedule to use less, if it can.
 absl::Status Explorer::Advance(bool tunes, Candidate* candidate) {
   absl::Status status = candidate->state == Candidate::State::kUncut
                             ? CutWithin(candidate)
                             : SimulateFound(tunes, candidate);
   while (absl::IsResourceExhausted(status) && LowerPeak(&candidate->shape)) {
     const absl::Status again = CutWithin(candidate);
-    if (absl::IsInvalidArgument(again)) break;  // it has no choice
+    if (absl::IsInvalidArgument(again)) break;  // the schedule has no such limit
     status = again;
   }
   candidate->is_out_of_memory = absl::IsResourceExhausted(status);
   return status;
 }
 
-// Without trying cuts that cannot fit, unless there is nothing else to try.
+// Skips cuts that cannot fit, unless there is nothing else to try.
 absl::Status Explorer::CutWithin(Candidate* candidate) {
   candidate->state = Candidate::State::kDone;
   const std::optional<double> share = candidate->lacks_memory()
@@ -229,7 +231,7 @@ absl::Status Explorer::Cut(Candidate* candidate) {
   const Nanos bound_ns = builder.LowerBound(candidate->shape, candidate->cut);
   if (found_ && bound_ns > found_->step_ns) {
     candidate->outcome =
-        absl::StrCat("not simulated: no step of it is shorter than ", FormatDuration(bound_ns));
+        absl::StrCat("not simulated: its step takes at least ", FormatDuration(bound_ns));
     return absl::OkStatus();
   }
   return EstimateCut(candidate);
@@ -239,7 +241,7 @@ absl::Status Explorer::EstimateCut(Candidate* candidate) {
   DPIPE_ASSIGN_OR_RETURN(Schedule schedule,
                          pairs_.Of(*candidate).ScheduleOf(candidate->shape, candidate->cut));
   candidate->cut_estimate_ns = estimator_.EstimateCut(candidate->shape, candidate->cut, schedule);
-  // Layers that move later need not change the order of the passes, and making one takes time.
+  // Keep the order: moving layers later need not change it, and making one takes time.
   candidate->cut.schedule = std::make_shared<const Schedule>(std::move(schedule));
   frontier_.LearnCut(*candidate);
   candidate->state = Candidate::State::kCut;
@@ -264,8 +266,8 @@ absl::Status Explorer::SimulateFound(bool tunes, Candidate* candidate) {
                                       FormatDuration(candidate->step_ns));
     candidate->step_ns = 0;
   } else if (!found_ || IsBetter(*candidate, *found_)) {
-    // What was left of the budget went into finding anything at all.
-    if (!found_) budget_ = std::max(budget_, PartOfBudget(kFoundLate));
+    // The rest of the budget was spent on finding anything at all.
+    if (!found_) budget_ = std::max(budget_, PartOfBudget(kMinShareOnceFound));
     found_ = *candidate;
   }
   return absl::OkStatus();
@@ -281,7 +283,7 @@ absl::Status Explorer::Simulate(Nanos give_up_ns, Candidate* candidate) {
     budget_ += Work(candidate->shape) * 2 / 3;
     return absl::OkStatus();
   }
-  // What is verified in the end; only memory depends on the choice.
+  // This is what the final verification checks; only memory depends on the choice.
   const CostModel& cost =
       pairs_.Of(*candidate).CostOf(candidate->shape, PlanBuilder::Extent::kOneGroup);
   DPIPE_RETURN_IF_ERROR(CheckMemory(built.plain.plan, cost));

@@ -1,13 +1,16 @@
-// Looks at a strategy's candidates in the order of what is expected of them, until nothing better
-// is expected or the budget is used up.                                     [algorithms.md §2, §4]
+// Explores a strategy's candidates in the order of their expected steps, until nothing better is
+// expected or the budget is used up. [algorithms.md §2, §4]
 //
-// A candidate goes through three steps: its shape is estimated; it is cut into stages and estimated
-// again; it is lowered and simulated, filled where the strategy fills. After each step it waits in
-// the frontier until it is first once more. Shapes that no cut can fit into memory
-// (memory_bound.h) wait behind all others; a failed cut costs the budget no more than a good one.
-// As long as nothing has been found that fits, the search goes on beyond its budget, from then on
-// with the candidates that need least memory first, so that "nothing fits" is an answer about all
-// of them.
+// A candidate takes three steps. After each one it waits in the frontier until it is first again:
+//
+//   1. Estimate its shape.
+//   2. Cut it into stages and estimate it again.
+//   3. Lower and simulate it, filled if the strategy fills.
+//
+// Shapes that no cut can fit into memory (memory_bound.h) wait behind all others. A failed cut
+// costs the budget no more than a good one. While nothing has been found that fits, the search
+// continues beyond its budget, up to 20 times as much. From then on it takes the candidates that
+// need the least memory first, so that "nothing fits" is an answer about all of them.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_EXPLORER_H_
 #define DPIPE_CORE_PLANNER_SEARCH_EXPLORER_H_
 
@@ -30,44 +33,44 @@ namespace dpipe {
 // Not thread-safe.
 class Explorer {
  public:
-  // All must outlive this.
+  // All arguments must outlive this.
   Explorer(const Strategy& strategy, const CostModel& cost, const PlanOptions& options);
 
-  // Makes and estimates the candidates. InvalidArgument for options that are out of range.
+  // Makes and estimates the candidates. Returns InvalidArgument if an option is out of range.
   absl::Status Prepare();
   std::vector<Candidate>& candidates() { return candidates_; }
   const std::vector<Candidate>& candidates() const { return candidates_; }
 
-  // Lets a candidate wait for Run.
+  // Adds a candidate to those that Run explores.
   void Add(bool may_recompute, Candidate* candidate);
-  // Looks at those that wait and takes what it costs from the budget. Ends once all that is
-  // expected to take no longer than the best step found, and a margin, has been looked at; with
-  // `limit_ns` > 0 also once nothing is expected to come near that. `tunes`: candidates are tuned
-  // later and may do better then.
+  // Explores the added candidates and charges the budget. Ends when every candidate that is
+  // expected to take no longer than the best step found, plus a margin, has been explored. If
+  // `limit_ns` > 0, also ends when nothing is expected to come near it. `tunes`: candidates are
+  // tuned later and may improve then.
   void Run(Nanos limit_ns, bool tunes);
-  // Simulates a candidate that has a cut already, made elsewhere, as Run does.
+  // Simulates, as Run does, a candidate whose cut was made elsewhere.
   absl::Status TryCut(bool tunes, Candidate* candidate);
-  // Builds the candidate's plan; if that shows to be longer than `give_up_ns` (0: never), not to
-  // the end.
+  // Builds and simulates the candidate's plan. Stops early if its step turns out to be longer than
+  // `give_up_ns` (0: never).
   absl::Status Simulate(Nanos give_up_ns, Candidate* candidate);
-  // Of one simulation, in instructions.
+  // Returns the work of one simulation, in instructions.
   int64_t Work(const PipelineShape& shape);
-  // The least Ideal step of the candidates that memory may admit; 0: there is none.
+  // Returns the minimum Ideal step of the candidates that memory may admit; 0 if there are none.
   Nanos LeastIdeal();
 
-  // The least step that is expected of the candidates of an alternative, by all that is known after
-  // Run; by LeastIdeal's measure of those whose schedule has not been simulated. 0 if there
-  // are none, or one turned out to lack memory only when it was simulated, which says little of
-  // other plans of it.
+  // Returns the minimum expected step of an alternative's candidates, by all that is known after
+  // Run. Candidates count with their Ideal step if their schedule has not been simulated. Returns 0
+  // if there are none, or if one ran out of memory only when it was simulated, which says little
+  // about its other plans. Returns the largest Nanos if all of them lack memory.
   Nanos ExpectedOf(int alternative);
 
   int64_t* budget() { return &budget_; }
-  int64_t PartOfBudget(double share) const;  // of PlanOptions.simulation_budget
+  int64_t PartOfBudget(double share) const;  // `share` of PlanOptions.simulation_budget
   PairBuilder& pairs() { return pairs_; }
-  // The best as first cut.
+  // Returns the best candidate, as first cut.
   const std::optional<Candidate>& found() const { return found_; }
   int num_simulated() const { return num_simulated_; }
-  // Candidates that the budget kept from being looked at though they may be better.
+  // Returns the number of candidates that may be better but that the budget did not allow.
   int num_left() const { return num_left_; }
   absl::Status WhyNothing() const;
 

@@ -46,7 +46,7 @@ void Frontier::LearnCut(const Candidate& candidate) {
   if (candidate.estimate_ns <= 0) return;
   const double error =
       static_cast<double>(candidate.cut_estimate_ns) / static_cast<double>(candidate.estimate_ns);
-  // Of other S and M other memory binds.
+  // With other S and M, other memory limits apply.
   Learn(KindsOf(candidate)[0], error, cut_errors_);
 }
 

@@ -1,18 +1,23 @@
-// Which candidate of a search to look at next.
+// Chooses the next candidate of a search: the one with the minimum expected step.
 //
-// A candidate has an estimate of its step; once it has been cut into stages, a second one that
-// knows the stages. What is expected of a candidate is its latest estimate times the least factor
-// by which estimates of that kind have been wrong so far: for the same schedule and sharding, S and
-// M, else for the same with any M, else for the same with any S and M, where pipelines within a
-// node and those across nodes are different kinds; else the least of all. The error of the first
-// estimate, which does not know what memory does to a cut, is looked up for the same schedule, S
-// and M only. The least expectation is next.
+// A candidate has an estimate of its step and, once it has been cut into stages, a second one that
+// uses the stages. Its expected step is its latest estimate times the minimum factor by which
+// estimates of that kind have been wrong so far. The factor comes from the first of these that is
+// known:
+//
+//   1. candidates of the same schedule, sharding, S and M;
+//   2. the same with any M;
+//   3. the same with any S and M;
+//   4. all candidates.
+//
+// In 1 to 3, pipelines within a node and pipelines across nodes are different kinds. The first
+// estimate does not know what memory does to a cut, so its error is looked up in 1 only.
 //
 // Candidates that lack memory by memory_bound.h come last. While nothing has been found that fits,
-// a search may ask for the candidate that needs least memory instead.
+// a search may ask for the candidate that needs the least memory instead.
 //
-// Pipelines that differ in D alone do the same work and differ only in what crosses which links: of
-// those that lie within nodes and have equal estimates one stands for all.
+// Pipelines that differ only in D do the same work and use other links. Of those that fit within a
+// node and have equal estimates, one represents all.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_FRONTIER_H_
 #define DPIPE_CORE_PLANNER_SEARCH_FRONTIER_H_
 
@@ -30,20 +35,20 @@ namespace dpipe {
 
 // A shape on its way through the search.
 struct Candidate {
-  enum class State { kUncut, kCut, kSimulated, kDone };  // done: and has no plan
+  enum class State { kUncut, kCut, kSimulated, kDone };  // kDone: no plan
 
   PipelineShape shape;
-  int alternative = 0;         // which schedule and sharding of those that the strategy leaves open
-  bool may_recompute = false;  // where the strategy leaves recomputation open
-  bool frozen_first = false;   // frozen work comes before the pipeline though the strategy fills
+  int alternative = 0;         // index of the schedule and sharding, see Alternative
+  bool may_recompute = false;  // if the strategy leaves recomputation open
+  bool frozen_first = false;   // frozen work before the pipeline even if the strategy fills
   State state = State::kUncut;
-  bool is_out_of_memory = false;  // that is why it has no plan
-  double memory_share = 0;        // it needs at least so much of a device's memory
+  bool is_out_of_memory = false;  // the reason why it has no plan
+  double memory_share = 0;        // minimum need, as a multiple of a device's memory
   Nanos estimate_ns = 0;          // of the shape
-  PipelineCut cut;                // once it has been partitioned
+  PipelineCut cut;                // set once it has been partitioned
   Nanos cut_estimate_ns = 0;
-  Nanos step_ns = 0;   // expected; 0: not simulated
-  Nanos bound_ns = 0;  // of its stages: sim/lower_bound.h
+  Nanos step_ns = 0;   // PlanPair::expected_step_ns; 0: not simulated
+  Nanos bound_ns = 0;  // lower bound, see sim/lower_bound.h
   double bubble_ratio = 0;
   std::vector<Nanos> finish_ns;  // BuiltPlan.finish_ns
   std::string outcome;
@@ -52,9 +57,10 @@ struct Candidate {
 };
 
 using CandidateOrder = std::tuple<int, int, int, int, int, int>;
-// Smaller S first, then smaller M, smaller D, the alternative named first, frozen work anywhere.
+// Returns the key that breaks ties: smaller S, M and D first, then the alternative named first, the
+// smaller peak_limit, and frozen work on any device.
 CandidateOrder Order(const Candidate& candidate);
-// True if a's step is shorter than b's, or as long and a is first in that order.
+// True if a's step is shorter than b's, or equal and a comes first in that order.
 bool IsBetter(const Candidate& a, const Candidate& b);
 
 class Frontier {
@@ -64,29 +70,29 @@ class Frontier {
   void Add(Candidate* candidate);
   size_t num_waiting() const { return waiting_.size(); }
   void Clear() { waiting_.clear(); }
-  // Takes out the candidate of which the shortest step is expected; those that lack memory come
-  // last. Null: none is left. O(candidates).
+  // Removes and returns the candidate with the minimum expected step. Those that lack memory come
+  // last. Returns null if none is left. O(candidates).
   Candidate* Next();
-  // Takes out the one that needs least memory, of equals the one that Next would take. Null: none
-  // is left.
+  // Removes and returns the candidate that needs the least memory; ties as in Next. Returns null if
+  // none is left.
   Candidate* NextByMemory();
-  // What is expected of it.
+  // Returns the expected step.
   Nanos Expected(const Candidate& candidate) const;
-  // The candidate has a second estimate.
+  // Records how wrong the first estimate was, given the second.
   void LearnCut(const Candidate& candidate);
-  // Its step is `step_ns`, or no shorter.
+  // Records how wrong the second estimate was: the step is `step_ns` or longer.
   void LearnStep(const Candidate& candidate, Nanos step_ns);
-  // Whether a step of its schedule, within a node or across nodes as it is, is known.
+  // True if a step of its schedule is known, within a node or across nodes as for the candidate.
   bool KnowsStepsLike(const Candidate& candidate) const;
-  // Whether one that was simulated stands for it.
+  // True if a simulated candidate represents it.
   bool IsRepeated(const Candidate& candidate) const;
 
  private:
   // Alternative, whether a pipeline spans nodes, S and M; -1: any.
   using Key = std::tuple<int, bool, int, int>;
-  // A candidate's own kind, with any M, and with any S and M: indices into errors.
+  // Indices into Errors: a candidate's own kind, with any M, and with any S and M.
   using Kinds = std::array<int, 3>;
-  // By kind; 0: not known.
+  // By kind; 0: unknown.
   using Errors = std::vector<double>;
   struct Waiting {
     Candidate* candidate = nullptr;
@@ -104,7 +110,7 @@ class Frontier {
   mutable std::map<Key, int> kinds_;
   Errors cut_errors_, step_errors_;
   double least_step_error_ = 1;
-  // Alternative, S, M, hosts and estimate.
+  // Simulated pipelines within a node: alternative, S, M, hosts and estimate.
   std::set<std::tuple<int, int, int, int, Nanos>> within_nodes_;
 };
 

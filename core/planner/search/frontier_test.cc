@@ -19,7 +19,7 @@ void SetCut(Nanos estimate_ns, Candidate* candidate) {
   candidate->cut_estimate_ns = estimate_ns;
 }
 
-TEST(FrontierTest, TheLeastExpectationIsNextAndLackOfMemoryLast) {
+TEST(FrontierTest, MinimumExpectedStepIsNextAndLackOfMemoryLast) {
   Candidate a = Make(2, 2, 100), b = Make(4, 4, 90), c = Make(8, 8, 10);
   c.memory_share = 1.5;
   Frontier frontier(8);
@@ -30,7 +30,7 @@ TEST(FrontierTest, TheLeastExpectationIsNextAndLackOfMemoryLast) {
   EXPECT_EQ(frontier.Next(), nullptr);
 }
 
-TEST(FrontierTest, ByMemoryTheOneThatNeedsLeastIsNext) {
+TEST(FrontierTest, NextByMemoryNeedsTheLeastMemory) {
   Candidate a = Make(2, 2, 100), b = Make(4, 4, 90), c = Make(8, 8, 10);
   a.memory_share = b.memory_share = 0.5;
   c.memory_share = 0.9;
@@ -61,7 +61,7 @@ TEST(FrontierTest, ErrorsCarryOverToTheSameScheduleWithinOrAcrossNodes) {
   EXPECT_EQ(frontier.Expected(Make(4, 4, 100)), 150);  // another cut, the same schedule
   EXPECT_EQ(frontier.Expected(Make(2, 16, 100)), 100);
   EXPECT_EQ(frontier.Expected(Make(2, 2, 100, /*alternative=*/1)), 100);
-  // The least error counts: of S, and of what is not known.
+  // The minimum error counts: for S, and for unknown kinds.
   Candidate other = Make(2, 16, 100, 1);
   SetCut(100, &other);
   frontier.LearnStep(other, 80);
@@ -72,7 +72,7 @@ TEST(FrontierTest, ErrorsCarryOverToTheSameScheduleWithinOrAcrossNodes) {
   EXPECT_EQ(frontier.Expected(simulated), 150);
 }
 
-TEST(FrontierTest, OneStandsForItsLikesWithinNodes) {
+TEST(FrontierTest, EqualPipelinesWithinNodesAreRepeated) {
   Candidate simulated = Make(2, 2, 100);
   SetCut(100, &simulated);
   Frontier frontier(8);

@@ -20,38 +20,41 @@
 namespace dpipe {
 namespace {
 
-// Of one candidate: how many orders, and how many cuts by work and by makespan, are judged at most
-// in a turn, and what part of its budget each turn may take.
-constexpr int kOrders = 200;
+// Per candidate and turn: the maximum number of orders, of cuts judged by work, and of cuts judged
+// by makespan, and the fraction of its budget that each turn may take.
+constexpr int kMaxOrders = 200;
 constexpr int kCutsByWork = 4000;
 constexpr int kCutsByMakespan = 600;
 constexpr double kOrdersShare = 0.15;
 constexpr double kCutsShare = 0.1;
-// What they take, in simulated instructions: a list schedule a slot, a makespan so many slots.
-constexpr int kSlotsOfMakespan = 20;
-constexpr int kCutsOfInstruction = 4;
-// How many slots before the pass that needs it a message is asked for, if not 1.
+// Their cost in simulated instructions: a list schedule costs one per slot, a makespan one per this
+// many slots. Of cuts judged by work, this many cost one instruction.
+constexpr int kSlotsPerMakespan = 20;
+constexpr int kCutsPerInstruction = 4;
+// How many slots before the pass that needs it a message is requested, if not 1.
 constexpr int kLookaheads[] = {2, 3, 5, 12, 30};
-// Rounds of justification, the lists placed in each, and what placing one takes a slot.
+// Rounds of justification, the maximum and minimum number of lists placed in each, and the cost of
+// placing one, per slot.
 constexpr int kJustifyRounds = 4;
-constexpr int kLists = 400;
-constexpr int kLeastLists = 5;
-constexpr int kListsOfSlot = 1;
+constexpr int kMaxLists = 400;
+constexpr int kMinLists = 5;
+constexpr int kCostPerListSlot = 1;
 constexpr double kListsShare = 0.3;
-// Cuts that are simulated to even out when devices are done.
-constexpr size_t kEvened = 100;
-// How much later than now devices may be done in these by what is known without simulation, as
-// frozen work is then shared out anew: a part of the step.
-constexpr int kLastShare = 100;
-// What an order takes of a step that it sets.
-constexpr double kOfStep = 0.95;
-// Moves of passes in a joint search at most; they come out of a separate allowance, not of the
-// budget. A move looks at all slots: of orders with more than so many it counts as several.
-constexpr int kMoves = 60000;
-constexpr int64_t kSlotsOfMove = 1536;  // and, as long orders have less to gain, by the square
-// How much longer than its bound a step may be for a shorter order not to be looked for.
+// Maximum number of cuts simulated to even out the devices' finish times.
+constexpr size_t kMaxEvened = 100;
+// How much later than now a device may finish with such a cut before simulation, since frozen work
+// is then redistributed: one part in this of the step.
+constexpr int kFinishMarginPart = 100;
+// An order sets the step if its makespan is more than this fraction of it.
+constexpr double kSetsStep = 0.95;
+// Maximum number of moves of passes in a joint search. They have a separate allowance and do not
+// use the budget. A move visits all slots, so with more slots than this it counts as several. Long
+// orders have less to gain, so that number is squared.
+constexpr int kMaxMoves = 60000;
+constexpr int64_t kSlotsPerMove = 1536;
+// No shorter order is sought if the step is at most this many times its bound.
 constexpr double kAtBound = 1.002;
-// Of a candidate that has no plan.
+// The step of a candidate without a plan.
 constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 
 int64_t NumSlots(const Schedule& schedule) {
@@ -93,8 +96,8 @@ Candidate Improver::Tuned(const Candidate& start) {
   return tuned;
 }
 
-// Otherwise its bound does, or frozen work that fills gaps: its order, shorter, would have more or
-// longer ones instead.
+// False if the bound sets the step, or frozen work that fills gaps: a shorter order would have more
+// or longer gaps instead.
 bool Improver::OrderSetsStep(const Candidate& candidate) {
   if (IsAtBound(candidate)) return false;
   if (!context_.pairs->builder().fills()) return true;
@@ -104,7 +107,7 @@ bool Improver::OrderSetsStep(const Candidate& candidate) {
                         BuilderOf(candidate).TimesOf(candidate.shape, candidate.cut, *order));
   const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
   return static_cast<double>(sequences.makespan_ns()) >
-         kOfStep * static_cast<double>(candidate.step_ns);
+         kSetsStep * static_cast<double>(candidate.step_ns);
 }
 
 Candidate Improver::BySimulation(Candidate candidate) {
@@ -144,7 +147,7 @@ void Improver::TryOrders(const Candidate& start, Candidate* best) {
   TuneOrderOptions options;
   options.costs = StagePassCosts(*order, start.cut, start.shape, *context_.cost);
   for (bool use_room : {false, true}) {
-    options.max_tried = Afford(kOrders, NumSlots(*order), kOrdersShare);
+    options.max_tried = Afford(kMaxOrders, NumSlots(*order), kOrdersShare);
     options.device_limits.clear();
     for (int d = 0; d < order->num_devices(); ++d) {
       const int limit = order->PeakStashedOnDevice(d) + (use_room ? room[d] : 0);
@@ -156,13 +159,13 @@ void Improver::TryOrders(const Candidate& start, Candidate* best) {
   }
 }
 
-// With the order made for the new times, and with the one that they were moved for.
+// Tries the cut with the order made for the new times, and with the order that it was balanced for.
 void Improver::Balance(bool by_makespan, Candidate* best) {
   absl::StatusOr<Schedule> order = OrderOf(*best);
   if (!order.ok()) return;
   const int count =
-      by_makespan ? Afford(kCutsByMakespan, NumSlots(*order) / kSlotsOfMakespan + 1, kCutsShare)
-                  : Afford(kCutsByWork / kCutsOfInstruction, 1, kCutsShare) * kCutsOfInstruction;
+      by_makespan ? Afford(kCutsByMakespan, NumSlots(*order) / kSlotsPerMakespan + 1, kCutsShare)
+                  : Afford(kCutsByWork / kCutsPerInstruction, 1, kCutsShare) * kCutsPerInstruction;
   Candidate moved = *best;
   moved.cut =
       BuilderOf(moved).Balance(moved.shape, moved.cut, *order, by_makespan, std::max(1, count));
@@ -179,21 +182,21 @@ void Improver::Balance(bool by_makespan, Candidate* best) {
   TryOrders(moved, best);
 }
 
-// Orders and cuts in turn: a new order moves what limits the makespan, and so do layers.
+// Alternates orders and cuts: a new order changes what limits the makespan, and so do moved layers.
 void Improver::Justify(Candidate* best) {
   Candidate current = *best;
   for (int round = 0; round < kJustifyRounds; ++round) {
     absl::StatusOr<Schedule> order = OrderOf(current);
     if (!order.ok()) return;
-    const int lists = Afford(kLists, kListsOfSlot * NumSlots(*order), kListsShare);
-    if (lists < kLeastLists) return;
+    const int lists = Afford(kMaxLists, kCostPerListSlot * NumSlots(*order), kListsShare);
+    if (lists < kMinLists) return;
     const PlanBuilder& builder = BuilderOf(current);
     JustifyOptions options;
     options.times = builder.TimesOf(current.shape, current.cut, *order);
     options.max_placed = lists;
     Schedule justified = JustifyOrder(*order, options);
     ReplacesWith(current, justified, best);
-    const int count = Afford(kCutsByMakespan, NumSlots(*order) / kSlotsOfMakespan + 1, kCutsShare);
+    const int count = Afford(kCutsByMakespan, NumSlots(*order) / kSlotsPerMakespan + 1, kCutsShare);
     current.cut = builder.Balance(current.shape, current.cut, justified, /*by_makespan=*/true,
                                   std::max(1, count));
     current.cut.schedule = std::make_shared<const Schedule>(std::move(justified));
@@ -205,15 +208,15 @@ void Improver::Justify(Candidate* best) {
 void Improver::SearchJointly(Candidate* best) {
   absl::StatusOr<Schedule> order = OrderOf(*best);
   if (!order.ok()) return;
-  const int64_t times = (NumSlots(*order) + kSlotsOfMove - 1) / kSlotsOfMove;
+  const int64_t times = (NumSlots(*order) + kSlotsPerMove - 1) / kSlotsPerMove;
   const int64_t price = times * times;
   Candidate moved = *best;
   moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
-  // What the two ways find differs much, and neither is the better one of all.
+  // The two ways find different results, and neither is always better.
   for (bool wanders : {true, false}) {
     JointOptions options;
     options.wanders = wanders;
-    const int64_t allowed = std::min<int64_t>(kMoves, *context_.moves / (1 + wanders));
+    const int64_t allowed = std::min<int64_t>(kMaxMoves, *context_.moves / (1 + wanders));
     options.max_moves = static_cast<int>(allowed / price);
     if (options.max_moves == 0) return;
     *context_.moves -= options.max_moves * price;
@@ -226,7 +229,7 @@ void Improver::SearchJointly(Candidate* best) {
   }
 }
 
-// Where passes are shorter than the messages that they are to hide.
+// Helps if passes are shorter than the messages that they should hide.
 void Improver::ReceiveEarlier(Candidate* best) {
   for (int lookahead : kLookaheads) {
     Candidate changed = *best;
@@ -235,7 +238,7 @@ void Improver::ReceiveEarlier(Candidate* best) {
   }
 }
 
-// By schedule device: when the last of its ranks is done.
+// Returns, by schedule device, when the last of its ranks finishes.
 std::vector<Nanos> Improver::FinishesOf(const Candidate& candidate) const {
   std::vector<Nanos> finishes;
   for (const DeviceSeat& seat : SeatsOf(candidate.cut)) {
@@ -245,8 +248,8 @@ std::vector<Nanos> Improver::FinishesOf(const Candidate& candidate) const {
   return finishes;
 }
 
-// Frozen work comes in whole samples, so filled devices are not done at one time: layers moved from
-// those that are done last to those that are done first.
+// Frozen work comes in whole samples, so filled devices finish at different times. Moves layers
+// from the devices that finish last to those that finish first.
 void Improver::EvenOut(Candidate* best) {
   for (bool improved = true; improved && !best->finish_ns.empty();) {
     improved = false;
@@ -257,9 +260,9 @@ void Improver::EvenOut(Candidate* best) {
     const std::vector<Nanos> finishes = FinishesOf(start);
     const CutCosts costs = BuilderOf(start).CostsOf(start.shape, start.cut, *order);
     const Nanos last = *std::max_element(finishes.begin(), finishes.end());
-    const auto moves =
-        CutNeighbours(costs, start.cut).Below(last + last / kLastShare, finishes, kEvened);
-    for (size_t i = 0; i < moves.size() && i < kEvened && !improved; ++i) {
+    const auto moves = CutNeighbours(costs, start.cut)
+                           .Below(last + last / kFinishMarginPart, finishes, kMaxEvened);
+    for (size_t i = 0; i < moves.size() && i < kMaxEvened && !improved; ++i) {
       Candidate moved = start;
       moved.cut.stages = moves[i];
       improved = Replaces(moved, best);
@@ -267,7 +270,7 @@ void Improver::EvenOut(Candidate* best) {
   }
 }
 
-// The best move first, while one helps.
+// Takes the best move as long as one helps.
 void Improver::Refine(Candidate* best) {
   for (bool improved = true; improved;) {
     improved = false;
@@ -291,7 +294,7 @@ bool Improver::ImprovesBy(const Candidate& start, size_t backbone, size_t cut, i
   return Replaces(moved, best);
 }
 
-// Where weight gradients and frozen work compete for the same gaps, simulation says which goes
+// If weight gradients and frozen work compete for the same gaps, simulation decides which goes
 // first.
 void Improver::OrderWeightGradients(Candidate* best) {
   const Candidate start = *best;
@@ -306,15 +309,15 @@ bool Improver::ReplacesWith(Candidate candidate, Schedule order, Candidate* best
   return Replaces(candidate, best);
 }
 
-// Another way, or the same way once more, often comes by what has been simulated before.
+// Different changes, or the same one repeated, often lead to a candidate that is already simulated.
 bool Improver::Replaces(const Candidate& changed, Candidate* best) {
   Candidate& known = (*context_.simulated)[{Order(changed), changed.cut.schedule,
                                             changed.cut.recv_lookahead, changed.cut.stages}];
-  // What was given up takes at least that long.
+  // A candidate that was given up takes at least that long.
   if (known.state != Candidate::State::kSimulated && known.step_ns < best->step_ns) {
     if (*context_.budget < context_.work(changed.shape)) return false;
     known = changed;
-    // One that fails is passed over: the plan without it is there.
+    // A failure is ignored: the current plan remains.
     if (!context_.simulate(best->step_ns, &known).ok()) known.step_ns = kNever;
   }
   if (known.state != Candidate::State::kSimulated || known.step_ns >= best->step_ns) return false;

@@ -1,28 +1,34 @@
-// The best candidates of a search made better.                             [algorithms.md §2, §4]
+// Improves the best candidates of a search. [algorithms.md §2, §4]
 //
-// Each is changed in these ways, in turn, and what its simulated step gains by is kept:
-//   order     other orders of its passes (schedule/tuning/tune_order.h), in the memory that its own
-//             takes
-//             and in all that is free, where the schedule is one that looks at costs
-//   balance   layers of all backbones moved until devices have even work, then until the schedule
-//             ends no earlier (balance_cut.h), with a new order each time
-//   justify   orders again, by justification (schedule/tuning/justify_order.h), and layers, in turn
-//   joint     layers and orders together (joint_search.h), in thorough searches; of the best
-//             few that it finds, the one with the shortest step
-//   receive   messages asked for more slots ahead
-//   even out  layers moved from the devices that are done last with passes and frozen work to those
-//             that are done first (cut_neighbours.h), in thorough searches
+// Each candidate goes through these changes in turn. A change that shortens the simulated step is
+// kept.
+//
+//   order     other orders of the passes (schedule/tuning/tune_order.h), within the memory of the
+//   current
+//             order and within all free memory; only if the schedule looks at costs
+//   balance   layers of all backbones moved until devices have even work, then until the makespan
+//             no longer falls (balance_cut.h), with a new order each time
+//   justify   orders by justification (schedule/tuning/justify_order.h), and layers, in turn
+//   joint     layers and orders together (joint_search.h), in thorough searches; of the best few
+//             results, the one with the shortest step
+//   receive   messages requested more slots ahead
+//   even out  layers moved from the devices that finish passes and frozen work last to those that
+//             finish first (cut_neighbours.h), in thorough searches
 //   refine    single layers moved over stage boundaries, by simulation
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
-// All but the last two are Strategy.tune's: what they lead to is compared with what the last three
-// make of the candidate alone, as a better beginning may end worse, and the better of the two is
-// kept. In a thorough search all begins once more with that, for as long as it helps. Where a
-// plan is filled and its order ends well before its step does, frozen work sets the step: then
-// "justify" and "joint" are left out, and so they are, with "order", where the step is at the bound
-// of its stages. All but the last only where the partitioner is "balanced": others' cuts are what
-// they are. All of it takes from a budget, the search's, and stops where that is used up; what has
-// been simulated before takes nothing. "joint" takes from it only what simulating its outcome does,
-// and has an allowance of moves of its own.
+//
+// All but the last two require Strategy.tune. Since a better start may end worse, the result is
+// compared with the candidate after the last three changes alone, and the better of the two is
+// kept. A thorough search repeats everything from there for as long as it helps.
+//
+// If a plan is filled and its order ends well before its step does, frozen work sets the step:
+// "justify" and "joint" are skipped. If the step is at the bound of its stages, "order" is skipped
+// too. All but "weights" require the partitioner "balanced": cuts of other partitioners stay as
+// they are.
+//
+// Simulations are charged to the search's budget, and all changes stop when it is used up. A
+// candidate that has been simulated before is free. "joint" is charged only for simulating its
+// results; its moves have an allowance of their own.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_IMPROVER_H_
 #define DPIPE_CORE_PLANNER_SEARCH_IMPROVER_H_
 
@@ -44,26 +50,26 @@
 
 namespace dpipe {
 
-// What has been simulated, by all that differs in a search with given S and M: Order, order of the
-// passes, recv_lookahead and stages.
+// Simulated candidates, by everything that differs in a search with given S and M: Order, order of
+// the passes, recv_lookahead and stages.
 using SimulatedCandidates = std::map<std::tuple<CandidateOrder, std::shared_ptr<const Schedule>,
                                                 int, std::vector<std::vector<LayerRange>>>,
                                      Candidate>;
 
-// What it needs of a search.
+// What an Improver needs from a search.
 struct ImproverContext {
-  const CostModel* cost = nullptr;  // not owned, as are the others
+  const CostModel* cost = nullptr;  // not owned, like all pointers here
   PairBuilder* pairs = nullptr;
-  bool moves_layers = true;  // otherwise weight gradients alone
-  bool tunes = false;        // orders and balance, too
-  // There are few candidates, as where S and M are given, and time to even out and to begin once
-  // more.
+  bool moves_layers = true;  // false: only weight gradients
+  bool tunes = false;        // also orders and balance
+  // There are few candidates, for example because S and M are given, so there is time to even out
+  // and to repeat.
   bool thorough = false;
-  // Builds the candidate's plan, up to `give_up_ns`; takes from the budget what that costs.
+  // Builds and simulates the candidate's plan, up to `give_up_ns`, and charges the budget.
   std::function<absl::Status(Nanos give_up_ns, Candidate*)> simulate;
-  std::function<int64_t(const PipelineShape&)> work;  // of one simulation
+  std::function<int64_t(const PipelineShape&)> work;  // of one simulation, in instructions
   int64_t* budget = nullptr;
-  // What joint searches take from instead of the budget: moves of passes, for all candidates.
+  // Allowance of joint searches, for all candidates: moves of passes. They do not use the budget.
   int64_t* moves = nullptr;
   SimulatedCandidates* simulated = nullptr;
 };
@@ -72,15 +78,16 @@ class Improver {
  public:
   explicit Improver(ImproverContext context) : context_(std::move(context)) {}
 
-  // `candidate` has been simulated; the result is it or a better one.
+  // Returns `candidate`, which has been simulated, or a better one.
   Candidate Improved(const Candidate& candidate);
-  // The last three ways alone, for as long as they help.
+  // Applies only the last three changes; repeats them in a thorough search for as long as they
+  // help.
   Candidate BySimulation(Candidate candidate);
 
  private:
   Candidate Tuned(const Candidate& start);
   bool OrderSetsStep(const Candidate& candidate);
-  // Whether no other order of these stages' passes has a step that is noticeably shorter.
+  // True if no other order of these stages' passes has a noticeably shorter step.
   static bool IsAtBound(const Candidate& candidate);
   PlanBuilder& BuilderOf(const Candidate& candidate) { return context_.pairs->Of(candidate); }
   absl::StatusOr<Schedule> OrderOf(const Candidate& candidate);
@@ -94,11 +101,12 @@ class Improver {
   void Refine(Candidate* best);
   bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best);
   void OrderWeightGradients(Candidate* best);
-  // Whether the candidate with that order, or changed, is better than the best, which it then
-  // becomes.
+  // Replace `*best` with the candidate, with `order` or as it is, if that is better. Return true if
+  // so.
   bool ReplacesWith(Candidate candidate, Schedule order, Candidate* best);
   bool Replaces(const Candidate& changed, Candidate* best);
-  // As many as `each` allows in a part of the budget, at most `most`; takes what they cost.
+  // Returns how many items at `each` instructions fit in `share` of the budget, at most `most`, and
+  // charges the budget for them.
   int Afford(int most, int64_t each, double share);
 
   ImproverContext context_;

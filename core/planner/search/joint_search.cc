@@ -15,30 +15,30 @@
 namespace dpipe {
 namespace {
 
-// Moves of passes: of a search for the order of a cut, and of one that judges a cut.
-constexpr int kLong = 10000;
-constexpr int kShort = 600;
-// Of one that goes on from a cut that is not better.
-constexpr int kKick = 2000;
-// How many cuts are judged by a search of their own.
-constexpr int kPromising = 20;
-// How many of the best are kept, and after how many turns without gain it goes back to one of them.
-constexpr size_t kElite = 4;
-constexpr int kMostFruitless = 6;
-// How much longer devices may be busy with another cut, ways in and out included: a part of the
-// makespan.
-constexpr int kLongerShare = 50;
-// How many that are two shifts away are judged by the makespan of the order as it is; those that
-// are one shift away, at most 12 a boundary, are all judged, too.
+// Moves of passes in a search for the order of a cut, and in one that judges a cut.
+constexpr int kLongSearchMoves = 10000;
+constexpr int kShortSearchMoves = 600;
+// In one that continues from a cut that is no better.
+constexpr int kRestartMoves = 2000;
+// Number of cuts judged by a search of their own.
+constexpr int kNumPromising = 20;
+// Number of best results kept, and the number of turns without gain after which the search returns
+// to one of them.
+constexpr size_t kNumKept = 4;
+constexpr int kMaxFruitlessTurns = 6;
+// How much longer than the makespan devices may be busy with another cut, including ways in and
+// out: one part in this.
+constexpr int kSpanMarginPart = 50;
+// Number of cuts two shifts away that are judged by the makespan of the order as it is. Cuts one
+// shift away, at most 12 per boundary, are all judged too.
 constexpr int kPairsJudged = 300;
-// What beginning a search takes, in moves; and what judging by makespans does, however many cuts
-// there are to judge.
-constexpr int kMovesOfStart = 30;
-constexpr int kMovesOfJudging = 300;
+// Cost of starting a search, in moves, and of judging cuts by makespan, whatever their number.
+constexpr int kMovesPerStart = 30;
+constexpr int kMovesPerJudging = 300;
 
 using Stages = CutNeighbours::Stages;
 
-// Of other cuts, the makespan of the order as it is.
+// Computes the makespan of the order as it is with other cuts.
 class CutJudge {
  public:
   CutJudge(const Schedule& order, const PassGraphCosts& times, const CutNeighbours& neighbours)
@@ -47,7 +47,8 @@ class CutJudge {
         graph_(order, times),
         sequences_(graph_, graph_.ListBy(graph_.OwnTimes())) {}
 
-  // By device: the longest ways in to its first pass and out of its last one, and its passes.
+  // Returns, by device, the sum of its passes, the longest way in to its first pass and the longest
+  // way out of its last one.
   std::vector<Nanos> Spans() const {
     std::vector<Nanos> spans = neighbours_.Work();
     for (int d = 0; d < graph_.num_devices(); ++d) {
@@ -79,7 +80,7 @@ class JointSearch {
       : builder_(builder), shape_(shape), wanders_(options.wanders), left_(options.max_moves) {}
 
   std::vector<JointResult> Run(const PipelineCut& cut) {
-    JointResult current = Shortened(cut, kLong);
+    JointResult current = Shortened(cut, kLongSearchMoves);
     Keep(current);
     int fruitless = 0;
     while (left_ > 0) {
@@ -95,7 +96,8 @@ class JointSearch {
   }
 
  private:
-  // Among the best, one of each cut, the shortest first; whether it is shorter than any before.
+  // Adds the result to the best ones, one per cut, the shortest first. Returns true if it is
+  // shorter than all others so far.
   bool Keep(const JointResult& result) {
     const bool best = elite_.empty() || result.makespan_ns < elite_[0].makespan_ns;
     const auto same = std::find_if(elite_.begin(), elite_.end(), [&](const JointResult& other) {
@@ -109,25 +111,25 @@ class JointSearch {
       return other.makespan_ns > result.makespan_ns;
     });
     elite_.insert(behind, result);
-    if (elite_.size() > kElite) elite_.pop_back();
+    if (elite_.size() > kNumKept) elite_.pop_back();
     return best;
   }
 
-  // On from one of the promising cuts, whichever it is.
+  // Continues from any of the promising cuts.
   JointResult Wander(const JointResult& current, const std::vector<Stages>& promising) {
-    if (promising.empty()) return Shortened(elite_[0].cut, kKick);
-    return Shortened(With(current.cut, promising[num_searches_ % promising.size()]), kKick);
+    if (promising.empty()) return Shortened(elite_[0].cut, kRestartMoves);
+    return Shortened(With(current.cut, promising[num_searches_ % promising.size()]), kRestartMoves);
   }
 
-  // On from the shortest of the cuts around, and never from one twice, or after some turns without
-  // gain from one of the best, whose neighbours have not all been looked at.
+  // Continues from the shortest of the neighbouring cuts, never from one twice. After some turns
+  // without gain, returns to one of the best results: not all of its neighbours have been explored.
   JointResult Climb(const JointResult& current, const std::optional<JointResult>& shortest,
                     int fruitless) {
     visited_.insert(current.cut.stages);
-    const bool returns = !shortest || (fruitless > 0 && fruitless % kMostFruitless == 0);
+    const bool returns = !shortest || (fruitless > 0 && fruitless % kMaxFruitlessTurns == 0);
     const JointResult& from =
-        returns ? elite_[(fruitless / kMostFruitless) % elite_.size()] : *shortest;
-    return Shortened(from.cut, kKick);
+        returns ? elite_[(fruitless / kMaxFruitlessTurns) % elite_.size()] : *shortest;
+    return Shortened(from.cut, kRestartMoves);
   }
 
   static PipelineCut With(PipelineCut cut, const Stages& stages) {
@@ -141,41 +143,41 @@ class JointSearch {
     options.max_moves = std::max(0, std::min(left_, max_moves));
     options.seed = num_searches_++;
     TabuResult result = TabuOrder(*cut.schedule, options);
-    left_ -= kMovesOfStart + result.num_moves;
+    left_ -= kMovesPerStart + result.num_moves;
     JointResult shortened{cut, result.makespan_ns};
     shortened.cut.schedule = std::make_shared<const Schedule>(std::move(result.schedule));
     return shortened;
   }
 
-  // The first that is shorter, else the shortest.
+  // Returns the first cut with a shorter makespan than `current`, otherwise the shortest.
   std::optional<JointResult> BestOf(const std::vector<Stages>& promising,
                                     const JointResult& current) {
     std::optional<JointResult> best;
     for (const Stages& stages : promising) {
       if (left_ <= 0) break;
-      JointResult found = Shortened(With(current.cut, stages), kShort);
+      JointResult found = Shortened(With(current.cut, stages), kShortSearchMoves);
       if (!best || found.makespan_ns < best->makespan_ns) best = std::move(found);
       if (best->makespan_ns < current.makespan_ns) break;
     }
     return best;
   }
 
-  // The most promising first.
+  // Returns the most promising cuts first.
   std::vector<Stages> PromisingStages(const JointResult& best) {
-    left_ -= kMovesOfJudging;
+    left_ -= kMovesPerJudging;
     const Schedule& order = *best.cut.schedule;
     const CutCosts costs = builder_.CostsOf(shape_, best.cut, order);
     const PassGraphCosts times = builder_.TimesOf(shape_, best.cut, order, costs);
     const CutNeighbours neighbours(costs, best.cut);
     CutJudge judge(order, times, neighbours);
     std::vector<Nanos> busy = judge.Spans();
-    Nanos limit_ns = best.makespan_ns + best.makespan_ns / kLongerShare;
+    Nanos limit_ns = best.makespan_ns + best.makespan_ns / kSpanMarginPart;
     if (wanders_) {
       busy = neighbours.Work();
       for (size_t d = 0; d < busy.size(); ++d) busy[d] += times.ready_ns[d];
       limit_ns = best.makespan_ns;
     }
-    std::set<Stages> seen = visited_;  // two pairs of shifts may make one cut
+    std::set<Stages> seen = visited_;  // two pairs of shifts may make the same cut
     std::vector<Stages> by_span;
     std::vector<std::pair<Nanos, int>> judged;
     for (Stages& stages : neighbours.Below(limit_ns, busy, kPairsJudged)) {
@@ -184,12 +186,13 @@ class JointSearch {
       by_span.push_back(std::move(stages));
     }
     std::sort(judged.begin(), judged.end());
-    // By turns those with the shortest order and, unless it wanders, those with the shortest spans.
+    // Alternate between cuts with the shortest makespan and, unless it wanders, those with the
+    // shortest spans.
     std::vector<Stages> promising;
     std::vector<bool> chosen(by_span.size(), false);
     for (size_t i = 0; i < by_span.size(); ++i) {
       for (int k : {judged[i].second, wanders_ ? judged[i].second : static_cast<int>(i)}) {
-        if (chosen[k] || static_cast<int>(promising.size()) == kPromising) continue;
+        if (chosen[k] || static_cast<int>(promising.size()) == kNumPromising) continue;
         chosen[k] = true;
         promising.push_back(by_span[k]);
       }
@@ -202,7 +205,7 @@ class JointSearch {
   const bool wanders_;
   int left_ = 0;  // moves
   int num_searches_ = 0;
-  std::set<Stages> visited_;        // cuts that it has gone on from
+  std::set<Stages> visited_;        // cuts that it has continued from
   std::vector<JointResult> elite_;  // the shortest first
 };
 

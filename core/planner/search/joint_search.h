@@ -1,20 +1,25 @@
-// Layers and the order of the passes changed together.                     [algorithms.md §2, §5]
+// Searches the cut and the order of the passes together. [algorithms.md §2, §5]
 //
-// The cut that is best for an order need not be the best with an order of its own. So this takes
-// turns. The order is shortened by tabu search (schedule/tuning/tabu_order.h), which often ends where the
-// busiest device has no gap left between its first pass and its last. Then other cuts are looked
-// at: one to three layers moved over a stage boundary, or over two neighbouring ones, or two such
-// shifts anywhere. Of those that memory allows, first come the ones in which all devices have
-// little to do between the longest way in to their first pass and the longest way out of their last
-// one; they are judged by the makespan of the order as it is, messages as before, and the most
-// promising of them, by span and by makespan, by a tabu search of their own. The first that is
-// shorter becomes the cut. Where none is, the shortest does, with the order that a longer tabu
-// search makes of it, shorter or not: no cut is gone on from twice, but after some turns without
-// gain it goes back to one of the best few that it has come by. Those are the result. It ends with
-// its moves.
+// The best cut for one order need not be the best cut with an order of its own. So the search
+// repeats these steps until its moves are used up:
 //
-// Makespans count messages and the optimizer's time, but neither frozen work nor what messages wait
-// for each other.
+//   1. Shorten the order by tabu search (schedule/tuning/tabu_order.h). That often ends when the
+//   busiest
+//      device has no gap left between its first pass and its last.
+//   2. List other cuts that memory allows: one shift or two shifts anywhere, of one to three layers
+//      over a stage boundary or over two neighbouring ones (cut_neighbours.h). Cuts come first if
+//      all devices have little to do between the longest way in to their first pass and the longest
+//      way out of their last one.
+//   3. Judge these cuts by the makespan of the order as it is, with messages as before.
+//   4. Judge the most promising ones, by span and by makespan, by a short tabu search each.
+//   5. Continue from the first of them with a shorter makespan. If there is none, continue from the
+//      shortest one, with the order that a longer tabu search makes of it, even if that is no
+//      shorter.
+//   6. Never continue from a cut twice. After some turns without gain, return to one of the best
+//      few cuts found so far.
+//
+// The best few cuts are the result. Makespans include messages and optimizer steps, but neither
+// frozen work nor contention between messages.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_JOINT_SEARCH_H_
 #define DPIPE_CORE_PLANNER_SEARCH_JOINT_SEARCH_H_
 
@@ -28,13 +33,13 @@
 namespace dpipe {
 
 struct JointOptions {
-  // Moves of passes in all tabu searches together; looking at other cuts counts as some, too, a
-  // fixed number a turn.
+  // Moves of passes in all tabu searches together. Judging other cuts counts as a fixed number of
+  // moves per turn.
   int max_moves = 10000;
-  // Another way through the cuts, that finds others: those come first, and alone are looked at, in
-  // which devices have less to do than the makespan, ways in and out left out, and the most
-  // promising are those whose orders are the shortest as they are. Where no cut is shorter, it goes
-  // on from any of the promising ones.
+  // Explores the cuts in another way, which finds others. Considers only cuts with which every
+  // device has less work than the makespan, ignoring ways in and out. The most promising cuts are
+  // those with the shortest makespan of the order as it is. If no cut is shorter, continues from
+  // any promising one.
   bool wanders = false;
 };
 
@@ -43,10 +48,10 @@ struct JointResult {
   Nanos makespan_ns = 0;
 };
 
-// At least one and at most 4, of different cuts, the shortest first; simulation, which knows more
-// than makespans do, may like another one best. `cut` has an order; the first is no longer than
-// what tabu search makes of that. What is looked at does not depend on the number of moves but for
-// where it ends. Time O(max_moves x slots).
+// Returns 1 to 4 results with different cuts, the shortest first. Simulation knows more than
+// makespans do, so it may prefer another result. `cut` has an order; the first result is no longer
+// than what tabu search makes of that order. The number of moves affects where the search ends, not
+// what it explores before. O(max_moves x slots).
 std::vector<JointResult> SearchJointly(const PlanBuilder& builder, const PipelineShape& shape,
                                        const PipelineCut& cut, const JointOptions& options);
 

@@ -77,7 +77,7 @@ TEST_F(JointSearchTest, MoreMovesAreNeverWorseAndEndSound) {
     }
     EXPECT_EQ(next, cut.stages[b].back().end);
   }
-  // Once more: the same.
+  // Deterministic: a second run gives the same result.
   const JointResult again = SearchJointly(builder_, shape_, cut, {20000}).front();
   EXPECT_EQ(again.cut.stages, more.cut.stages);
   EXPECT_EQ(again.cut.schedule->ToString(), more.cut.schedule->ToString());
@@ -97,7 +97,7 @@ TEST_F(JointSearchTest, WanderingIsNeverWorseWithMoreMovesAndDeterministic) {
   EXPECT_EQ(again[0].cut.schedule->ToString(), more[0].cut.schedule->ToString());
 }
 
-// The best few differ in their cuts, and come in order.
+// The best few have different cuts and are in order.
 TEST_F(JointSearchTest, KeepsTheBestFew) {
   const std::vector<JointResult> found = SearchJointly(builder_, shape_, Cut(), {20000});
   ASSERT_GT(found.size(), 1u);
@@ -114,7 +114,7 @@ TEST_F(JointSearchTest, KeepsTheBestFew) {
   }
 }
 
-// What was searched for by makespans is shorter by simulation, too.
+// What is shorter by makespans is shorter by simulation too.
 TEST_F(JointSearchTest, ShortensTheSimulatedStep) {
   const PipelineCut cut = Cut();
   const JointResult joint = SearchJointly(builder_, shape_, cut, {20000}).front();

@@ -1,5 +1,5 @@
-// A candidate's plan and, of a model with self-conditioning, the plan of the steps that run the
-// backbone twice.                                                               [algorithms.md §2]
+// Builds a candidate's plan and, for a model with self-conditioning, the plan of the steps that run
+// the backbone twice. [algorithms.md §2]
 #ifndef DPIPE_CORE_PLANNER_SEARCH_PAIR_BUILDER_H_
 #define DPIPE_CORE_PLANNER_SEARCH_PAIR_BUILDER_H_
 
@@ -14,29 +14,31 @@ namespace dpipe {
 
 struct PlanPair {
   BuiltPlan plain, self_conditioned;
-  // Weighted by how often each runs.
+  // The mean of the two steps, weighted by how often each runs.
   Nanos expected_step_ns = 0;
 };
 
 // Not thread-safe.
 class PairBuilder {
  public:
-  // As PlanBuilder's.
+  // Takes the arguments of PlanBuilder's constructor.
   PairBuilder(const Strategy& strategy, const BuildOptions& options, const CostModel& cost);
 
-  // As the strategy says, and, where it leaves recomputation open and the candidate does not,
-  // without.
+  // Return the builder for the strategy. If the strategy leaves recomputation open, candidates that
+  // may not recompute have a builder of their own.
   PlanBuilder& builder() { return builder_; }
   const PlanBuilder& builder() const { return builder_; }
   PlanBuilder& Of(const Candidate& candidate) {
     return candidate.may_recompute ? builder_ : plain_builder_;
   }
 
-  // Built whole, a filled plan is never worse than the same with its frozen work first: where
-  // filling is, it is not done. `give_up_ns` as PlanBuilder::Build's; not with self-conditioning.
+  // Builds the candidate's plans. With Extent::kWhole, a filled plan is replaced by the same plan
+  // with its frozen work first if that is shorter. `give_up_ns` is PlanBuilder::Build's; ignored
+  // with self-conditioning.
   absl::StatusOr<PlanPair> Build(const Candidate& candidate, PlanBuilder::Extent extent,
                                  Nanos give_up_ns = 0);
-  // Of the expected step, for the stages of a pair built of one group for all.
+  // Returns a lower bound on the expected step, for the stages of a pair built with
+  // Extent::kOneGroup.
   Nanos LowerBound(const Candidate& candidate, const PlanPair& pair);
 
  private:

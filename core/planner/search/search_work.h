@@ -1,5 +1,5 @@
-// What a search's steps take, in simulated instructions: a deterministic stand-in for their time,
-// which its budget is counted in.
+// The work of a search's steps, in simulated instructions: a deterministic proxy for their time, in
+// which the budget is counted.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_SEARCH_WORK_H_
 #define DPIPE_CORE_PLANNER_SEARCH_SEARCH_WORK_H_
 
@@ -15,11 +15,11 @@ class SearchWork {
   // `cost` must outlive this.
   SearchWork(const CostModel& cost, bool fills);
 
-  // To lower, simulate and, where bubbles are filled, fill a plan of `num_devices` devices: those
-  // of the shape, or of one group of it.
+  // Returns the work to lower, simulate and, if bubbles are filled, fill a plan of `num_devices`
+  // devices: those of the shape or of one of its groups.
   int64_t OfPlan(const PipelineShape& shape, int num_devices) const;
-  // To cut the backbones: exactly where stages lie in a row, which is quick; else by searches over
-  // pairs of boundaries.
+  // Returns the work to cut the backbones. Exact and quick if each backbone has one stage per
+  // device and one copy; otherwise by searches over pairs of boundaries.
   int64_t OfCut(const PipelineShape& shape) const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace dpipe {
 
-// Calls `visit` with every cut of layers [0, num_layers) into num_stages ranges that are not empty,
-// in lexicographic order of the cuts.
+// Calls `visit` with every cut of layers [0, num_layers) into num_stages non-empty ranges, in
+// lexicographic order of the cuts.
 inline void ForEachPartition(int num_layers, int num_stages,
                              const std::function<void(const std::vector<LayerRange>&)>& visit) {
   std::vector<LayerRange> stages;

@@ -10,13 +10,13 @@
 
 namespace dpipe {
 
-// A rank of a seat of r ranks takes 1/r of a stage's times, rounded up, and times `slowness` of the
-// slowest of its ranks; recomputation adds the forward time. A device's memory is the sum of its
-// layers' `memory` times the micro-batches that its stages stash (1 with recomputation), where
-// stage k of a device counts `stash[k]`.
+// A rank of a seat of r ranks takes 1/r of a stage's times, rounded up, multiplied by the
+// `slowness` of the seat's slowest rank. Recomputation adds the forward time. A device's memory is
+// the sum of its layers' `memory` times the micro-batches that its stages stash: `stash[k]` for
+// stage k, or 1 with recomputation.
 struct ChainCosts : StageCosts {
   std::vector<Nanos> forward, backward;
-  std::vector<Nanos> link;  // [i]: over the cut before layer i, between unlike seats
+  std::vector<Nanos> link;  // [i]: over the cut before layer i, between different seats
   std::vector<Nanos> sync;
   std::vector<int64_t> memory;
   std::vector<int> stash;       // by stage; empty: 1
@@ -39,7 +39,7 @@ struct ChainCosts : StageCosts {
   int64_t MemoryLimitBytes(const DeviceSeat& seat) const override;
   int64_t ParameterBytes(LayerRange layers) const override;
   const std::vector<ChainValue>& values() const override { return skips; }
-  // A nanosecond a byte.
+  // One nanosecond per byte.
   Nanos TransferNs(int64_t forward_bytes, int64_t gradient_bytes, const DeviceSeat& from,
                    const DeviceSeat& to) const override;
 
@@ -47,7 +47,7 @@ struct ChainCosts : StageCosts {
   Nanos OnSeat(const DeviceSeat& seat, Nanos time) const;
 };
 
-// Forward times and nothing else.
+// Returns costs with forward times only.
 ChainCosts PlainChain(const std::vector<Nanos>& compute);
 
 struct RandomChainOptions {

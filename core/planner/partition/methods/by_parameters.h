@@ -1,6 +1,6 @@
-// The partition by weights: the stage with most parameter bytes has as few as possible. It looks at
-// no time, as DeepSpeed's partition_method="parameters" does. Deviation: where a device holds
-// several stages it is the stages that are evened out, not the devices' sums.
+// Partition by weights: minimises the maximum parameter bytes of a stage. Ignores time, like
+// DeepSpeed's partition_method="parameters". Deviation: if a device holds several stages, the
+// stages are evened out, not the devices' sums.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_METHODS_BY_PARAMETERS_H_
 #define DPIPE_CORE_PLANNER_PARTITION_METHODS_BY_PARAMETERS_H_
 

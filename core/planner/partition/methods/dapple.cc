@@ -13,16 +13,16 @@ namespace {
 
 constexpr Nanos kInfinity = std::numeric_limits<Nanos>::max();
 constexpr size_t kFewBlocks = 600;
-// Of the limits, one in so many is tried first.
+// One limit in this many is tried first.
 constexpr size_t kCoarse = 16;
 
-// What stages so far add up to, and the last of them.
+// The costs of the stages so far, and the last of these stages.
 struct Point {
   Nanos sum = 0;      // stages and transfers
-  Nanos exposed = 0;  // of the all-reduces
-  Nanos block = 0;    // no less than which the longest is
+  Nanos exposed = 0;  // exposed all-reduce time
+  Nanos block = 0;    // lower bound on the longest block
   int begin = 0, replicas = 0;
-  int origin = 0;  // in the front of the stages before
+  int origin = 0;  // index in the front of the previous stages
 };
 
 void Insert(const Point& p, std::vector<Point>& front) {
@@ -55,12 +55,12 @@ class Dapple {
     const ReplicatedSolution least_block = LeastBlock();
     if (least_block.stages.empty()) return {};
     least_ = least_block.largest;
-    // What costs as much as this is found anew, so that it makes no difference but to the time.
+    // The sweep finds solutions of this cost again, so this affects only the running time.
     too_much_ = 1 + CostOf(least_block.stages, least_block.replicas);
     ReadBlocks();
     ReadRests();
     const std::vector<Nanos> limits = Limits();
-    // A few of them first, for a cost to compare with that leaves little to the others.
+    // A few limits come first: their cost prunes most of the others.
     Sweep(limits, kCoarse);
     const Choice coarse = std::move(best_);
     best_ = {};
@@ -79,7 +79,7 @@ class Dapple {
     return SolveReplicated(problem_, tables_, costs);
   }
 
-  // The values that a block can take, if they are few, and the largest.
+  // Reads the values that a block can take, if there are few, and the maximum.
   void ReadBlocks() {
     most_ = least_;
     const auto add = [&](Nanos block) {
@@ -101,7 +101,7 @@ class Dapple {
     }
   }
 
-  // The least that stages and transfers add up to from each stage, rank and layer on.
+  // Reads the minimum sum of stages and transfers from each stage, rank and layer on.
   void ReadRests() {
     rests_.assign(num_stages_ + 1,
                   std::vector<std::vector<Nanos>>(num_ranks_ + 1,
@@ -128,7 +128,7 @@ class Dapple {
     }
   }
 
-  // Whether whatever comes of stages of at least this block costs no less than the best so far.
+  // True if every partition that continues such stages costs at least as much as the best so far.
   bool IsTooMuch(Nanos block, Nanos sum, Nanos exposed, Nanos rest) const {
     return rest == kInfinity || (problem_.num_micro_batches - 1) * block + sum + rest + exposed >=
                                     std::min(best_.cost, too_much_);
@@ -148,7 +148,7 @@ class Dapple {
   // Tries every `stride`-th limit.
   void Sweep(const std::vector<Nanos>& limits, size_t stride) {
     for (size_t i = 0; i < limits.size(); i += stride) {
-      // Every partition of at least this block costs at least this.
+      // Every partition with a block of at least this limit costs at least `blocks`.
       const Nanos blocks = (problem_.num_micro_batches - 1) * limits[i];
       if (best_.cost < kInfinity && blocks >= best_.cost) return;
       const bool grows = problem_.num_micro_batches >= num_stages_;
@@ -162,8 +162,8 @@ class Dapple {
     return next == blocks_.end() ? kInfinity : *next;
   }
 
-  // The best partition of blocks of at most `limit`, if it beats the best so far; of which those of
-  // blocks of at most `tried` have been looked at.
+  // Finds the best partition with blocks of at most `limit` and replaces the best so far if it is
+  // better. Partitions with blocks of at most `tried` have been tried before.
   void Try(Nanos limit, Nanos tried) {
     const std::vector<std::vector<std::vector<Point>>> none(
         num_ranks_ + 1, std::vector<std::vector<Point>>(num_layers_ + 1));
@@ -229,8 +229,8 @@ class Dapple {
   const int num_stages_;
   const int num_ranks_;
   std::set<Nanos> blocks_;
-  Nanos least_ = 0, most_ = 0;                                        // blocks
-  Nanos too_much_ = kInfinity;                                        // cost of no interest
+  Nanos least_ = 0, most_ = 0;  // blocks
+  Nanos too_much_ = kInfinity;  // partitions of at least this cost are dropped
   std::vector<std::vector<std::vector<Nanos>>> rests_;                // [stages][ranks][layers]
   std::vector<std::vector<std::vector<std::vector<Point>>>> fronts_;  // [stages][ranks][layers]
   Choice best_;

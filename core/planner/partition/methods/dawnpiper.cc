@@ -28,7 +28,7 @@ class Bisection {
   }
 
  private:
-  // [c]: whether layers [begin, c) can be placed on stages a .. b-1.
+  // Returns [c]: true if layers [begin, c) can be placed on stages a .. b-1.
   std::vector<bool> EndsFrom(int a, int b, int begin) const {
     const int count = problem_.costs->num_layers();
     std::vector<bool> reached(count + 1, false);
@@ -44,7 +44,7 @@ class Bisection {
     return reached;
   }
 
-  // [c]: whether layers [c, end) can be placed on stages a .. b-1.
+  // Returns [c]: true if layers [c, end) can be placed on stages a .. b-1.
   std::vector<bool> BeginsTo(int a, int b, int end) const {
     std::vector<bool> reached(problem_.costs->num_layers() + 1, false);
     reached[end] = true;
@@ -87,7 +87,8 @@ class Bisection {
     return std::max({MeanCompute(a, middle, left), MeanCompute(middle, b, right), link});
   }
 
-  // Of the layers over stages a .. b-1, as if each layer could be divided: 1 / (sum of the speeds).
+  // Returns the mean time of the layers over stages a .. b-1 if layers were divisible: 1 / (sum of
+  // the speeds).
   double MeanCompute(int a, int b, LayerRange layers) const {
     double speed = 0;
     for (int s = a; s < b; ++s) {

@@ -13,12 +13,12 @@ namespace dpipe {
 namespace {
 
 constexpr Nanos kInfinity = std::numeric_limits<Nanos>::max();
-constexpr int64_t kMostMultisets = 4096;
+constexpr int64_t kMaxMultisets = 4096;
 
 struct Entry {
   Nanos largest = kInfinity;
-  int begin = 0;   // of the last stage
-  int before = 0;  // class of the device before; -1 for the first
+  int begin = 0;   // first layer of the last stage
+  int before = 0;  // class of the previous device; -1 for the first
 };
 
 class Ordering {
@@ -34,7 +34,7 @@ class Ordering {
   int64_t num_multisets() const {
     int64_t product = 1;
     for (const std::vector<int>& of_class : classes_) {
-      product = std::min<int64_t>(product * (of_class.size() + 1), kMostMultisets + 1);
+      product = std::min<int64_t>(product * (of_class.size() + 1), kMaxMultisets + 1);
     }
     return product;
   }
@@ -64,7 +64,7 @@ class Ordering {
     }
   }
 
-  // Mixed-radix numbers: how many devices of each class are used.
+  // Converts a mixed-radix number to the number of devices used per class, and back (Number).
   std::vector<int> Counts(int64_t used) const {
     std::vector<int> counts;
     for (const std::vector<int>& of_class : classes_) {
@@ -160,10 +160,10 @@ absl::StatusOr<Partition> PartitionHeterogeneous(const PartitionProblem& problem
   }
   absl::StatusOr<Partition> in_order = PartitionStraight(problem);
   Ordering ordering(problem);
-  if (ordering.num_multisets() > kMostMultisets) {
+  if (ordering.num_multisets() > kMaxMultisets) {
     if (!in_order.ok()) return in_order;
-    in_order->note = absl::StrCat("the devices keep their order: unlike ones leave more than ",
-                                  kMostMultisets, " ways to use some of them");
+    in_order->note = absl::StrCat("the devices keep their order: their classes have more than ",
+                                  kMaxMultisets, " multisets, too many to search");
     return in_order;
   }
   const DeviceOrder order = ordering.Run();

@@ -13,7 +13,8 @@
 namespace dpipe {
 namespace {
 
-// The least largest stage or link over all orders of the devices and all cuts; -1 if nothing fits.
+// Returns the minimum largest stage or link over all orders of the devices and all cuts; -1 if
+// nothing fits.
 Nanos LeastOfAll(const PartitionProblem& problem) {
   Nanos least = -1;
   std::vector<int> order(problem.num_devices());
@@ -72,7 +73,7 @@ TEST(HeterogeneousTest, OrderEqualsBruteForceOnRandomChains) {
 }
 
 TEST(HeterogeneousTest, ByHand) {
-  // Layer 0 alone fits the slow device (rank 0) best last: 6 + 6 | 3 x 2, not 6 x 2 | 6 + 3.
+  // The slow device (rank 0) is best last: 6 + 6 | 3 x 2, not 6 x 2 | 6 + 3.
   ChainCosts costs = PlainChain({6, 6, 6});
   costs.slowness = {2, 1};
   const Partition partition = *PartitionHeterogeneous(StraightProblem(costs, 2, 3));
@@ -86,7 +87,8 @@ TEST(HeterogeneousTest, ByHand) {
   EXPECT_EQ(last.seats, (std::vector<DeviceSeat>{{1, 1, false}, {0, 1, false}}));
 }
 
-// Where what crosses cuts takes more than what layers save, only stages that do not recompute fit.
+// If what crosses cuts takes more memory than what layers save, only stages that do not recompute
+// fit.
 struct ThickCuts : ChainCosts {
   int64_t MemoryBytes(int, const DeviceSeat& seat,
                       const std::vector<HeldStage>& held) const override {
@@ -110,9 +112,10 @@ TEST(HeterogeneousTest, SaysWhereNoOrderWasSearched) {
   ChainCosts costs = PlainChain(std::vector<Nanos>(13, 6));
   for (int rank = 0; rank < 13; ++rank) costs.slowness.push_back(13 - rank);
   const Partition many = *PartitionHeterogeneous(StraightProblem(costs, 13, 3));
-  EXPECT_EQ(many.note,
-            "the devices keep their order: unlike ones leave more than 4096 ways to use some of "
-            "them");
+  EXPECT_EQ(
+      many.note,
+      "the devices keep their order: their classes have more than 4096 multisets, too many to "
+      "search");
   EXPECT_EQ(many.seats, ConsecutiveSeats(std::vector<int>(13, 1), false));
   EXPECT_EQ(PartitionHeterogeneous(StraightProblem(costs, 12, 3))->note, "");
 }

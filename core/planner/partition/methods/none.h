@@ -7,7 +7,7 @@
 
 namespace dpipe {
 
-// InvalidArgument if more than one stage is asked for.
+// Returns InvalidArgument if more than one stage is requested.
 absl::StatusOr<Partition> PartitionNone(const PartitionProblem& problem);
 
 }  // namespace dpipe

@@ -27,7 +27,7 @@ bool IsV(const PartitionProblem& problem) {
   return true;
 }
 
-// Of a byte a sample over the slowest link between neighbours.
+// Returns the time per byte per sample over the slowest link between neighbours.
 double ByteTime(const PartitionProblem& problem) {
   const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, false);
   const int64_t many = int64_t{1} << 30;
@@ -42,7 +42,7 @@ double ByteTime(const PartitionProblem& problem) {
 struct Solution {
   Nanos largest = 0;
   int64_t bytes = kInfinity;
-  std::vector<LayerRange> stages;  // none: there is none
+  std::vector<LayerRange> stages;  // empty: no solution
 };
 
 class Table {
@@ -65,7 +65,7 @@ class Table {
     }
   }
 
-  // The least traffic with device sums of at most `limit`.
+  // Returns the minimum traffic with device sums of at most `limit`.
   Solution Solve(Nanos limit) {
     limit_ = limit;
     states_.assign(num_devices_ + 1, std::vector<State>((num_layers_ + 1) * (num_layers_ + 1)));
@@ -91,7 +91,7 @@ class Table {
  private:
   struct State {
     int64_t bytes = kInfinity;
-    int front = 0, back = 0;  // the state before
+    int front = 0, back = 0;  // the previous state
   };
 
   State& At(int d, int i, int j) { return states_[d][i * (num_layers_ + 1) + j]; }
@@ -122,14 +122,14 @@ class Table {
     }
   }
 
-  // What device d's ranges [i, front) and [back, j) add to the traffic over all boundaries.
+  // Returns what device d's ranges [i, front) and [back, j) add to the traffic over all boundaries.
   int64_t TrafficOfDevice(int d, int i, int front, int back, int j) const {
-    const int later = num_devices_ - 1 - d;  // boundaries from here inwards, on either side
+    const int later = num_devices_ - 1 - d;  // boundaries from here inwards, on each side
     if (later == 0) return 0;
     const LayerRange all_front{0, front}, inner{front, back}, all_back{back, num_layers_};
     int64_t bytes = skips_.Bytes(all_front, inner) + skips_.Bytes(inner, all_back) +
                     skips_.BytesReadBetween(front, {i, front}, {back, j});
-    // Made here and read further out, or made further out and read here: all the way through.
+    // Values made here and read further out, or the reverse, cross all inner boundaries.
     bytes +=
         2 * later * (skips_.Bytes({i, front}, {j, num_layers_}) + skips_.Bytes({0, i}, {back, j}));
     return bytes;
@@ -167,7 +167,7 @@ class Table {
   std::vector<std::vector<State>> states_;  // [devices][front, back]
 };
 
-// No stages if nothing fits.
+// Returns no stages if nothing fits.
 Solution BestOf(const PartitionProblem& problem, bool recompute, Nanos least_sum) {
   Table table(problem, SeatsOfDevices(problem, recompute));
   const double byte_ns = ByteTime(problem);
@@ -205,7 +205,7 @@ Nanos SkipAwareCost(const PartitionProblem& problem, const std::vector<LayerRang
   const auto traffic = TrafficOf(problem.costs->values(), stages, device_of);
   double bytes = 0;
   for (size_t k = 0; k < traffic.size(); ++k) {
-    if (device_of[k] == device_of[k + 1]) continue;  // the turn
+    if (device_of[k] == device_of[k + 1]) continue;  // the turn of the V
     bytes += static_cast<double>(traffic[k].forward_bytes + traffic[k].gradient_bytes);
   }
   return (problem.num_micro_batches - 1) * largest +
@@ -219,11 +219,11 @@ absl::StatusOr<Partition> PartitionSkipAware(const PartitionProblem& problem) {
   }
   if (!IsV(problem)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "partitioner 'skip_aware' cuts V placements only (stages k and S-1-k on device k); asked ",
-        "for ", problem.num_stages(), " stages in ", problem.num_copies(), " copies on ",
+        "partitioner 'skip_aware' cuts V placements only (stages k and S-1-k on device k); ",
+        "requested ", problem.num_stages(), " stages in ", problem.num_copies(), " copies on ",
         problem.num_devices(), " devices"));
   }
-  // The least largest sum, and whether anything fits at all.
+  // Finds the minimum largest sum, and whether anything fits at all.
   DPIPE_ASSIGN_OR_RETURN(const Partition even, PartitionFolded(problem));
   Nanos least_sum = 0;
   const std::vector<std::vector<HeldStage>> held = HeldStages(problem, even.stages);

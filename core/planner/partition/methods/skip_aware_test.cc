@@ -83,7 +83,7 @@ TEST(SkipAwareTest, PutsTheEndsOfASkipOnOneDevice) {
     EXPECT_EQ(partition.stages[k], (LayerRange{2 * k, 2 * k + 2}));
     EXPECT_EQ(partition.stages[7 - k], (LayerRange{14 - 2 * k, 16 - 2 * k}));
   }
-  // Nothing crosses a boundary but the value of the layer before it.
+  // Only the value of the layer before a boundary crosses it.
   const std::vector<BoundaryTraffic> traffic =
       TrafficOf(costs.skips, partition.stages, {0, 1, 2, 3, 3, 2, 1, 0});
   for (int k = 0; k < 7; ++k) {

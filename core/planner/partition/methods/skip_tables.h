@@ -1,4 +1,4 @@
-// Bytes of values by where they are made and last read, for the skip-aware partition.
+// Bytes of values by the layers that make and last read them, for the skip-aware partition.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_METHODS_SKIP_TABLES_H_
 #define DPIPE_CORE_PLANNER_PARTITION_METHODS_SKIP_TABLES_H_
 
@@ -14,12 +14,14 @@ class SkipTables {
  public:
   SkipTables(const std::vector<ChainValue>& values, int num_layers);
 
-  // A sample's bytes, forward and back, of the values made in `made` and last read in `read`. O(1).
+  // Returns the bytes per sample, forward and backward, of the values made in `made` and last read
+  // in `read`. O(1).
   int64_t Bytes(LayerRange made, LayerRange read) const {
     return At(made.end, read.end) - At(made.begin, read.end) - At(made.end, read.begin) +
            At(made.begin, read.begin);
   }
-  // Of those, what is read at or after `cut` before its last reader too. O(values at the cut).
+  // Returns the bytes of those values that are also read at or after `cut` before their last
+  // reader. O(values at the cut).
   int64_t BytesReadBetween(int cut, LayerRange made, LayerRange read) const;
 
  private:

@@ -1,6 +1,5 @@
-// The partition by count: every stage gets the same number of layers, the first ones one more where
-// the layers do not divide. It looks at no cost: the baseline that the exact partition is compared
-// with.
+// Partition by count: every stage gets the same number of layers, and the first ones get one more
+// if the layers do not divide. Ignores all costs: the baseline for the exact partition.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_METHODS_UNIFORM_H_
 #define DPIPE_CORE_PLANNER_PARTITION_METHODS_UNIFORM_H_
 

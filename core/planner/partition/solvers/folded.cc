@@ -43,8 +43,8 @@ bool IsTwoWay(const PartitionProblem& problem) {
   return true;
 }
 
-// With limits that bind, the exact search over more layers takes too long for a candidate of a
-// plan.
+// If memory limits bind, the exact search takes too long for one candidate of a plan with more
+// layers.
 constexpr int kMaxLayersUnderLimits = 60;
 
 absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, bool recompute,
@@ -90,7 +90,7 @@ absl::StatusOr<Partition> PartitionFolded(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
   DPIPE_CHECK(IsFolded(problem));
   const bool recompute = problem.recompute == Recompute::kFull;
-  // The optimum without limits is the optimum if it keeps to them.
+  // If the optimum without limits keeps to the limits, it is the optimum.
   absl::StatusOr<std::vector<LayerRange>> stages = Cut(problem, recompute, /*has_limits=*/false);
   if (stages.ok()) {
     const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, recompute);
@@ -101,7 +101,7 @@ absl::StatusOr<Partition> PartitionFolded(const PartitionProblem& problem) {
   if (problem.costs->num_layers() > kMaxLayersUnderLimits) return PartitionByRefinement(problem);
   stages = Cut(problem, recompute, /*has_limits=*/true);
   if (!stages.ok() && problem.recompute == Recompute::kAuto) stages = Cut(problem, true, true);
-  // The local search ends near a fit, and names what does not.
+  // The local search ends near a fit and names what does not fit.
   if (!stages.ok()) return PartitionByRefinement(problem);
   return FinishPartition(problem, *std::move(stages));
 }

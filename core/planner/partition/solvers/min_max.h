@@ -1,4 +1,4 @@
-// The cuts with the least largest stage, for any cost of a stage.
+// Cuts that minimise the largest stage, for any cost of a stage.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_SOLVERS_MIN_MAX_H_
 #define DPIPE_CORE_PLANNER_PARTITION_SOLVERS_MIN_MAX_H_
 
@@ -10,9 +10,9 @@
 
 namespace dpipe {
 
-// `cost` of a stage never falls when a layer is added. Of equally good cuts, each stage in turn
-// gets the fewest layers with which the stages after it are still at their best. 1 <= num_stages <=
-// num_layers. O(S L W) for the W ends of a stage that are tried.
+// Returns the cuts. `cost` must not fall when a layer is added to a stage. Of equally good cuts,
+// each stage in turn gets the minimum number of layers with which the later stages are still at
+// their best. 1 <= num_stages <= num_layers. O(S L W) if W ends of a stage are tried.
 std::vector<LayerRange> LeastLargestStage(
     int num_layers, int num_stages, const std::function<int64_t(int stage, LayerRange)>& cost);
 

@@ -36,7 +36,7 @@ class Solver {
       low = high + 1;
       high = std::min(most, high + step);
     }
-    // To a part in 4096: what is left is the exact search's.
+    // Stop at a part in 4096: the exact search does the rest.
     while (high - low > low / 4096) {
       const Nanos middle = low + (high - low) / 2;
       IsPlausible(middle) ? high = middle : low = middle + 1;
@@ -64,7 +64,7 @@ class Solver {
       }
     }
   }
-  // By device, what all layers before one take.
+  // Reads prefix sums of the layers' times, by device.
   void ReadSums() {
     const size_t row = front_ + 1;
     front_times_.assign(count_ * row, 0);
@@ -98,7 +98,7 @@ class Solver {
     return largest;
   }
 
-  // Of a large problem.
+  // Solves a large problem.
   NestedSolution Direct(Nanos low, Nanos high) {
     NestedSolution solution;
     for (Nanos t = low; t <= high; t += t / 256 + 1) {
@@ -109,13 +109,13 @@ class Solver {
     return {};
   }
 
-  // Places device after device, each with as much as it may have, so that h of the next one says
-  // that the rest can be placed.
+  // Places device after device. Each takes as many layers as possible, so that h of the next device
+  // guarantees that the rest can be placed. Returns false if that fails.
   bool Follow(Nanos t, Devices* devices) const {
     devices->clear();
     int i = 0, j = back_;
     for (int d = 0; d < count_; ++d) {
-      const int inner = count_ - 1 - d;  // devices that are left, each with two ranges
+      const int inner = count_ - 1 - d;  // remaining devices, each with two ranges
       int best_next = -1, best_begin = -1;
       Nanos best = 0;
       for (int next = i + 1; next < j && FrontTime(d, i, next) <= t; ++next) {
@@ -136,7 +136,8 @@ class Solver {
     return i == j;
   }
 
-  // Where device d may begin at the back so that it has most; -1: nowhere.
+  // Returns the lowest beginning of device d's range at the back, so that it has the most layers;
+  // -1 if there is none.
   int LowestBegin(Nanos t, int d, LayerRange front, int j) const {
     const int inner = count_ - 1 - d;
     const int highest = inner == 0 ? front.end : std::min(h_[d + 1][front.end], j - 1);
@@ -150,7 +151,7 @@ class Solver {
     return found;
   }
 
-  // The least T in [low, high] with a solution.
+  // Finds the minimum T in [low, high] with a solution.
   NestedSolution Least(Nanos low, Nanos high) {
     NestedSolution best;
     for (Nanos step = low / 512 + 1, t = low;; step *= 2) {
@@ -166,7 +167,7 @@ class Solver {
     return best;
   }
 
-  // Fills h for `t`; whether nothing is left over.
+  // Fills h for `t`. Returns true if no layers are left over.
   bool IsPlausible(Nanos t) {
     h_.assign(count_ + 1, std::vector<int>(front_ + 1, -1));
     for (int i = 0; i <= front_; ++i) {
@@ -193,8 +194,8 @@ class Solver {
     return h_[0][0] >= back_;
   }
 
-  // Whether device d has memory for the front and layers up to `end` at the back from `begin` or
-  // any layer before.
+  // True if device d has memory for the front and for layers up to `end` at the back from `begin`
+  // or from an earlier layer.
   bool MayFit(int d, LayerRange front, int begin, int end, Nanos left) const {
     if (p_.fits(d, front, {begin, end})) return true;
     if (p_.memory_grows) return false;
@@ -205,7 +206,7 @@ class Solver {
     return false;
   }
 
-  // A solution with at most `t`, if there is one.
+  // Finds a solution with at most `t`. Returns false if there is none.
   bool Find(Nanos t, NestedSolution& solution) {
     if (!IsPlausible(t)) return false;
     words_ = back_ / kWordBits + 1;
@@ -222,7 +223,7 @@ class Solver {
     return false;
   }
 
-  // From the states reached before device d to those after it.
+  // Computes the states after device d from the states reached before it.
   void Advance(Nanos t, int d) {
     const bool last = d == count_ - 1;
     std::vector<uint64_t> open(words_,
@@ -249,7 +250,7 @@ class Solver {
     }
   }
 
-  // Whether every open cut in [bottom, top] is marked.
+  // True if every open cut in [bottom, top] is marked.
   bool AllReached(int d, int i, int bottom, int top, const std::vector<uint64_t>& open) const {
     for (int w = bottom / kWordBits; w <= top / kWordBits; ++w) {
       if ((open[w] & ~reached_[Row(d, i) + w] & WordMask(w, bottom, top)) != 0) return false;
@@ -257,7 +258,7 @@ class Solver {
     return true;
   }
 
-  // The bits of word w that stand for [bottom, top].
+  // Returns the bits of word w for [bottom, top].
   static uint64_t WordMask(int w, int bottom, int top) {
     uint64_t mask = ~uint64_t{0};
     if (w == bottom / kWordBits) mask &= ~uint64_t{0} << (bottom % kWordBits);
@@ -265,7 +266,8 @@ class Solver {
     return mask;
   }
 
-  // The least cut in [from, top] from which to j device d needs at most `left`; top + 1: none.
+  // Returns the minimum cut in [from, top] from which device d needs at most `left` up to j; top +
+  // 1 if there is none.
   int LowestCut(int d, int from, int top, int j, Nanos left) const {
     int end = top + 1;
     while (from < end) {
@@ -275,7 +277,7 @@ class Solver {
     return end;
   }
 
-  // Marks the open cuts in [bottom, top] that are not marked yet and fit, a word of them at a time.
+  // Marks the open cuts in [bottom, top] that fit and are not marked yet, one word at a time.
   void Reach(int d, LayerRange front, int bottom, int top, int j,
              const std::vector<uint64_t>& open) {
     if (bottom > top) return;
@@ -300,7 +302,7 @@ class Solver {
     return devices;
   }
 
-  // The first reached state from which device d gets to (i, j), which is reached.
+  // Returns the first reached state from which device d gets to the reached state (i, j).
   std::pair<int, int> Before(Nanos t, int d, int i, int j) const {
     for (int from = 0; from < i; ++from) {
       for (int to = j + 1; to <= back_; ++to) {
@@ -340,8 +342,8 @@ class Solver {
   const bool is_large_;
   std::vector<Nanos> front_times_, back_times_;  // [d][begin][end]; if large, [d][end]
   std::vector<std::vector<int>> h_;              // [d][i]
-  std::vector<uint64_t> reached_;                // [d][i], a bit a j
-  int words_ = 1;                                // of a row of reached_
+  std::vector<uint64_t> reached_;                // [d][i], one bit per j
+  int words_ = 1;                                // per row of reached_
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ Nanos LargestSum(const PartitionProblem& problem, const Partition& partition) {
   return largest;
 }
 
-// -1 if nothing fits.
+// Returns -1 if nothing fits.
 Nanos LeastOfAll(const PartitionProblem& problem) {
   Nanos least = -1;
   ForEachPartition(problem.costs->num_layers(), problem.num_stages(),
@@ -55,7 +55,7 @@ Nanos LeastOfAll(const PartitionProblem& problem) {
   return least;
 }
 
-// Of one chain, the same on all devices.
+// One chain, with equal devices.
 NestedProblem ChainProblem(const std::vector<Nanos>& sums, int num_devices) {
   NestedProblem problem;
   problem.num_devices = num_devices;
@@ -102,7 +102,7 @@ TEST(NestedTest, LargeProblemsAreNearlyExact) {
     ExpectNested(large, num_layers);
     const double over = static_cast<double>(large.largest) / static_cast<double>(exact.largest) - 1;
     EXPECT_GE(over, 0);
-    // With hardly more layers than ranges, that no range may be empty is what counts.
+    // With hardly more layers than ranges, the error comes from ranges that must not be empty.
     EXPECT_LE(over, num_layers < 4 * num_devices ? 0.7 : 0.04) << num_layers << " " << num_devices;
     sum += over;
   }
@@ -121,8 +121,8 @@ TEST(NestedTest, AThousandLayersOnManyDevices) {
   }
 }
 
-// Of many best cuts the large problem's has ranges alike.
-TEST(NestedTest, LargeProblemsPreferAlikeRanges) {
+// Of many best cuts, the large problem's solution has similar ranges.
+TEST(NestedTest, LargeProblemsPreferSimilarRanges) {
   std::vector<Nanos> sums;
   for (int l = 0; l <= 64; ++l) sums.push_back(100 * l);
   NestedProblem problem = ChainProblem(sums, 8);
@@ -165,8 +165,8 @@ TEST(FoldedTest, EqualsBruteForceOnRandomChains) {
   EXPECT_LT(infeasible, 1500);
 }
 
-// What a V of stages that recompute is cut from: a stage keeps the value at the cut where it begins
-// for every micro-batch in flight, and once what its layers save.
+// What a V of recomputing stages is cut from. A stage keeps the value at the cut at its beginning
+// for every micro-batch in flight, and what its layers save once.
 struct RecomputedChain {
   std::vector<int64_t> time, state, saved, cut;  // by layer; the cut is before it
   int in_flight = 1;
@@ -199,7 +199,7 @@ RecomputedChain RandomRecomputedChain(RandomStream& random, int num_layers) {
   return chain;
 }
 
-TEST(NestedTest, EqualsBruteForceWhereAStageThatGrowsMayKeepLess) {
+TEST(NestedTest, EqualsBruteForceIfLongerStagesMayKeepLess) {
   RandomStream random(23, 0, 0, RandomPurpose::kTest);
   int feasible = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -234,7 +234,7 @@ TEST(NestedTest, EqualsBruteForceWhereAStageThatGrowsMayKeepLess) {
 }
 
 TEST(FoldedTest, ByHand) {
-  // Layer 0 and the last two are 8 on the outer device, the rest 9 on the inner one.
+  // Layer 0 and the last two take 8 on the outer device, the rest 9 on the inner one.
   const ChainCosts costs = PlainChain({1, 2, 3, 2, 2, 6, 1});
   const Partition partition = *PartitionBalanced(VProblem(costs, 2));
   EXPECT_EQ(partition.bottleneck_ns, 9);
@@ -242,7 +242,7 @@ TEST(FoldedTest, ByHand) {
   EXPECT_EQ(partition.stages[3], (LayerRange{5, 7}));
 }
 
-TEST(FoldedTest, KnowsItsShapes) {
+TEST(FoldedTest, RecognisesFoldedPlacements) {
   const ChainCosts costs = PlainChain(std::vector<Nanos>(12, 1));
   EXPECT_TRUE(IsFolded(VProblem(costs, 3)));
   EXPECT_TRUE(IsFolded(ChimeraProblem(costs, 4)));
@@ -253,7 +253,7 @@ TEST(FoldedTest, KnowsItsShapes) {
   EXPECT_FALSE(IsFolded(interleaved));
 }
 
-// Not exact: within a bound that these chains keep, and often optimal.
+// Not exact: within a bound that holds for these chains, and often optimal.
 TEST(RefineTest, IsNearBruteForceOnInterleavedChains) {
   RandomStream random(22, 0, 0, RandomPurpose::kTest);
   int optimal = 0, rounds = 0;

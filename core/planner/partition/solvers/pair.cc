@@ -37,10 +37,10 @@ int64_t MemoryOf(const PairProblem& problem, const std::vector<DeviceSeat>& seat
          problem.up->MemoryBytes(d, seats[d], {{problem.num_devices() - 1 - d, 0, up}});
 }
 
-// `link` of (device, cut), asked once each: the search asks for the same ones many times, and a
-// transfer between stages of many devices takes long to work out.
-std::function<Nanos(int, int)> Remembered(int num_devices, int num_layers,
-                                          std::function<Nanos(int, int)> link) {
+// Returns `link` with a cache by (device, cut): the search repeats its queries many times, and a
+// transfer between stages of many devices is slow to compute.
+std::function<Nanos(int, int)> Memoized(int num_devices, int num_layers,
+                                        std::function<Nanos(int, int)> link) {
   const size_t width = num_layers + 1;
   return [width, link = std::move(link), known = std::vector<Nanos>(num_devices * width, -1)](
              int d, int cut) mutable {
@@ -69,10 +69,10 @@ NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSea
     const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
     return limit == 0 || MemoryOf(problem, seats, d, front, back) <= limit;
   };
-  nested.front_link = Remembered(nested.num_devices, nested.num_front, [&](int d, int cut) {
+  nested.front_link = Memoized(nested.num_devices, nested.num_front, [&](int d, int cut) {
     return problem.num_down_micro_batches * problem.down->LinkNs(cut, seats[d], seats[d + 1]);
   });
-  nested.back_link = Remembered(nested.num_devices, nested.num_back, [&](int d, int cut) {
+  nested.back_link = Memoized(nested.num_devices, nested.num_back, [&](int d, int cut) {
     return problem.num_up_micro_batches * problem.up->LinkNs(cut, seats[d + 1], seats[d]);
   });
   return nested;
@@ -88,7 +88,7 @@ Nanos ExposedSync(const StageCosts& costs, const std::vector<LayerRange>& stages
   return exposed;
 }
 
-// Of layers dealt evenly: an example of what does not fit.
+// Returns the error for evenly divided layers, as an example that does not fit.
 absl::Status WhyNone(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
   const int count = problem.num_devices();
   const auto part = [count](const StageCosts& costs, int s) {
@@ -107,7 +107,7 @@ absl::Status WhyNone(const PairProblem& problem, const std::vector<DeviceSeat>& 
   }
   return absl::ResourceExhaustedError(
       absl::StrCat("no partition of two backbones over ", count,
-                   " devices fits in memory: with layers dealt ", "evenly device ", worst,
+                   " devices fits in memory: with layers ", "divided evenly, device ", worst,
                    " needs ", FormatBytes(most), " and the limit is ", FormatBytes(its_limit)));
 }
 

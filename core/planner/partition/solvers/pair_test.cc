@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// The largest load of the given cuts; -1 if they do not fit.
+// Returns the largest load of the given cuts; -1 if they do not fit.
 Nanos LoadOf(const PairProblem& problem, const std::vector<LayerRange>& down,
              const std::vector<LayerRange>& up) {
   const int count = problem.num_devices();
@@ -102,9 +102,10 @@ TEST(PairTest, ErrorsNameBothValues) {
   up = PlainChain({5, 5});
   down.memory = {10, 10, 10};
   down.limit = 5;
-  EXPECT_EQ(PartitionPair({&down, &up, 1, 1, {1, 1}, false}).status().message(),
-            "no partition of two backbones over 2 devices fits in memory: with layers dealt evenly "
-            "device 1 needs 20 B and the limit is 5 B");
+  EXPECT_EQ(
+      PartitionPair({&down, &up, 1, 1, {1, 1}, false}).status().message(),
+      "no partition of two backbones over 2 devices fits in memory: with layers divided evenly, "
+      "device 1 needs 20 B and the limit is 5 B");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-using Cuts = std::vector<int>;  // 0, the ends of the stages
+using Cuts = std::vector<int>;  // 0, then the ends of the stages
 
 std::vector<LayerRange> StagesOf(const Cuts& cuts) {
   std::vector<LayerRange> stages;
@@ -54,7 +54,7 @@ class Refinement {
     return cuts;
   }
 
-  // The least largest stage time, on the first device's seat.
+  // Minimises the largest stage time on the first device's seat.
   Cuts EvenInTime() const {
     Cuts cuts = {0};
     for (const LayerRange& layers : LeastLargestStage(
@@ -65,7 +65,7 @@ class Refinement {
     return cuts;
   }
 
-  // What a device adds to the quality.
+  // A device's contribution to the quality.
   struct Load {
     int64_t excess_bytes = 0;
     Nanos sum = 0;
@@ -87,7 +87,7 @@ class Refinement {
     return load;
   }
 
-  // Only devices with a stage that differs from the last cuts judged are looked at again.
+  // Judges the cuts. Reevaluates only devices with a stage that differs from the cuts judged last.
   Quality Judge(const Cuts& cuts) {
     const std::vector<LayerRange> stages = StagesOf(cuts);
     if (held_.empty()) {
@@ -125,7 +125,8 @@ class Refinement {
     return cuts;
   }
 
-  // The first improving move of a run of at most `longest` cuts.
+  // Makes the first improving move of a run of at most `longest` cuts. Returns false if there is
+  // none.
   bool TryMoves(int longest, Cuts& cuts, Quality& quality) {
     const int last = static_cast<int>(cuts.size()) - 2;
     for (int length = 1; length <= longest; ++length) {

@@ -1,11 +1,11 @@
-// Cuts for devices that hold several stages in any arrangement (interleaved, bidirectional V): a
-// local search, not exact.
+// Cuts for devices that hold several stages in any arrangement (interleaved, bidirectional V), by
+// local search; not exact.
 //
-// It minimises, in this order, the memory by which devices exceed their limits, the largest device
-// sum of compute times, and the sum of the sums' squares. Links and gradient syncs are not looked
-// at; the result's score has them. From two beginnings (every stage as even as possible in time,
-// and even in layers) it moves one cut, or a run of neighbouring cuts, by 1, 2, 4 or 8 layers as
-// long as that improves, and keeps the better end.
+// Minimises, in lexicographic order, the bytes by which devices exceed their memory limits, the
+// largest device sum of compute times, and the sum of the squares of those sums. Ignores links and
+// gradient syncs; the result's score includes them. Starts once from stages as even as possible in
+// time and once from stages even in layers. Moves one cut, or a run of neighbouring cuts, by 1, 2,
+// 4 or 8 layers as long as that helps, and keeps the better result.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_SOLVERS_REFINE_H_
 #define DPIPE_CORE_PLANNER_PARTITION_SOLVERS_REFINE_H_
 
@@ -14,7 +14,7 @@
 
 namespace dpipe {
 
-// ResourceExhausted, with both values, if it finds nothing that fits.
+// Returns ResourceExhausted, with both values, if it finds nothing that fits.
 absl::StatusOr<Partition> PartitionByRefinement(const PartitionProblem& problem);
 
 }  // namespace dpipe

@@ -15,7 +15,7 @@ constexpr Nanos kInfinity = std::numeric_limits<Nanos>::max();
 
 struct Entry {
   Nanos largest = kInfinity;
-  int begin = 0;  // of the last stage
+  int begin = 0;  // first layer of the last stage
   int replicas = 0;
 };
 
@@ -143,7 +143,7 @@ absl::Status WhyNothingFits(const PartitionProblem& problem) {
   const absl::Status why = StageWindows(problem).WhyNone();
   if (!problem.choose_replicas) return why;
   return absl::ResourceExhaustedError(
-      absl::StrCat(why.message(), ", with ", problem.num_ranks(), " ranks evenly shared"));
+      absl::StrCat(why.message(), ", with ", problem.num_ranks(), " ranks shared evenly"));
 }
 
 }  // namespace dpipe

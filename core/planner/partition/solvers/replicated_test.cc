@@ -18,7 +18,8 @@ using Cost = Nanos (*)(const PartitionProblem&, const std::vector<LayerRange>&,
                        const std::vector<DeviceSeat>&);
 using Method = absl::StatusOr<Partition> (*)(const PartitionProblem&);
 
-// Every way to write D as replicas of the stages; only the problem's unless it lets them be chosen.
+// Returns every way to split D into replicas of the stages; only the problem's own unless it allows
+// a choice.
 void ForEachReplicas(const PartitionProblem& problem,
                      const std::function<void(const std::vector<int>&)>& visit) {
   if (!problem.choose_replicas) return visit(problem.replicas);
@@ -33,7 +34,7 @@ void ForEachReplicas(const PartitionProblem& problem,
                    });
 }
 
-// -1 if nothing fits.
+// Returns -1 if nothing fits.
 Nanos LeastOfAll(const PartitionProblem& problem, Cost cost) {
   Nanos least = -1;
   ForEachReplicas(problem, [&](const std::vector<int>& replicas) {
@@ -91,7 +92,7 @@ TEST(DappleTest, EqualsBruteForceOnRandomChains) {
   CompareWithBruteForce(43, PartitionDapple, DappleCost);
 }
 
-// Two stages on four ranks; layer 0 alone is three times the rest.
+// Two stages on four ranks; layer 0 alone takes three times the rest.
 PartitionProblem Lopsided(const ChainCosts& costs) {
   PartitionProblem problem = StraightProblem(costs, 2, 4, 2);
   problem.choose_replicas = true;
@@ -103,7 +104,7 @@ TEST(PipeDreamTest, GivesTheHeavyStageMoreRanks) {
   const Partition partition = *PartitionPipeDream(Lopsided(costs));
   EXPECT_EQ(partition.stages, (std::vector<LayerRange>{{0, 1}, {1, 4}}));
   EXPECT_EQ(partition.seats, (std::vector<DeviceSeat>{{0, 3, false}, {3, 1, false}}));
-  // 200 a rank to reduce layer 0's gradients: (30 + 600 / 3) against (45 + 400 / 2) and 90 + 200.
+  // 200 per rank to reduce layer 0's gradients: (30 + 600 / 3) against (45 + 400 / 2) and 90 + 200.
   costs.sync = {200, 0, 0, 0};
   EXPECT_EQ(PipeDreamCost(Lopsided(costs), {{0, 1}, {1, 4}}, {{0, 3, false}, {3, 1, false}}), 230);
   EXPECT_EQ(PipeDreamCost(Lopsided(costs), {{0, 1}, {1, 4}}, {{0, 2, false}, {2, 2, false}}), 245);
@@ -123,12 +124,13 @@ TEST(DappleTest, CostByHand) {
   costs.sync = {0, 200, 0, 0};
   costs.link = {0, 7, 0, 0};
   const PartitionProblem problem = Lopsided(costs);
-  // 3 x 30 + 30 + 30 + 7, and of stage 1's all-reduce (200) what a block of 30 does not hide.
+  // 3 x 30 + 30 + 30 + 7, plus the part of stage 1's all-reduce (200) that a block of 30 does not
+  // hide.
   EXPECT_EQ(DappleCost(problem, {{0, 1}, {1, 4}}, {{0, 3, false}, {3, 1, false}}),
             90 + 60 + 7 + 170);
 }
 
-TEST(ReplicatedTest, RefusesWhatIsNotStraight) {
+TEST(ReplicatedTest, RefusesProblemsThatAreNotStraight) {
   const ChainCosts costs = PlainChain({1, 1, 1, 1});
   PartitionProblem v = StraightProblem(costs, 4, 1);
   v.devices_of_stage = {{0}, {1}, {1}, {0}};

@@ -45,7 +45,7 @@ int StageWindows::LastThatFits(int s, const DeviceSeat& seat, int i, int last) c
 }
 
 absl::Status StageWindows::WhyNone() const {
-  // The least, over all partitions, of the largest (excess, limit) of a device.
+  // The minimum, over all partitions, of the largest (excess, limit) of a device.
   using Excess = std::pair<int64_t, int64_t>;
   const Excess none = {std::numeric_limits<int64_t>::max(), 0};
   std::vector<Excess> next(num_layers_ + 1, none);

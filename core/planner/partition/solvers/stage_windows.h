@@ -1,4 +1,4 @@
-// How far a stage of a straight pipeline may reach before its device's memory is full.
+// How many layers a stage of a straight pipeline may take before its device's memory is full.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_SOLVERS_STAGE_WINDOWS_H_
 #define DPIPE_CORE_PLANNER_PARTITION_SOLVERS_STAGE_WINDOWS_H_
 
@@ -11,19 +11,20 @@ namespace dpipe {
 
 class StageWindows {
  public:
-  // `problem` is straight; its replicas are taken as they are. O(S L log L) queries of memory.
+  // `problem` must be straight; its replicas are kept. O(S L log L) queries of memory.
   explicit StageWindows(const PartitionProblem& problem);
 
-  // The largest end of stage s from layer i that fits and leaves a layer to each later stage; i if
-  // there is none.
+  // Returns the largest end of stage s from layer i that fits and leaves a layer for each later
+  // stage; i if there is none.
   int LastEnd(int s, int i) const { return last_end_[s][i]; }
-  // The smallest useful one: the last stage takes all that is left.
+  // Returns the smallest useful end: the last stage takes all remaining layers.
   int FirstEnd(int s, int i) const { return s == num_stages_ - 1 ? num_layers_ : i + 1; }
-  // The device's seat with these layers: recomputing where the problem says so.
+  // Returns the device's seat with these layers, recomputing if the problem requires it.
   const DeviceSeat& SeatOf(int s, int i, int j) const {
     return j <= last_plain_end_[s][i] ? plain_[s] : again_[s];
   }
-  // Why no partition fits: that which exceeds a limit by least, and by how much.
+  // Returns the error if no partition fits: it names the partition that exceeds a limit by the
+  // minimum, and both values.
   absl::Status WhyNone() const;
 
  private:
@@ -35,7 +36,7 @@ class StageWindows {
   const int num_stages_;
   std::vector<DeviceSeat> plain_, again_;         // by stage
   std::vector<std::vector<int>> last_plain_end_;  // by stage and first layer
-  std::vector<std::vector<int>> last_end_;        // likewise
+  std::vector<std::vector<int>> last_end_;        // by stage and first layer
 };
 
 }  // namespace dpipe

@@ -54,7 +54,8 @@ class Fronts {
 
   bool feasible() const { return upper_bound_ != kInfinity; }
 
-  // The cuts of the best partition, the lexicographically smallest where several are best.
+  // Returns the cuts of the best partition; of several best ones, the lexicographically smallest
+  // cuts.
   std::vector<LayerRange> Best() const {
     Nanos best = kInfinity;
     for (const Point& p : fronts_[0][0]) best = std::min(best, Objective(p.t, p.z));
@@ -70,7 +71,7 @@ class Fronts {
   }
 
  private:
-  struct Prefix {  // of the stages before one
+  struct Prefix {  // sums over the stages before one
     Nanos t = 0, y = 0, slack = 0;
   };
 
@@ -93,13 +94,13 @@ class Fronts {
         link_[s][i] = costs_.LinkNs(i, seats[s - 1], seats[s]);
         const Nanos back = costs_.BackwardNs(seats[s - 1], {0, i});
         least_slack_[s][i] = s == 1 ? back : std::min(least_slack_[s - 1][i], back);
-        // Each stage's share is rounded up for itself.
+        // Each stage's share is rounded up separately.
         most_slack_[s][i] = std::max(most_slack_[s - 1][i], back + s);
       }
     }
   }
 
-  // T_max of the partition with the least T0; infinity if none fits.
+  // Returns T_max of the partition with the minimum T0; infinity if none fits.
   Nanos LeastBottleneck() {
     std::vector<Nanos> next(num_layers_ + 1, kInfinity);
     next[num_layers_] = 0;
@@ -154,7 +155,7 @@ class Fronts {
     }
   }
 
-  // The smallest end of stage s with which `best` can still be reached.
+  // Returns the smallest end of stage s with which `best` can still be reached.
   int FirstCut(int s, int i, const Prefix& so_far, Nanos best) const {
     for (int j = windows_.FirstEnd(s, i); j <= windows_.LastEnd(s, i); ++j) {
       const Prefix here = Extend(so_far, s, i, j);
@@ -179,7 +180,7 @@ class Fronts {
   const int num_slots_;
   std::vector<std::vector<DeviceSeat>> copies_;  // by stage, one each
   std::vector<std::vector<Nanos>> link_;         // into stage s at cut i
-  // Bounds of the backward time of layers [0, i) in the stages before s.
+  // Bounds on the backward time of layers [0, i) in the stages before s.
   std::vector<std::vector<Nanos>> least_slack_, most_slack_;
   Nanos upper_bound_ = kInfinity;
   std::vector<std::vector<Front>> fronts_;  // by stage and first layer

@@ -1,7 +1,8 @@
-// The exact partition of a straight pipeline: the least T_max over all contiguous ones that fit in
-// memory, for devices that may differ in speed, memory and replicas, in a given order.
+// Exact partition of a straight pipeline: minimum T_max over all contiguous partitions that fit in
+// memory. Devices may differ in speed, memory and replicas; their order is given.
 //
-// A sum of two maxima needs more than one scalar a state, so the table keeps Pareto fronts:
+// The objective is a sum of two maxima, so one scalar per state is not enough. The table keeps
+// Pareto fronts:
 //
 //   front(s, i) = the non-dominated (T0, Z) of cutting layers [i, L) into the stages s .. S-1
 //   Z           = max over these stages of sync - backward time of [i, .) before the stage: what
@@ -9,13 +10,13 @@
 //   front(s, i) = union over j of { (max(T0, t(i,j), link(i)), max(sync(i,j), Z - back(i,j))) :
 //                                   (T0, Z) in front(s + 1, j) }
 //
-// Points that cannot beat the T_max of the partition with the least T0 are dropped, and so are
-// stages that alone take longer than it allows, which leaves short fronts and a few ends a state.
-// O(S L W F) time for W ends and fronts of F points; W <= L. Among the partitions of least T_max
-// the result is the one with the lexicographically smallest cuts.
+// Points that cannot beat the T_max of the partition with the minimum T0 are dropped. So are stages
+// that alone take longer than it allows. This leaves short fronts and a few ends per state. O(S L W
+// F) time for W ends and fronts of F points; W <= L. Of the partitions with minimum T_max, the
+// result has the lexicographically smallest cuts.
 //
-// With Recompute::kAuto a stage recomputes if and only if it would not fit otherwise, which is
-// optimal: it costs time and helps nothing else.
+// With Recompute::kAuto, a stage recomputes if and only if it would not fit otherwise. This is
+// optimal: recomputation costs time and helps nothing else.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_SOLVERS_STRAIGHT_H_
 #define DPIPE_CORE_PLANNER_PARTITION_SOLVERS_STRAIGHT_H_
 
@@ -24,7 +25,7 @@
 
 namespace dpipe {
 
-// `problem` is straight. ResourceExhausted, with both values, if nothing fits.
+// `problem` must be straight. Returns ResourceExhausted, with both values, if nothing fits.
 absl::StatusOr<Partition> PartitionStraight(const PartitionProblem& problem);
 
 }  // namespace dpipe

@@ -10,7 +10,8 @@
 namespace dpipe {
 namespace {
 
-// The first, in lexicographic order of its cuts, of least T_max; no stages if none fits.
+// Returns the first partition of minimum T_max, in lexicographic order of its cuts; no stages if
+// none fits.
 Partition BestOfAll(const PartitionProblem& problem) {
   Partition best;
   ForEachPartition(problem.costs->num_layers(), problem.num_stages(),
@@ -22,7 +23,7 @@ Partition BestOfAll(const PartitionProblem& problem) {
   return best;
 }
 
-// The number of rounds in which nothing fits.
+// Returns the number of rounds in which nothing fits.
 int CompareWithBruteForce(uint64_t seed, int rounds, bool unlike_devices) {
   RandomStream random(seed, 0, 0, RandomPurpose::kTest);
   int infeasible = 0;
@@ -79,16 +80,16 @@ TEST(StraightTest, ByHand) {
   EXPECT_EQ(partition.bound_ns, 24);
 }
 
-TEST(StraightTest, AnExpensiveCutIsAvoided) {
+TEST(StraightTest, AvoidsAnExpensiveCut) {
   ChainCosts costs = PlainChain({1, 5, 2, 4});
-  costs.link = {0, 1, 9, 1};  // the even cut costs 9 a micro-batch; the next best stage has 8
+  costs.link = {0, 1, 9, 1};  // the even cut costs 9 per micro-batch; the next best stage has 8
   EXPECT_EQ(PartitionStraight(StraightProblem(costs, 2, 2))->stages,
             (std::vector<LayerRange>{{0, 3}, {3, 4}}));
 }
 
 TEST(StraightTest, SyncOutweighsBalance) {
-  // The even cut: 4 * 6 + 10, layer 1's all-reduce exposed in stage 0. One layer earlier: 4 * 7 +
-  // 5, half of it hidden behind layer 0's backward.
+  // The even cut: 4 * 6 + 10, with layer 1's all-reduce exposed in stage 0. One layer earlier: 4 *
+  // 7 + 5, with half of it hidden behind layer 0's backward pass.
   ChainCosts costs = PlainChain({0, 1, 1, 5});
   costs.backward = {5, 0, 0, 0};
   costs.sync = {0, 10, 0, 0};
@@ -106,7 +107,7 @@ TEST(StraightTest, TiesGoToTheLowestIndex) {
             (std::vector<LayerRange>{{0, 1}, {1, 4}}));
 }
 
-TEST(StraightTest, ASlowDeviceGetsLess) {
+TEST(StraightTest, SlowDeviceGetsFewerLayers) {
   ChainCosts costs = PlainChain({2, 2, 2, 2, 2, 2});
   costs.slowness = {1, 2};
   EXPECT_EQ(PartitionStraight(StraightProblem(costs, 2, 4))->stages,
