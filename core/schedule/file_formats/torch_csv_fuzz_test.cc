@@ -17,7 +17,7 @@ namespace {
 std::vector<std::string> Originals() {
   std::vector<std::string> texts;
   for (const char* name : {"ZBVZeroBubble", "DualPipeV", "InterleavedZeroBubble_comms"}) {
-    const auto text = ReadFile(absl::StrCat("core/schedule/testdata/torch_", name, ".csv"));
+    const auto text = ReadFile(absl::StrCat("core/schedule/file_formats/testdata/torch_", name, ".csv"));
     EXPECT_TRUE(text.ok()) << text.status();
     texts.push_back(*text);
   }

@@ -15,7 +15,7 @@ std::string ErrorOf(const std::string& text) {
 }
 
 std::string Read(const std::string& name) {
-  const auto text = ReadFile("core/schedule/testdata/" + name);
+  const auto text = ReadFile("core/schedule/file_formats/testdata/" + name);
   EXPECT_TRUE(text.ok()) << text.status();
   return *text;
 }
