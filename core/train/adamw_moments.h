@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/ops/block_quantized.h"
+#include "core/ops/optimizer/block_quantized.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/ops/adamw.h"
+#include "core/ops/optimizer/adamw.h"
 #include "core/runtime/step_optimizer.h"
 #include "core/train/adamw_moments.h"
 #include "core/train/lr_schedule.h"

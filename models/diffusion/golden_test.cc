@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/base/file.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 #include "gmock/gmock.h"
 #include "models/diffusion/noising.h"
 #include "models/diffusion/sampler.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/usable_cpus.h"
-#include "core/ops/linear.h"
+#include "core/ops/product/linear.h"
 #include "core/tensor/device_worker.h"
 
 namespace dpipe::models {

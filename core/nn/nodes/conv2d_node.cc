@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/add.h"
+#include "core/ops/elementwise/add.h"
 
 namespace dpipe::nn {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/linear.h"
+#include "core/ops/product/linear.h"
 
 namespace dpipe::nn {
 namespace {

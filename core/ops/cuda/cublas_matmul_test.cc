@@ -9,7 +9,7 @@
 #include "core/base/scratch_folder.h"
 #include "core/cuda/cublas_lt_api.h"
 #include "core/ops/cuda/engine_choices.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
 

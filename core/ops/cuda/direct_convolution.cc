@@ -1,6 +1,6 @@
 #include "core/ops/cuda/direct_convolution.h"
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::ops::cuda {

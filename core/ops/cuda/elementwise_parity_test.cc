@@ -1,7 +1,7 @@
-#include "core/ops/activation.h"
-#include "core/ops/add.h"
 #include "core/ops/cuda/parity.h"
-#include "core/ops/geglu.h"
+#include "core/ops/elementwise/activation.h"
+#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/geglu.h"
 
 namespace dpipe::ops::cuda {
 namespace {

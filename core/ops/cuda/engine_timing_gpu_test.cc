@@ -4,11 +4,11 @@
 
 #include "core/base/file.h"
 #include "core/base/scratch_folder.h"
-#include "core/ops/attention.h"
-#include "core/ops/conv2d.h"
+#include "core/ops/attention/attention.h"
 #include "core/ops/cuda/engine_choices.h"
-#include "core/ops/linear.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/product/conv2d.h"
+#include "core/ops/product/linear.h"
+#include "core/ops/testing/op_testing.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/system_driver.h"
 

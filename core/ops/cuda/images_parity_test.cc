@@ -1,8 +1,8 @@
-#include "core/ops/average_pool.h"
-#include "core/ops/concat.h"
 #include "core/ops/cuda/parity.h"
-#include "core/ops/resize_bilinear.h"
-#include "core/ops/upsample.h"
+#include "core/ops/image/average_pool.h"
+#include "core/ops/image/concat.h"
+#include "core/ops/image/resize_bilinear.h"
+#include "core/ops/image/upsample.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -1,9 +1,9 @@
 #include "core/ops/cuda/matmul.h"
 
-#include "core/ops/cuda/emulated_device.h"
+#include "core/ops/cuda/emulated_gpu/emulated_device.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/linear.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/product/linear.h"
+#include "core/ops/testing/op_testing.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
 

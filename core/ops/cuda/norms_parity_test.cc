@@ -1,11 +1,11 @@
-#include "core/ops/add.h"
-#include "core/ops/backend.h"
-#include "core/ops/cuda/channels.h"
+#include "core/ops/cuda/kernels/channels.h"
 #include "core/ops/cuda/parity.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/layer_norm.h"
-#include "core/ops/reference.h"
+#include "core/ops/elementwise/add.h"
+#include "core/ops/norm/group_norm.h"
+#include "core/ops/norm/layer_norm.h"
+#include "core/ops/support/backend.h"
+#include "core/ops/support/reference.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -1,6 +1,6 @@
-#include "core/ops/adamw.h"
 #include "core/ops/cuda/parity.h"
-#include "core/ops/many_tensors.h"
+#include "core/ops/optimizer/adamw.h"
+#include "core/ops/optimizer/many_tensors.h"
 
 namespace dpipe::ops::cuda {
 namespace {

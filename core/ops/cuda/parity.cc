@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/ops/cuda/emulated_device.h"
-#include "core/ops/cuda/emulation.h"
+#include "core/ops/cuda/emulated_gpu/emulated_device.h"
+#include "core/ops/cuda/emulated_gpu/emulation.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/environment.h"
 #include "core/tensor/cuda/system_driver.h"

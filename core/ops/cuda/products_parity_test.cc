@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "core/ops/attention.h"
-#include "core/ops/conv2d.h"
+#include "core/ops/attention/attention.h"
 #include "core/ops/cuda/direct_convolution.h"
 #include "core/ops/cuda/parity.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/linear.h"
+#include "core/ops/product/conv2d.h"
+#include "core/ops/product/linear.h"
 #include "gmock/gmock.h"
 
 namespace dpipe::ops::cuda {

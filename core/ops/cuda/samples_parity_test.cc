@@ -1,12 +1,12 @@
-#include "core/ops/bias_grad.h"
-#include "core/ops/combine.h"
-#include "core/ops/convert.h"
 #include "core/ops/cuda/parity.h"
-#include "core/ops/embedding.h"
-#include "core/ops/gaussian_sample.h"
-#include "core/ops/modulate.h"
-#include "core/ops/mse_loss.h"
-#include "core/ops/time_embedding.h"
+#include "core/ops/diffusion/combine.h"
+#include "core/ops/diffusion/gaussian_sample.h"
+#include "core/ops/diffusion/mse_loss.h"
+#include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/time_embedding.h"
+#include "core/ops/norm/modulate.h"
+#include "core/ops/product/bias_grad.h"
+#include "core/ops/support/convert.h"
 
 namespace dpipe::ops::cuda {
 namespace {

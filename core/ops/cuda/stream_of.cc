@@ -1,7 +1,7 @@
 #include "core/ops/cuda/stream_of.h"
 
 #include "core/base/check.h"
-#include "core/ops/cuda/emulated_device.h"
+#include "core/ops/cuda/emulated_gpu/emulated_device.h"
 #include "core/tensor/cuda/cuda_device.h"
 
 namespace dpipe::ops::cuda {
