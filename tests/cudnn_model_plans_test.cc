@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/program.h"
 #include "core/ops/cuda/cudnn/cudnn_graphs.h"
 #include "core/ops/cuda/cudnn/planned_gpu.h"

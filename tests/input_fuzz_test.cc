@@ -6,10 +6,10 @@
 
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
 #include "core/cost/roofline/modelled_profile.h"
 #include "core/cost/roofline/unet.h"
 #include "core/cost/roofline/vae_encoder.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "core/schedule/testing/random_plan.h"
 #include "core/schedule/testing/symbolic_run.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/schedule_plan.h"

@@ -22,7 +22,7 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gflags/gflags.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/gradients.h"

@@ -9,7 +9,7 @@
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
 #include "core/comm/in_process.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/emulation/emulated_model.h"
 #include "core/emulation/reference_losses.h"
 #include "core/runtime/local_session.h"

@@ -5,7 +5,7 @@
 
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/cost/validate.h"
 #include "core/planner/search.h"
 #include "core/schedule/verification/verify.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/fill/fill.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/planner/partition/partitioner.h"

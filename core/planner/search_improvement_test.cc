@@ -2,7 +2,7 @@
 #include <string>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/search.h"
 #include "gtest/gtest.h"
 

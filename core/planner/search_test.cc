@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/plan_options.h"
 #include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/host_name.h"
+#include "core/base/host/host_name.h"
 #include "core/comm/gloo/gloo.h"
 
 namespace dpipe {

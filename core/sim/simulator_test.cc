@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lowering/lower.h"
 #include "core/schedule/testing/random_plan.h"

@@ -18,8 +18,8 @@
 
 namespace dpipe {
 
-// The order of a run's samples (data/step_order.h). A run has one from the beginning, and gets a
-// new one if it continues with other data.
+// The order of a run's samples (data/order/step_order.h). A run has one from the beginning, and
+// gets a new one if it continues with other data.
 struct DataOrder {
   int64_t first_step = 0;    // at which it began
   double epochs_before = 0;  // passes over the data before this step

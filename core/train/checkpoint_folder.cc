@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "core/base/durable_file.h"
-#include "core/base/file.h"
-#include "core/base/open_file.h"
+#include "core/base/files/durable_file.h"
+#include "core/base/files/file.h"
+#include "core/base/files/open_file.h"
 #include "core/train/checkpoint_writer.h"
 
 namespace dpipe {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "core/base/crc32c.h"
+#include "core/base/files/crc32c.h"
 
 namespace dpipe {
 namespace {

@@ -15,7 +15,7 @@
 #include <map>
 #include <string>
 
-#include "core/base/durable_file.h"
+#include "core/base/files/durable_file.h"
 #include "core/base/status.h"
 
 namespace dpipe {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
-#include "core/base/open_file.h"
+#include "core/base/files/open_file.h"
 #include "core/comm/rendezvous/end_hold.h"
 
 namespace dpipe {

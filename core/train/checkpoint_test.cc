@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "core/comm/rendezvous/end_hold.h"
 #include "core/tensor/cpu_device.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <set>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/ops/testing/op_testing.h"
 #include "gmock/gmock.h"
 #include "models/diffusion/noising.h"

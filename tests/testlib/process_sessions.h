@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/comm/rendezvous/local_job.h"
+#include "core/comm/rendezvous/testing/local_job.h"
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/runtime/local_session.h"

@@ -19,8 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/base/time.h"
-#include "core/base/usable_cpus.h"
 #include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/socket.h"
 

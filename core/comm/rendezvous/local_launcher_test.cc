@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/comm/rendezvous/job_secret.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

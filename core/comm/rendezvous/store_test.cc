@@ -8,7 +8,7 @@
 #include "core/comm/rendezvous/store_challenge.h"
 #include "core/comm/rendezvous/store_client.h"
 #include "core/comm/rendezvous/store_server.h"
-#include "core/comm/rendezvous/testing/bare_peer.h"
+#include "core/comm/rendezvous/testing/testing/bare_peer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

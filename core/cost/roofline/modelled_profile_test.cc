@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
 #include "core/cost/roofline/catalogue.h"
+#include "core/cost/testing/fake_profile.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 

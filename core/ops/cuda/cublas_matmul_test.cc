@@ -6,12 +6,12 @@
 #include <map>
 #include <set>
 
-#include "core/base/scratch_folder.h"
+#include "core/base/files/scratch_folder.h"
 #include "core/cuda/cublas_lt_api.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/ops/testing/op_testing.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -2,8 +2,8 @@
 // GPU.
 #include <algorithm>
 
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
 #include "core/ops/attention/attention.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/ops/product/conv2d.h"

@@ -5,7 +5,7 @@
 #include "core/ops/product/linear.h"
 #include "core/ops/testing/op_testing.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/ops/elementwise/add.h"
 #include "core/ops/testing/bf16_choice_test_base.h"
 

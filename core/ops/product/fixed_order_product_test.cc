@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops::cpu {

@@ -1,6 +1,6 @@
 #include "core/planner/costs/cut_costs.h"
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"
 

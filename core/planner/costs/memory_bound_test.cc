@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/costs/stage_costs.h"
 #include "core/planner/pipeline/pipeline_schedule.h"
 #include "gtest/gtest.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/pipeline/pipeline_cut.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lowering/lower.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/pipeline/shape.h"
 #include "core/planner/search/build_plan.h"
 #include "core/planner/testing/brute_force.h"

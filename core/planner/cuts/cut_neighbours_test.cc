@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/testing/named_schedule.h"
 #include "gtest/gtest.h"
 

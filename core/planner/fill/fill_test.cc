@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/fill/frozen_work.h"
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/verification/verify.h"

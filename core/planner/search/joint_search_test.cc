@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/tuning/pass_graph.h"
 #include "core/schedule/tuning/pass_sequences.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "core/schedule/builders/schedule_choice.h"
 #include "core/schedule/builders/v_block_squeeze.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/plain_text.h"
 #include "core/schedule/file_formats/text_place.h"
 #include "google/protobuf/io/tokenizer.h"

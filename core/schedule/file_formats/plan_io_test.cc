@@ -1,6 +1,6 @@
 #include "core/schedule/file_formats/plan_io.h"
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "core/schedule/testing/random_plan.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "core/schedule/file_formats/torch_csv.h"
 #include "core/schedule/generators.h"
@@ -17,7 +17,8 @@ namespace {
 std::vector<std::string> Originals() {
   std::vector<std::string> texts;
   for (const char* name : {"ZBVZeroBubble", "DualPipeV", "InterleavedZeroBubble_comms"}) {
-    const auto text = ReadFile(absl::StrCat("core/schedule/file_formats/testdata/torch_", name, ".csv"));
+    const auto text =
+        ReadFile(absl::StrCat("core/schedule/file_formats/testdata/torch_", name, ".csv"));
     EXPECT_TRUE(text.ok()) << text.status();
     texts.push_back(*text);
   }

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/builders/list_schedule.h"
 #include "core/schedule/lowering/lower.h"
 #include "core/schedule/memory/memory.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lowering/lower.h"
 #include "core/schedule/memory/memory.h"

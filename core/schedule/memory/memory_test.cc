@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/reduction_chunks.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lowering/lower.h"
 #include "gtest/gtest.h"

@@ -1,7 +1,7 @@
 #include "core/schedule/placement/boundary.h"
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

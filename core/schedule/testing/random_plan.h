@@ -4,7 +4,7 @@
 
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/lowering/lower.h"
 #include "core/schedule/schedule.h"

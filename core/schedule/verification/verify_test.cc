@@ -1,7 +1,7 @@
 #include "core/schedule/verification/verify.h"
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/testing/plan_mutations.h"
 #include "core/schedule/testing/random_plan.h"

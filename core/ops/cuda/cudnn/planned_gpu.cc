@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/ops/cuda/cudnn/cudnn_graphs.h"
 #include "nlohmann/json.hpp"
 

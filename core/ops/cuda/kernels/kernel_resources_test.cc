@@ -11,7 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gmock/gmock.h"
 
 namespace dpipe::ops::cuda {
@@ -44,7 +44,7 @@ int NumberIn(const std::string& line, const std::string& pattern) {
 std::vector<KernelResources> AllKernels() {
   std::vector<KernelResources> kernels;
   for (const auto& entry :
-       std::filesystem::directory_iterator("core/ops/cuda/_nvcc/kernels_device_code")) {
+       std::filesystem::directory_iterator("core/ops/cuda/kernels/_nvcc/kernels_device_code")) {
     const std::string log = *ReadFile(entry.path().string());
     for (const absl::string_view text : absl::StrSplit(log, '\n')) {
       const std::string line(text);
