@@ -38,12 +38,12 @@ class CostModel {
   // ---- One of many pipeline groups ----
   // True if all consecutive groups of this many devices behave the same: they have the same
   // placement on nodes and interfaces, speed and memory limit.
-  bool GroupsAreAlike(int devices_per_group) const;
+  bool HasIdenticalGroups(int devices_per_group) const;
   // Returns the model of the first such group alone, which a search can simulate instead of the
   // whole cluster. num_devices() is the group's. Collectives over some of its ranks cost as much as
-  // over those ranks of every group. GroupsAreAlike(devices_per_group) must hold.
-  CostModel OfOneGroup(int devices_per_group) const;
-  // Number of groups that this model represents; 1 if it is not from OfOneGroup.
+  // over those ranks of every group. HasIdenticalGroups(devices_per_group) must hold.
+  CostModel ForOneGroup(int devices_per_group) const;
+  // Number of groups that this model represents; 1 if it is not from ForOneGroup.
   int num_groups() const { return num_groups_; }
 
   // ---- Structure ----
@@ -174,7 +174,7 @@ class CostModel {
   std::shared_ptr<const ModelProfile> profile_;
   ClusterSpec cluster_;
   int num_groups_ = 1;
-  ClusterSpec whole_cluster_;  // the original cluster if from OfOneGroup; else cluster_
+  ClusterSpec whole_cluster_;  // the original cluster if from ForOneGroup; else cluster_
   std::vector<int> backbones_;
   int frozen_quantum_ = 1;
   int interfaces_per_node_ = 1;

@@ -265,7 +265,7 @@ void Simulation::Finish(int d) {
     ++stages_[slot.stage].weight.ended;
   }
   if (slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad) {
-    device.room.GiveBack(stage.chain, slot.micro_batch);
+    device.room.Release(stage.chain, slot.micro_batch);
   }
   const int other = slot.pass == Pass::kForward ? stage.next : stage.previous;
   if (slot.pass != Pass::kWeightGrad && other != kNone) {

@@ -38,7 +38,7 @@ void SafeRoom::Add(int chain, int micro_batch) {
   --entry->to_come;
 }
 
-void SafeRoom::GiveBack(int chain, int micro_batch) {
+void SafeRoom::Release(int chain, int micro_batch) {
   --kept_;
   if (limit_ == 0) return;
   const auto entry = Find(chain, micro_batch);

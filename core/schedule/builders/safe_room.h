@@ -33,7 +33,7 @@ class SafeRoom {
   // newest, without pairs.
   bool MayAdd(int chain, int micro_batch) const;
   void Add(int chain, int micro_batch);
-  void GiveBack(int chain, int micro_batch);
+  void Release(int chain, int micro_batch);
 
  private:
   struct InFlight {

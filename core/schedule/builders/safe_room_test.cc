@@ -21,9 +21,9 @@ TEST(SafeRoomTest, KeepsRoomForTheLastStageOfAV) {
   EXPECT_FALSE(room.MayAdd(0, 1));  // micro-batch 0 needs the last place
   EXPECT_FALSE(room.MayAdd(0, 2));
   room.Add(0, 0);
-  room.GiveBack(0, 0);
+  room.Release(0, 0);
   EXPECT_TRUE(room.MayAdd(0, 1));
-  room.GiveBack(0, 0);
+  room.Release(0, 0);
   EXPECT_EQ(room.kept(), 1);
   EXPECT_TRUE(room.MayAdd(0, 1));
   EXPECT_TRUE(room.MayAdd(0, 2));
@@ -68,7 +68,7 @@ TEST(SafeRoomTest, AdmitsExactlyWhatCanFinish) {
       }
       const int m = static_cast<int>(stream.NextBelow(static_cast<uint32_t>(all.size())));
       if (all[m].kept > 0 && stream.NextBelow(2) == 0) {
-        room.GiveBack(0, m);
+        room.Release(0, m);
         --all[m].kept;
       } else if (all[m].to_come > 0) {
         std::vector<MicroBatch> after = all;
@@ -107,7 +107,7 @@ TEST(SafeRoomTest, TheOldestIsAlwaysAdmitted) {
         continue;
       }
       for (; all[oldest].kept > 0; --all[oldest].kept) {
-        room.GiveBack(0, static_cast<int>(oldest));
+        room.Release(0, static_cast<int>(oldest));
       }
       ++oldest;
     }

@@ -9,7 +9,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-constexpr int64_t kMostConfigs = 32;
+constexpr int64_t kMaxConfigs = 32;
 
 }  // namespace
 
@@ -57,18 +57,18 @@ bool CudnnEngines::Fill() {
   int64_t found = 0;
   if (named.ok()) {
     std::vector<cudnnBackendDescriptor_t> raw;
-    for (int64_t i = 0; i < kMostConfigs; ++i) {
+    for (int64_t i = 0; i < kMaxConfigs; ++i) {
       configs.push_back(std::make_unique<CudnnDescriptor>(api, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
       raw.push_back(configs.back()->get());
     }
     named = CudnnStatus(api,
                         api.cudnnBackendGetAttribute(
                             heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                            CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostConfigs, &found, raw.data()),
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &found, raw.data()),
                         "the engines that cuDNN's heuristics name");
   }
   if (!named.ok()) Keep(named);
-  for (int64_t i = 0; named.ok() && i < std::min(found, kMostConfigs); ++i) {
+  for (int64_t i = 0; named.ok() && i < std::min(found, kMaxConfigs); ++i) {
     configs_.push_back(std::move(configs[i]));
   }
   return true;
