@@ -8,9 +8,9 @@
 namespace dpipe {
 namespace {
 
-TEST(SafeRoomTest, KeepsRoomForTheLastStageOfAV) {
-  // Two pairs a micro-batch, room for three: micro-batch 1 may add one, and then only after
-  // micro-batch 0 is through may micro-batch 2.
+TEST(SafeRoomTest, KeepsRoomForLastStageOfV) {
+  // Two pairs per micro-batch, room for three: micro-batch 1 may add one, and micro-batch 2 may add
+  // none until micro-batch 0 has finished.
   SafeRoom room(3);
   for (int m = 0; m < 3; ++m) {
     EXPECT_EQ(room.MayAdd(0, m), m < 2);
@@ -18,7 +18,7 @@ TEST(SafeRoomTest, KeepsRoomForTheLastStageOfAV) {
     if (m < 2) room.Add(0, m);
   }
   EXPECT_TRUE(room.MayAdd(0, 0));
-  EXPECT_FALSE(room.MayAdd(0, 1));  // micro-batch 0 needs the last place
+  EXPECT_FALSE(room.MayAdd(0, 1));  // the last free place is reserved for micro-batch 0
   EXPECT_FALSE(room.MayAdd(0, 2));
   room.Add(0, 0);
   room.Release(0, 0);
@@ -43,7 +43,7 @@ struct MicroBatch {
   int kept = 0, to_come = 0;
 };
 
-// Whether all can finish one after another in that order: the definition, played through.
+// True if all can finish one after another in that order: the definition, simulated.
 bool CanFinish(std::vector<MicroBatch> in_flight, int limit) {
   int kept = 0;
   for (const MicroBatch& m : in_flight) kept += m.kept;
@@ -54,12 +54,12 @@ bool CanFinish(std::vector<MicroBatch> in_flight, int limit) {
   return true;
 }
 
-TEST(SafeRoomTest, AdmitsExactlyWhatCanFinish) {
+TEST(SafeRoomTest, AdmitsExactlyPairsThatCanFinish) {
   for (int seed = 0; seed < 500; ++seed) {
     RandomStream stream(seed, 0, 0, RandomPurpose::kTest);
     const int limit = 3 + static_cast<int>(stream.NextBelow(6));
     SafeRoom room(limit);
-    std::vector<MicroBatch> all;  // those that are through keep nothing and add nothing
+    std::vector<MicroBatch> all;  // finished ones keep nothing and add nothing
     for (int step = 0; step < 60; ++step) {
       if (all.empty() || stream.NextBelow(4) == 0) {
         const int pairs = 1 + static_cast<int>(stream.NextBelow(3));
@@ -83,8 +83,8 @@ TEST(SafeRoomTest, AdmitsExactlyWhatCanFinish) {
   }
 }
 
-// In whatever order the pairs are requested, the oldest micro-batch can go on.
-TEST(SafeRoomTest, TheOldestIsAlwaysAdmitted) {
+// The oldest micro-batch can always continue, in any order of requests.
+TEST(SafeRoomTest, OldestIsAlwaysAdmitted) {
   for (int seed = 0; seed < 300; ++seed) {
     RandomStream stream(seed, 1, 0, RandomPurpose::kTest);
     const int limit = 3 + static_cast<int>(stream.NextBelow(4));

@@ -18,7 +18,7 @@ ScheduleRequest RequestOf(int p, std::vector<int> micro_batches) {
   return request;
 }
 
-TEST(CascadedTest, TwoAlikeAreChimeraOrBetter) {
+TEST(CascadedTest, TwoEqualBackbonesMatchOrBeatChimera) {
   for (int p = 2; p <= 8; p += 2) {
     for (int m = 1; m <= 2 * p; ++m) {
       ScheduleRequest request = RequestOf(p, {m, m});
@@ -79,10 +79,10 @@ TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
     EXPECT_LE(joint.Makespan(request.costs), in_turn);
     ratio += static_cast<double>(joint.Makespan(request.costs)) / static_cast<double>(in_turn);
   }
-  EXPECT_LT(ratio / num_trials, 0.95);  // it does fill ramps
+  EXPECT_LT(ratio / num_trials, 0.95);  // the ramps are filled
 }
 
-TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
+TEST(CascadedTest, FoldedChainsAlternateInDirection) {
   const Schedule schedule = NamedSchedule("cascaded-v", RequestOf(3, {2, 4}));
   ASSERT_EQ(schedule.chains().size(), 2u);
   EXPECT_EQ(schedule.chains()[0].devices, (std::vector<int>{0, 1, 2, 2, 1, 0}));
@@ -97,7 +97,7 @@ TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
             "schedule cascaded-v: a limit of 1 pair; a micro-batch makes 2 per device");
 }
 
-TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
+TEST(CascadedTest, RespectsLimitsAndRejectsBadRequests) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 1; limit <= 8; ++limit) {
     request.peak_limit = limit;

@@ -21,7 +21,7 @@ ScheduleRequest RequestOf(int p, int m) {
   return request;
 }
 
-TEST(WaveTest, MakespanIsTheClosedForm) {
+TEST(WaveTest, MakespanMatchesClosedForm) {
   for (int p = 1; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = Make(RequestOf(p, m));
@@ -36,12 +36,12 @@ TEST(WaveTest, MakespanIsTheClosedForm) {
   }
 }
 
-TEST(WaveTest, MirroredStagesShareADevice) {
+TEST(WaveTest, MirroredStagesShareDevices) {
   const Schedule schedule = Make(RequestOf(3, 4));
   for (int k = 0; k < 6; ++k) EXPECT_EQ(schedule.DeviceOf(k), schedule.DeviceOf(5 - k));
 }
 
-TEST(WaveTest, CostsMakeItNoSlower) {
+TEST(WaveTest, NoSlowerWithCosts) {
   RandomStream stream(7, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 100; ++trial) {
     const int p = 1 + static_cast<int>(stream.NextBelow(6));
