@@ -140,12 +140,12 @@ class CostModel {
   Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
   // Memory that each rank's NCCL communicator keeps for an all-reduce or a reduce-scatter of this
   // many bytes over these ranks. 0 between CPUs or parts of one GPU.
-  int64_t ReductionRoomBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
+  int64_t ReductionBufferBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
     const bool by_nccl = !cluster_.collectives_use_compute() && !cluster_.devices_share_memory();
     return by_nccl ? RoomBytesOf(group, scatters, bytes) : 0;
   }
-  int64_t ReductionRoomBytes(const std::vector<int>& ranks, bool scatters, int64_t bytes) const {
-    return ReductionRoomBytes(Members(ranks), scatters, bytes);
+  int64_t ReductionBufferBytes(const std::vector<int>& ranks, bool scatters, int64_t bytes) const {
+    return ReductionBufferBytes(Members(ranks), scatters, bytes);
   }
   bool SpansNodes(const std::vector<int>& ranks) const { return Members(ranks).num_nodes > 1; }
   // Time to sum one number over all ranks, as for a global gradient norm.

@@ -105,7 +105,7 @@ bool Improver::OrderSetsStep(const Candidate& candidate) {
   if (!order.ok()) return false;
   const PassGraph graph(*order,
                         BuilderOf(candidate).TimesOf(candidate.shape, candidate.cut, *order));
-  const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
+  const PassSequences sequences(graph, graph.TopologicalOrderBy(graph.OriginalStartTimes()));
   return static_cast<double>(sequences.makespan_ns()) >
          kSetsStep * static_cast<double>(candidate.step_ns);
 }

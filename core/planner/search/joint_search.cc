@@ -45,7 +45,7 @@ class CutJudge {
       : order_(order),
         neighbours_(neighbours),
         graph_(order, times),
-        sequences_(graph_, graph_.ListBy(graph_.OwnTimes())) {}
+        sequences_(graph_, graph_.TopologicalOrderBy(graph_.OriginalStartTimes())) {}
 
   // Returns, by device, the sum of its passes, the longest way in to its first pass and the longest
   // way out of its last one.

@@ -18,7 +18,7 @@ TEST(BidirectionalTest, ChimeraMatchesClosedForm) {
       const Schedule schedule = NamedSchedule("chimera", RequestOf(p, n));
       const int missing = (p - n % p) % p;  // micro-batches missing in the last unit
       EXPECT_EQ(schedule.Makespan(kEqual), 2 * n + p - 2 + missing) << p << " " << n;
-      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(n, p)) << p << " " << n;
+      EXPECT_EQ(MaxPeakStashed(schedule), std::min(n, p)) << p << " " << n;
       if (missing > 0) continue;
       EXPECT_NEAR(schedule.BubbleRatio(kEqual), (p - 2.0) / (2 * n + p - 2), 1e-12);
     }
@@ -38,7 +38,7 @@ TEST(BidirectionalTest, BitPipeMatchesClosedForm) {
       const Schedule schedule = NamedSchedule("bitpipe", RequestOf(p, n));
       const int missing = (p - n % p) % p;
       EXPECT_EQ(schedule.Makespan(kEqual), 4 * n + p - 2 + 3 * missing) << p << " " << n;
-      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * n, 2 * p)) << p << " " << n;
+      EXPECT_EQ(MaxPeakStashed(schedule), std::min(2 * n, 2 * p)) << p << " " << n;
     }
   }
 }
@@ -58,11 +58,11 @@ TEST(BidirectionalTest, MirroredChainsShareMicroBatches) {
 TEST(BidirectionalTest, RespectsLimits) {
   for (int p = 2; p <= 6; p += 2) {
     for (int limit = 1; limit <= 2 * p; ++limit) {
-      EXPECT_LE(PeakStashedOfAll(NamedSchedule("chimera", RequestOf(p, 8, limit))), limit);
+      EXPECT_LE(MaxPeakStashed(NamedSchedule("chimera", RequestOf(p, 8, limit))), limit);
       const auto bitpipe = MakeSchedule("bitpipe", RequestOf(p, 8, limit));
       EXPECT_EQ(bitpipe.ok(), limit >= 2) << bitpipe.status();
       if (!bitpipe.ok()) continue;
-      EXPECT_LE(PeakStashedOfAll(*bitpipe), limit);
+      EXPECT_LE(MaxPeakStashed(*bitpipe), limit);
     }
   }
 }

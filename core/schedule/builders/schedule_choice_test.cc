@@ -50,7 +50,7 @@ TEST(ScheduleChoiceTest, BoundIsEntryTimePlusLoad) {
   const auto schedule = Schedule::CreateStraight("ahead", 2, kAhead);
   EXPECT_EQ(MakespanBound(*schedule, {{1, 1, 0}, {1, 1, 0}}), 1 + 4);
   EXPECT_EQ(MakespanBound(*schedule, {{3, 1, 2}, {1, 1, 0}}), 12);
-  EXPECT_EQ(PeakStashedOfAll(*schedule), 2);
+  EXPECT_EQ(MaxPeakStashed(*schedule), 2);
 }
 
 TEST(ScheduleChoiceTest, FailsIfNothingWasOffered) {

@@ -92,7 +92,7 @@ TEST(VScheduleTest, ZeroBubbleHasNoBubbleFromPMicroBatches) {
       const Schedule schedule = NamedSchedule("zb-v", RequestOf(p, m));
       const Nanos idle = schedule.Makespan(kUnit) - (6 * m + p - 1);
       EXPECT_EQ(idle == 0, m >= p) << p << " " << m << " " << idle;
-      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * m, 2 * p)) << p << " " << m;
+      EXPECT_EQ(MaxPeakStashed(schedule), std::min(2 * m, 2 * p)) << p << " " << m;
     }
   }
 }
@@ -104,7 +104,7 @@ TEST(VScheduleTest, HalfKeepsHalfThePairs) {
       if (m >= 2 * p) {
         EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 7 : 5)) << p << " " << m;
       }
-      EXPECT_EQ(PeakStashedOfAll(schedule), p + 2) << p << " " << m;
+      EXPECT_EQ(MaxPeakStashed(schedule), p + 2) << p << " " << m;
     }
   }
 }
@@ -116,7 +116,7 @@ TEST(VScheduleTest, MinKeepsAThirdOfThePairs) {
       if (m >= 2 * p) {
         EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 7 : 5)) << p << " " << m;
       }
-      EXPECT_EQ(PeakStashedOfAll(schedule), 2 * ((p + 4) / 3)) << p << " " << m;
+      EXPECT_EQ(MaxPeakStashed(schedule), 2 * ((p + 4) / 3)) << p << " " << m;
     }
   }
 }
@@ -149,8 +149,7 @@ TEST(VScheduleTest, HonoursEveryLimitFromOneMicroBatch) {
   for (const char* name : {"zb-v", "v-half", "v-min"}) {
     for (int p = 1; p <= 6; ++p) {
       for (int limit = 2; limit <= 2 * p; ++limit) {
-        EXPECT_LE(PeakStashedOfAll(NamedSchedule(name, RequestOf(p, 9, limit))), limit)
-            << name << p;
+        EXPECT_LE(MaxPeakStashed(NamedSchedule(name, RequestOf(p, 9, limit))), limit) << name << p;
       }
     }
     EXPECT_EQ(MakeSchedule(name, RequestOf(2, 3, 1)).status().message(),

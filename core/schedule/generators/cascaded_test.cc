@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/base/philox.h"
-#include "core/schedule/builders/one_after_another.h"
+#include "core/schedule/builders/concatenate_schedules.h"
 #include "core/schedule/builders/schedule_choice.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/testing/named_schedule.h"
@@ -75,7 +75,7 @@ TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
       for (int k = 0; k < p; ++k) slots[chain.devices[k]] = each[b].slots(k);
       placed.push_back(*Schedule::Create("1f1b", {chain}, slots));
     }
-    const Nanos in_turn = OneAfterAnother(placed)->Makespan(request.costs);
+    const Nanos in_turn = ConcatenateSchedules(placed)->Makespan(request.costs);
     EXPECT_LE(joint.Makespan(request.costs), in_turn);
     ratio += static_cast<double>(joint.Makespan(request.costs)) / static_cast<double>(in_turn);
   }
@@ -90,7 +90,7 @@ TEST(CascadedTest, FoldedChainsAlternateInDirection) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 2; limit <= 12; ++limit) {
     request.peak_limit = limit;
-    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-v", request)), limit);
+    EXPECT_LE(MaxPeakStashed(NamedSchedule("cascaded-v", request)), limit);
   }
   request.peak_limit = 1;
   EXPECT_EQ(MakeSchedule("cascaded-v", request).status().message(),
@@ -101,8 +101,8 @@ TEST(CascadedTest, RespectsLimitsAndRejectsBadRequests) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 1; limit <= 8; ++limit) {
     request.peak_limit = limit;
-    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded", request)), limit);
-    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-zb", request)), limit);
+    EXPECT_LE(MaxPeakStashed(NamedSchedule("cascaded", request)), limit);
+    EXPECT_LE(MaxPeakStashed(NamedSchedule("cascaded-zb", request)), limit);
   }
   EXPECT_EQ(MakeSchedule("cascaded", RequestOf(2, {3, 0})).status().message(),
             "schedule cascaded: backbone 1 has 0 micro-batches; it needs at least one");

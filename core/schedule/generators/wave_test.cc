@@ -31,7 +31,7 @@ TEST(WaveTest, MakespanMatchesClosedForm) {
                   2 * m * (costs.forward + backward) + 2 * (p - 1) * backward)
             << p << " " << m;
       }
-      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * m, 2 * p));
+      EXPECT_EQ(MaxPeakStashed(schedule), std::min(2 * m, 2 * p));
     }
   }
 }
@@ -52,9 +52,9 @@ TEST(WaveTest, NoSlowerWithCosts) {
     const Schedule schedule = Make(request);
     EXPECT_LE(schedule.Makespan(request.costs), plain.Makespan(request.costs));
     EXPECT_GE(schedule.Makespan(request.costs), MakespanBound(schedule, request.costs));
-    EXPECT_LE(PeakStashedOfAll(schedule), 2 * p);
+    EXPECT_LE(MaxPeakStashed(schedule), 2 * p);
     request.peak_limit = 2 + static_cast<int>(stream.NextBelow(2 * p));
-    EXPECT_LE(PeakStashedOfAll(Make(request)), request.peak_limit);
+    EXPECT_LE(MaxPeakStashed(Make(request)), request.peak_limit);
   }
 }
 

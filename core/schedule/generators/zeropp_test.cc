@@ -77,7 +77,7 @@ TEST(ZeroPpTest, LimitsAndRandomCosts) {
     const Schedule schedule = Make(request);
     EXPECT_GE(schedule.Makespan(request.costs), MakespanBound(schedule, request.costs));
     request.peak_limit = v + static_cast<int>(stream.NextBelow(3 * v * p));
-    EXPECT_LE(PeakStashedOfAll(Make(request)), request.peak_limit) << p << " " << v;
+    EXPECT_LE(MaxPeakStashed(Make(request)), request.peak_limit) << p << " " << v;
   }
   ScheduleRequest request = RequestOf(2, 2, 3);
   request.peak_limit = 2;

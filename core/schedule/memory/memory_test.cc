@@ -83,7 +83,7 @@ TEST(MemoryTest, CountsReductionBuffers) {
   const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 2}), {}, cost);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const int64_t room =
-      ReductionRoomFor({1, 2}, false, cost.GradientBytes(0, {0, 1}), ReductionChunkBytes(1))
+      ReductionBufferFor({1, 2}, false, cost.GradientBytes(0, {0, 1}), ReductionChunkBytes(1))
           .size_bytes();
   EXPECT_GT(room, int64_t{32} << 20);
   const int64_t without = cost.StateBytes(0, {0, 1});

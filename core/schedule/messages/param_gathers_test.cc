@@ -16,7 +16,7 @@ std::string ListOf(const std::vector<int>& parts, bool once = false) {
   const auto add = [&](const char* what, int part) {
     absl::StrAppend(&text, text.empty() ? "" : " ", what, part);
   };
-  const std::vector<PassGathers> gathers = GathersOf(parts, once);
+  const std::vector<PassGathers> gathers = PlanGathers(parts, once);
   for (size_t i = 0; i < parts.size(); ++i) {
     for (int pass : gathers[i].before) add("G", parts[pass]);
     add("P", parts[i]);
@@ -44,7 +44,7 @@ TEST(ParamGathersTest, EveryPassHasItsPartAndAtMostThreeAreHeld) {
     RandomStream stream(51, i, 0, RandomPurpose::kTest);
     std::vector<int> parts(stream.NextBelow(20));
     for (int& part : parts) part = static_cast<int>(stream.NextBelow(5));
-    const std::vector<PassGathers> gathers = GathersOf(parts, once);
+    const std::vector<PassGathers> gathers = PlanGathers(parts, once);
     std::set<int> held, gathered;
     for (size_t p = 0; p < parts.size(); ++p) {
       for (int pass : gathers[p].before) {

@@ -140,7 +140,7 @@ TEST(TabuOrderTest, StopsWhenShortEnough) {
   const Schedule schedule = NamedSchedule("gpipe", 4, 8);
   TabuOptions options;
   options.times.costs.assign(4, {1, 1, 1});
-  options.enough_ns = schedule.Makespan(options.times.costs);
+  options.target_makespan_ns = schedule.Makespan(options.times.costs);
   EXPECT_EQ(TabuOrder(schedule, options).schedule.ToString(), schedule.ToString());
 }
 
