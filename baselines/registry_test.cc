@@ -55,12 +55,13 @@ TEST(RegistryTest, ErrorsListValidNames) {
             std::string::npos)
       << unknown;
   const std::string schedule(FindStrategy("schedule=zb").status().message());
-  EXPECT_EQ(schedule.find("strategy: schedule='zb' is none of 1f1b, "), 0) << schedule;
-  EXPECT_EQ(FindStrategy("gpipe,stages=3").status().message(),
-            "strategy: 'stages=3' sets no field of a strategy, such as schedule=1f1b; bazel run "
-            "//tools:plan -- --list shows all");
+  EXPECT_EQ(schedule.find("strategy: schedule='zb' is not one of 1f1b, "), 0) << schedule;
+  EXPECT_EQ(
+      FindStrategy("gpipe,stages=3").status().message(),
+      "strategy: 'stages=3' does not set a field of a strategy, such as schedule=1f1b; bazel run "
+      "//tools:plan -- --list shows all");
   EXPECT_EQ(FindStrategy("gpipe,partial_batch=maybe").status().message(),
-            "strategy: partial_batch='maybe' is none of true, false");
+            "strategy: partial_batch='maybe' is not one of true, false");
   EXPECT_EQ(FindStrategy("").status().code(), absl::StatusCode::kNotFound);
 }
 

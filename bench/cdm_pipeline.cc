@@ -1,7 +1,7 @@
 // Trains a cascade by several strategies on this machine and prints a comparison. Its two backbones
 // are placed on the devices in opposite directions; it has no frozen components.
 //   bazel run //bench:cdm_pipeline
-#include "bench/pipeline_main.h"
+#include "bench/comparison/pipeline_main.h"
 
 int main(int argc, char** argv) {
   dpipe::bench::PipelineProgram program;

@@ -1,7 +1,7 @@
 // Trains a ControlNet by several strategies on this machine and prints a comparison. Its frozen
 // components are the VAE, the text encoder and the locked U-Net's encoder.
 //   bazel run //bench:controlnet_pipeline
-#include "bench/pipeline_main.h"
+#include "bench/comparison/pipeline_main.h"
 
 int main(int argc, char** argv) {
   dpipe::bench::PipelineProgram program;

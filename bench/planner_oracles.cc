@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "bench/planner_grid.h"
+#include "bench/simulated/planner_grid.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "baselines/registry.h"
-#include "bench/pipeline_comparison.h"
+#include "bench/comparison/pipeline_comparison.h"
 #include "core/comm/in_process.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"

@@ -1,7 +1,7 @@
 // The main job: trains Stable Diffusion by several strategies on this machine and prints a
 // comparison.
 //   bazel run //bench:sd_pipeline
-#include "bench/pipeline_main.h"
+#include "bench/comparison/pipeline_main.h"
 
 int main(int argc, char** argv) {
   dpipe::bench::PipelineProgram program;

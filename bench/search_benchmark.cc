@@ -4,9 +4,9 @@
 #include "baselines/registry.h"
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
-#include "core/planner/large_model.h"
 #include "core/planner/search.h"
-#include "core/schedule/verify.h"
+#include "core/planner/testing/large_model.h"
+#include "core/schedule/verification/verify.h"
 
 namespace dpipe {
 namespace {

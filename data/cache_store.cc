@@ -15,9 +15,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/crc32c.h"
-#include "core/base/file.h"
-#include "core/base/open_file.h"
+#include "core/base/files/crc32c.h"
+#include "core/base/files/file.h"
+#include "core/base/files/open_file.h"
 
 namespace dpipe {
 namespace {

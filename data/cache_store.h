@@ -25,7 +25,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/base/bytes.h"
-#include "core/base/durable_file.h"
+#include "core/base/files/durable_file.h"
 #include "core/base/status.h"
 
 namespace dpipe {

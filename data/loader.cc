@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
-#include "data/image_resize.h"
+#include "data/images/image_resize.h"
 
 namespace dpipe {
 namespace {

@@ -31,14 +31,14 @@
 #include "core/base/bytes.h"
 #include "core/base/range.h"
 #include "core/base/status.h"
-#include "data/folder_dataset.h"
-#include "data/image_cache.h"
-#include "data/image_sizes.h"
-#include "data/patches.h"
+#include "data/folders/folder_dataset.h"
+#include "data/images/image_cache.h"
+#include "data/images/patches.h"
+#include "data/order/image_sizes.h"
+#include "data/order/step_order.h"
 #include "data/prefetcher.h"
 #include "data/quarantine_log.h"
 #include "data/sample_source.h"
-#include "data/step_order.h"
 
 namespace dpipe {
 

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
-#include "data/image_encode.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
+#include "data/images/image_encode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 
 DEFINE_string(out, "", "folder to write; created if it does not exist");
 DEFINE_int32(count, 4096, "number of images");

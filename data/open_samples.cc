@@ -8,11 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
-#include "data/counted_names.h"
-#include "data/folder_dataset.h"
-#include "data/folder_listing.h"
-#include "data/shard_pattern.h"
-#include "data/tar_dataset.h"
+#include "data/captions/counted_names.h"
+#include "data/folders/folder_dataset.h"
+#include "data/folders/folder_listing.h"
+#include "data/tars/shard_pattern.h"
+#include "data/tars/tar_dataset.h"
 
 namespace dpipe {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/run_paths.h"
 #include "core/base/text/show.h"
-#include "data/shard_pattern.h"
+#include "data/tars/shard_pattern.h"
 
 namespace dpipe {
 namespace {

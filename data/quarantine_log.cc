@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "core/base/file.h"
-#include "core/base/open_file.h"
+#include "core/base/files/file.h"
+#include "core/base/files/open_file.h"
 #include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "data/image.h"
+#include "data/images/image.h"
 
 namespace dpipe {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/schedule/generators.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/training.h"

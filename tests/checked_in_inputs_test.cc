@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
 #include "core/cost/roofline/modelled_profile.h"
-#include "core/schedule/plan_io.h"
+#include "core/cost/testing/fake_profile.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 #include "tools/profiles/catalogue.h"
 

@@ -1,7 +1,7 @@
 // Runs the communication benchmark as a user does: with processes, threads, and the available GPUs.
 #include <string>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

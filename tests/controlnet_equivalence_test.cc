@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "core/schedule/generators.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/schedule_plan.h"

@@ -6,10 +6,10 @@
 #include <set>
 #include <tuple>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/program.h"
-#include "core/ops/cuda/cudnn_graphs.h"
-#include "core/ops/cuda/planned_gpu.h"
+#include "core/ops/cuda/cudnn/cudnn_graphs.h"
+#include "core/ops/cuda/cudnn/planned_gpu.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"
 #include "models/controlnet/controlnet.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/tensor/safetensors.h"
 #include "core/train/batch_dump.h"
 #include "gmock/gmock.h"

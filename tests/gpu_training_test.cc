@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "core/train/held_out_loss.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"

@@ -15,7 +15,7 @@
 #include "core/base/philox.h"
 #include "core/schedule/generators.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/noise_schedule.h"

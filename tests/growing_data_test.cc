@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/run_program.h"

@@ -7,7 +7,7 @@
 #include "core/base/bytes.h"
 #include "core/nn/execution.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/toy_model.h"

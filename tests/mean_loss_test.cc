@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"

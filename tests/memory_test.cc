@@ -6,14 +6,14 @@
 //   reader releases it.
 // - A profile counts tensors that two layers keep once per layer.
 // - No profile contains the memory that a layer needs only while it runs.
-#include "core/schedule/memory.h"
+#include "core/schedule/memory/memory.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/schedule_plan.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/cost/roofline/modelled_profile.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 #include "tools/profiles/catalogue.h"
 

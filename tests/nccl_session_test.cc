@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "core/comm/nccl/connect_nccl.h"
-#include "core/comm/nccl/fake_nccl.h"
-#include "core/comm/nccl/send_through_gpu.h"
+#include "core/comm/nccl/testing/fake_nccl.h"
+#include "core/comm/nccl/testing/send_through_gpu.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/process_sessions.h"

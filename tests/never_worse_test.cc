@@ -4,7 +4,7 @@
 
 #include "baselines/registry.h"
 #include "core/planner/search.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

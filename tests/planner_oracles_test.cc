@@ -2,7 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "bench/planner_grid.h"
+#include "bench/simulated/planner_grid.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::bench {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "core/planner/search.h"
-#include "core/schedule/plan_io.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/file_formats/plan_io.h"
+#include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

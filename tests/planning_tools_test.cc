@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/file.h"
-#include "core/cost/fake_profile.h"
+#include "core/base/files/file.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/proto/trace.pb.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

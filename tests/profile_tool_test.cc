@@ -6,7 +6,7 @@
 #include "core/cost/cost_model.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/profile.pb.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/run_program.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
-#include "data/tar_for_test.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
+#include "data/testing/tar_for_test.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

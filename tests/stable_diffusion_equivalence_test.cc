@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/schedule/generators.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/lora/lora.h"
 #include "models/trainable/load.h"

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
-#include "data/image_decode.h"
+#include "core/base/files/file.h"
+#include "data/images/image_decode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/tensor/cuda/system_driver.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/one_device_equivalence.h"

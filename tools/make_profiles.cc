@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string>
 
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"
 #include "gflags/gflags.h"

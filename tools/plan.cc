@@ -5,19 +5,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
+#include "core/schedule/file_formats/torch_csv.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/torch_csv.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "gflags/gflags.h"
-#include "tools/imported_plan.h"
-#include "tools/plan_result_text.h"
-#include "tools/proto_file.h"
-#include "tools/schedule_text.h"
+#include "tools/planning/imported_plan.h"
+#include "tools/planning/plan_result_text.h"
+#include "tools/planning/proto_file.h"
+#include "tools/planning/schedule_text.h"
 
 DEFINE_string(profile, "", "file of the model's profile (ModelProfile)");
 DEFINE_string(cluster, "", "file of the cluster to run on (ClusterSpec)");

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/backend/clock_state.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/run_paths.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
@@ -18,8 +18,8 @@
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 #include "models/trainable/training_setup.h"
-#include "tools/profile_text.h"
-#include "tools/proto_file.h"
+#include "tools/planning/profile_text.h"
+#include "tools/planning/proto_file.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(

@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
-#include "data/scene.h"
+#include "data/scenes/scene.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/sampler.h"
-#include "tools/scoring.h"
-#include "tools/trained_model.h"
+#include "tools/sampling/scoring.h"
+#include "tools/training/trained_model.h"
 
 DEFINE_string(
     model, "",

@@ -7,23 +7,23 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
 #include "core/tensor/device_worker.h"
-#include "data/image_encode.h"
-#include "data/scene.h"
+#include "data/images/image_encode.h"
+#include "data/scenes/scene.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
-#include "tools/condition_adherence.h"
-#include "tools/scoring.h"
+#include "tools/sampling/condition_adherence.h"
+#include "tools/sampling/scoring.h"
 
 DEFINE_string(model, "", "folder in diffusers layout that has a controlnet/");
 DEFINE_int32(count, 64, "number of images, of one object each");

@@ -5,17 +5,17 @@
 #include <utility>
 
 #include "baselines/registry.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/emulation/compare_traces.h"
 #include "core/emulation/emulate.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
-#include "tools/imported_plan.h"
-#include "tools/proto_file.h"
-#include "tools/simulation_text.h"
+#include "tools/planning/imported_plan.h"
+#include "tools/planning/proto_file.h"
+#include "tools/planning/simulation_text.h"
 
 DEFINE_string(plan, "", "file of the plan, as //tools:plan writes it");
 DEFINE_string(from_torch_csv, "",

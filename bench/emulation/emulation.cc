@@ -15,13 +15,13 @@
 #include "baselines/registry.h"
 #include "bench/emulation/emulation_case.h"
 #include "bench/emulation/emulation_report.h"
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
 #include "core/base/text/shell_quote.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/report/machine.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gflags/gflags.h"
 
 DEFINE_string(backend, "emulated", "emulated (the only backend)");

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "bench/emulation/emulation_report.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::bench {

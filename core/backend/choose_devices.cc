@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/environment.h"

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/scratch_folder.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/files/scratch_folder.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/ops/cuda/engine_choices.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/comm/rendezvous/local_job.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/comm/rendezvous/testing/local_job.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

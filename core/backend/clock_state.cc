@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/tensor/cuda/cuda_device.h"
 
 namespace dpipe {

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,5 +1,6 @@
 // The chunks and the working memory of rank-ordered sums over NCCL. Shared by the communicator
-// (core/comm/nccl/exact_sums.h) and by planning (core/cost/collectives.h, core/schedule/memory.h).
+// (core/comm/nccl/exact_sums.h) and by planning (core/cost/collectives.h,
+// core/schedule/memory/memory.h).
 #ifndef DPIPE_CORE_BASE_REDUCTION_CHUNKS_H_
 #define DPIPE_CORE_BASE_REDUCTION_CHUNKS_H_
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/tensor/device.h"
 
 #if defined(__x86_64__)

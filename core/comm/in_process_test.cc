@@ -8,7 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/check.h"
-#include "core/comm/conformance.h"
+#include "core/comm/testing/conformance.h"
 
 namespace dpipe {
 namespace {

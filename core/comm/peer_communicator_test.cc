@@ -7,8 +7,8 @@
 #include "core/base/philox.h"
 #include "core/base/shard.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
-#include "core/tensor/host_values.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
+#include "core/tensor/testing/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

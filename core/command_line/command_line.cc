@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/out_of_memory.h"
+#include "core/base/host/out_of_memory.h"
 #include "core/command_line/flag_help.h"
 #include "core/command_line/flag_range.h"
 #include "core/command_line/parse_flags.h"

@@ -8,7 +8,7 @@
 
 #include "core/base/philox.h"
 #include "core/base/reduction_chunks.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -1,6 +1,6 @@
 #include "core/cost/cost_model.h"
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

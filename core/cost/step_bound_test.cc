@@ -1,6 +1,6 @@
 #include "core/cost/step_bound.h"
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/cost/validate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

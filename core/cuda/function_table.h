@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "core/base/shared_library.h"
+#include "core/base/host/shared_library.h"
 #include "core/base/status.h"
 
 // CUDA's headers rename functions by macros (cuMemAlloc to cuMemAlloc_v2): names are expanded

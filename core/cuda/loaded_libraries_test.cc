@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

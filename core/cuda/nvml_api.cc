@@ -1,7 +1,7 @@
 #include "core/cuda/nvml_api.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/base/shared_library.h"
+#include "core/base/host/shared_library.h"
 
 namespace dpipe {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/philox.h"
 #include "core/emulation/compare_traces.h"
-#include "core/schedule/random_plan.h"
+#include "core/schedule/testing/random_plan.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/shard.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/nn/execution.h"
-#include "core/schedule/plan_io.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -9,13 +9,13 @@
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
 #include "core/comm/in_process.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/emulation/emulated_model.h"
 #include "core/emulation/reference_losses.h"
-#include "core/runtime/local_session.h"
 #include "core/runtime/overhead_clock.h"
+#include "core/runtime/session/local_session.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
+#include "core/schedule/lowering/lower.h"
 #include "core/tensor/device_worker.h"
 
 namespace dpipe {

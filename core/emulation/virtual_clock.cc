@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
-#include "core/base/processor_time.h"
+#include "core/base/host/processor_time.h"
 
 namespace dpipe {
 namespace {

@@ -3,14 +3,14 @@
 #include <cstring>
 
 #include "core/base/philox.h"
-#include "core/nn/gradient_check.h"
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
-#include "core/nn/random_program.h"
+#include "core/nn/testing/gradient_check.h"
+#include "core/nn/testing/random_program.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::nn {

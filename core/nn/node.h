@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/cost/roofline/op_work.h"
-#include "core/ops/weight.h"
+#include "core/ops/product/weight.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::nn {

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/base/philox.h"
-#include "core/base/usable_cpus.h"
 
 namespace dpipe::nn {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/base/shard.h"
 #include "core/base/status.h"
 #include "core/nn/program.h"
-#include "core/ops/weight.h"
+#include "core/ops/product/weight.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::nn {

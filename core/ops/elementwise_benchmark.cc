@@ -5,11 +5,11 @@
 
 #include "benchmark/benchmark.h"
 #include "core/base/philox.h"
-#include "core/ops/activation.h"
-#include "core/ops/adamw.h"
-#include "core/ops/geglu.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/layer_norm.h"
+#include "core/ops/elementwise/activation.h"
+#include "core/ops/elementwise/geglu.h"
+#include "core/ops/norm/group_norm.h"
+#include "core/ops/norm/layer_norm.h"
+#include "core/ops/optimizer/adamw.h"
 
 namespace dpipe::ops {
 namespace {

@@ -16,7 +16,7 @@ def dpipe_op(name, srcs = [], deps = [], test_deps = []):
         # exception flags. Neither changes a value.
         copts = ["-O3", "-fno-trapping-math", "-fopenmp"],
         deps = [
-            ":kernel_support",
+            "//core/ops/support:kernel_support",
             "//core/base:check",
             "//core/base:status",
             "//core/ops/cuda",
@@ -31,7 +31,7 @@ def dpipe_op(name, srcs = [], deps = [], test_deps = []):
         srcs = [name + "_test.cc"],
         deps = [
             ":" + name,
-            ":op_testing",
+            "//core/ops/testing:op_testing",
             "//core/tensor",
             "@gtest//:gtest_main",
         ] + test_deps,

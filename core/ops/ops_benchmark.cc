@@ -11,10 +11,10 @@
 
 #include "benchmark/benchmark.h"
 #include "core/base/philox.h"
-#include "core/ops/attention.h"
-#include "core/ops/conv2d.h"
-#include "core/ops/linear.h"
+#include "core/ops/attention/attention.h"
 #include "core/ops/onednn/onednn.h"
+#include "core/ops/product/conv2d.h"
+#include "core/ops/product/linear.h"
 
 namespace dpipe::ops {
 namespace {

@@ -6,19 +6,19 @@
 // % for gradients, which depend on three rounded tensors).
 #include <tuple>
 
-#include "core/ops/activation.h"
-#include "core/ops/average_pool.h"
-#include "core/ops/concat.h"
-#include "core/ops/embedding.h"
-#include "core/ops/geglu.h"
-#include "core/ops/golden.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/layer_norm.h"
-#include "core/ops/modulate.h"
-#include "core/ops/mse_loss.h"
-#include "core/ops/resize_bilinear.h"
-#include "core/ops/time_embedding.h"
-#include "core/ops/upsample.h"
+#include "core/ops/diffusion/mse_loss.h"
+#include "core/ops/elementwise/activation.h"
+#include "core/ops/elementwise/geglu.h"
+#include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/time_embedding.h"
+#include "core/ops/image/average_pool.h"
+#include "core/ops/image/concat.h"
+#include "core/ops/image/resize_bilinear.h"
+#include "core/ops/image/upsample.h"
+#include "core/ops/norm/group_norm.h"
+#include "core/ops/norm/layer_norm.h"
+#include "core/ops/norm/modulate.h"
+#include "core/ops/testing/golden.h"
 
 namespace dpipe::ops {
 namespace {

@@ -1,10 +1,10 @@
 // Compares conv2d, linear and attention with PyTorch's results.
 #include <cmath>
 
-#include "core/ops/attention.h"
-#include "core/ops/conv2d.h"
-#include "core/ops/golden.h"
-#include "core/ops/linear.h"
+#include "core/ops/attention/attention.h"
+#include "core/ops/product/conv2d.h"
+#include "core/ops/product/linear.h"
+#include "core/ops/testing/golden.h"
 
 namespace dpipe::ops {
 namespace {

@@ -1,16 +1,16 @@
-// What a search says about its candidates.
+// Reports the candidates of a search.
 #ifndef DPIPE_CORE_PLANNER_CANDIDATE_REPORT_H_
 #define DPIPE_CORE_PLANNER_CANDIDATE_REPORT_H_
 
 #include <vector>
 
-#include "core/planner/frontier.h"
 #include "core/planner/search.h"
+#include "core/planner/search/frontier.h"
 
 namespace dpipe {
 
-// The best one, then the others: simulated ones by step, then those that were not in the order of
-// `candidates`; at most `max`. Each with a sentence that says why it lost.
+// Returns at most `max` reports: the best candidate, then the simulated ones by step, then the
+// others in the order of `candidates`. Each report's outcome says why the candidate lost.
 std::vector<PlanCandidate> ReportAll(const Candidate& best, std::vector<Candidate> candidates,
                                      int max);
 

@@ -1,14 +1,14 @@
-// Clusters and devices at the ends of what is accepted: planned rightly, or refused.
+// Clusters and devices at the limits of what is accepted: planned correctly, or refused.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/cost/validate.h"
 #include "core/planner/search.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/lower_bound.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"
@@ -40,7 +40,7 @@ ClusterSpec OddCluster(RandomStream& random) {
   return cluster;
 }
 
-TEST(OddClustersTest, PlansVerifyAndKeepTheirBoundOrAreRefused) {
+TEST(OddClustersTest, PlansVerifyAndRespectTheirBoundOrAreRefused) {
   RandomStream random(91, 0, 0, RandomPurpose::kTest);
   int planned = 0, refused = 0, no_room = 0;
   for (int round = 0; round < 300; ++round) {

@@ -1,5 +1,5 @@
-// How long partitioning takes, by layers and stages: what a search pays for every candidate. The
-// costs are made anew each time, as the search does; the backbone's tables are not.
+// Times partitioning, by layers and stages: the price of every candidate of a search. Stage costs
+// are rebuilt each time, as in the search; the backbone's tables are not.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -10,15 +10,16 @@
 #include "core/base/check.h"
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/planner/partition/pair.h"
+#include "core/planner/costs/stage_costs.h"
 #include "core/planner/partition/partitioner.h"
-#include "core/planner/stage_costs.h"
+#include "core/planner/partition/solvers/pair.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
 namespace {
 
-// A U-Net: random times, and a skip from every third layer of the first half to its mirror image.
+// Returns a U-Net with random times and a skip from every third layer of the first half to its
+// mirror image.
 ModelProfile Model(int num_layers) {
   RandomStream random(1, 0, 0, RandomPurpose::kTest);
   ModelProfile model;
@@ -65,8 +66,8 @@ ClusterSpec Cluster(int num_devices) {
   return cluster;
 }
 
-// Every device runs its stages' forward passes, deepest last, and then the backward passes of each
-// micro-batch in turn: any order will do.
+// Returns a schedule with all forward passes of a device's stages, deepest last, followed by all
+// backward passes, micro-batch by micro-batch per stage: any order will do.
 Schedule AllForwardAllBackward(std::vector<int> devices, int num_devices, int num_micro_batches) {
   std::vector<std::vector<Slot>> slots(num_devices);
   const int num_stages = static_cast<int>(devices.size());
@@ -144,7 +145,7 @@ BENCHMARK_CAPTURE(BM_Partition, dawnpiper, "dawnpiper", Placement::kStraight)
 BENCHMARK_CAPTURE(BM_Partition, skip_aware, "skip_aware", Placement::kV)
     ->Apply(FewLayersAndDevices);
 
-// Choosing replicas of 100 layers in range(0) stages over range(1) ranks.
+// Chooses replicas for 100 layers in range(0) stages over range(1) ranks.
 void BM_Replicas(benchmark::State& state, const std::string& name) {
   const int num_stages = static_cast<int>(state.range(0));
   const int num_ranks = static_cast<int>(state.range(1));

@@ -1,18 +1,18 @@
-// How long the parts of planning take, and how that grows: partition, filling and simulation. The
-// whole search of strategies is bench/search_benchmark. Every answer is checked.
+// Times the parts of planning and how they scale: partition, filling and simulation. The whole
+// search of strategies is bench/search_benchmark. Every answer is checked.
 #include <cstdint>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
 #include "core/cost/cost_model.h"
+#include "core/planner/costs/stage_costs.h"
 #include "core/planner/fill/fill.h"
-#include "core/planner/large_model.h"
-#include "core/planner/partition/balanced.h"
-#include "core/planner/shape.h"
-#include "core/planner/stage_costs.h"
+#include "core/planner/partition/methods/balanced.h"
+#include "core/planner/pipeline/shape.h"
+#include "core/planner/testing/large_model.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
+#include "core/schedule/lowering/lower.h"
 #include "core/sim/lower_bound.h"
 #include "core/sim/simulator.h"
 
@@ -36,7 +36,7 @@ void BM_Partition(benchmark::State& state) {
 }
 BENCHMARK(BM_Partition)->ArgsProduct({{100, 400}, {4, 16, 64}})->Unit(benchmark::kMillisecond);
 
-// 1F1B over all devices, one sample a micro-batch.
+// 1F1B over all devices, one sample per micro-batch.
 struct Straight {
   Straight(int devices, int micro_batches, FrozenPolicy frozen)
       : cost(*CostModel::Create(LargeModel(), LargeCluster(devices / 8, 8))) {

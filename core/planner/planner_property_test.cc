@@ -1,4 +1,4 @@
-// What must hold of every plan, on thousands of random small models and clusters.
+// Properties of every plan, on thousands of random small models and clusters.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
-#include "core/planner/build_plan.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/fill/fill.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/planner/partition/partitioner.h"
+#include "core/planner/pipeline/shape.h"
 #include "core/planner/search.h"
-#include "core/planner/shape.h"
+#include "core/planner/search/build_plan.h"
 #include "core/planner/strategy.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/lower_bound.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"
@@ -95,8 +95,8 @@ TEST(PlannerPropertyTest, EveryPlanVerifiesAndNoStepBeatsTheBound) {
   EXPECT_GT(out_of_memory, 10);
 }
 
-// By rank, in list order: when the backbone's passes of a steady step start, on a clock that starts
-// when the optimizer steps before it do.
+// Returns, by rank in list order, when the backbone's passes of a steady step start. The clock
+// starts when the preceding optimizer steps start.
 std::vector<std::vector<Nanos>> BackboneStarts(const Plan& plan, const CostModel& cost) {
   const Simulation simulation = *SimulateSteadyState(plan, cost);
   Nanos origin = 0;
@@ -124,7 +124,7 @@ struct Lowered {
   LowerOptions options;
 };
 
-// A random pipeline of the instance's model, not filled.
+// Returns a random pipeline of the instance's model, not filled.
 Lowered RandomPipeline(RandomStream& random, const Instance& instance, const CostModel& cost) {
   const int all_devices = cost.num_devices();
   const int num_layers = cost.num_layers(cost.backbone());
@@ -202,8 +202,8 @@ TEST(PlannerPropertyTest, NoBackbonePassStartsLaterWithFilling) {
   EXPECT_LT(flushed, kRounds / 4);
 }
 
-// One pipeline group is simulated for all: the whole plan's step is the same.
-TEST(PlannerPropertyTest, OneGroupStandsForAll) {
+// One pipeline group is simulated for all: the step of the whole plan is the same.
+TEST(PlannerPropertyTest, OneGroupRepresentsAll) {
   RandomStream random(25, 0, 0, RandomPurpose::kTest);
   int compared = 0, equal = 0;
   for (int round = 0; round < 400; ++round) {
@@ -231,7 +231,7 @@ TEST(PlannerPropertyTest, OneGroupStandsForAll) {
     ASSERT_TRUE(whole.ok()) << whole.status();
     ++compared;
     equal += group->step_ns == whole->step_ns;
-    // Where a message and a reduction reach an interface at one moment, which goes first depends on
+    // If a message and a reduction reach an interface at the same moment, their order depends on
     // the number of ranks; only tiny pipelines notice.
     EXPECT_NEAR(group->step_ns, whole->step_ns, 0.1 * whole->step_ns) << "round " << round;
   }
@@ -269,14 +269,14 @@ TEST(PlannerPropertyTest, FillingIsNeverSlowerThanRunningFrozenWorkFirst) {
   EXPECT_GT(faster, compared / 4);
 }
 
-// What the search does not simulate because of it could not have been better.
+// Candidates that the search skips because of the bound could not have been better.
 TEST(PlannerPropertyTest, NoSimulatedStepIsShorterThanTheBoundOfItsCut) {
   RandomStream random(26, 0, 0, RandomPurpose::kTest);
   std::map<std::string, int> compared;  // by strategy.shard()
   for (int round = 0; round < 3000; ++round) {
     Instance instance = RandomInstance(random);
     for (LayerProfile& layer : *instance.profile.mutable_components(0)->mutable_layers()) {
-      // Of the passes' size.
+      // About as long as the passes.
       if (layer.kind() == TRAINABLE) layer.set_optimizer_step_ns(random.NextBelow(20000));
     }
     const CostModel cost = *CostModel::Create(instance.profile, instance.cluster);
@@ -308,8 +308,7 @@ TEST(PlannerPropertyTest, NoSimulatedStepIsShorterThanTheBoundOfItsCut) {
   for (const char* shard : {"none", "zero1", "zero3"}) EXPECT_GT(compared[shard], 300) << shard;
 }
 
-// A chain of layers of uneven length, as fine-grained as a U-Net's; times on a CPU grow with the
-// batch.
+// A chain of layers of uneven length, as fine-grained as a U-Net's. CPU times grow with the batch.
 void AddFineChain(RandomStream& random, int num_layers, Nanos mean_ns, LayerKind kind,
                   ComponentProfile* component) {
   for (int l = 0; l < num_layers; ++l) {
@@ -335,7 +334,7 @@ void AddFineChain(RandomStream& random, int num_layers, Nanos mean_ns, LayerKind
   }
 }
 
-// 40 trainable layers; an image and a text encoder of 0.45 of their work together.
+// 40 trainable layers; an image encoder and a text encoder with 0.45 of their work together.
 ModelProfile FineModel(RandomStream& random, int frozen_quantum) {
   ModelProfile model;
   model.set_frozen_quantum(frozen_quantum);
@@ -360,7 +359,7 @@ ModelProfile FineModel(RandomStream& random, int frozen_quantum) {
   return model;
 }
 
-TEST(PlannerPropertyTest, FewBubblesAreLeftWhereThereIsFrozenWorkEnough) {
+TEST(PlannerPropertyTest, FewBubblesAreLeftIfThereIsEnoughFrozenWork) {
   RandomStream random(24, 0, 0, RandomPurpose::kTest);
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_latency_ns(20000);

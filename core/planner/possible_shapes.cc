@@ -20,7 +20,7 @@ absl::Status CheckShapesExist(const Strategy& strategy, ShapeRequest request) {
   return absl::InvalidArgumentError(absl::StrCat(
       "strategy ", strategy.name(), " on ", request.num_devices,
       request.num_devices == 1 ? " device" : " devices", ": ",
-      reason.ok() ? "nothing divides" : std::string(reason.message()),
+      reason.ok() ? "no shape divides" : std::string(reason.message()),
       "; change --global_batch=", request.global_batch,
       ", --micro_batches=", request.num_micro_batches, ", the number of devices or the strategy"));
 }

@@ -51,8 +51,8 @@ TEST(PossibleShapesTest, AlternativesMayHaveAPartitionerAndAShardingOfTheirOwn) 
   EXPECT_EQ(choices[2].shard, "zero3");
   strategy.set_schedule("1f1b/zero2");
   strategy.set_partitioner("balanced");
-  EXPECT_EQ(CheckStrategy(strategy).message().substr(0, 40),
-            "strategy: partitioner='zero2' is none of");
+  EXPECT_EQ(CheckStrategy(strategy).message().substr(0, 43),
+            "strategy: partitioner='zero2' is not one of");
 }
 
 TEST(PossibleShapesTest, CachedFrozenOutputsNeedNoQuantum) {

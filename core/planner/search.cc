@@ -11,54 +11,53 @@
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
 #include "core/cost/step_bound.h"
-#include "core/planner/build_plan.h"
 #include "core/planner/candidate_report.h"
-#include "core/planner/candidates.h"
-#include "core/planner/explorer.h"
-#include "core/planner/frontier.h"
-#include "core/planner/improver.h"
-#include "core/planner/pair_builder.h"
-#include "core/planner/shape.h"
+#include "core/planner/pipeline/shape.h"
+#include "core/planner/search/build_plan.h"
+#include "core/planner/search/candidates.h"
+#include "core/planner/search/explorer.h"
+#include "core/planner/search/frontier.h"
+#include "core/planner/search/improver.h"
+#include "core/planner/search/pair_builder.h"
 #include "core/planner/strategy.h"
 #include "core/sim/annotate.h"
 
 namespace dpipe {
 namespace {
 
-// Of the budget: what looking at candidates and improving the best may take, in the first round and
-// in the second.
+// Fractions of the budget for exploring candidates and for improving the best ones, in the first
+// round and in the second.
 constexpr double kExploreShare[] = {0.6, 0.9};
 constexpr double kImproveShare[] = {0.4, 0.2};
-// How many of the best are improved, and how much longer than the best they may be before.
+// How many of the best are improved, and how much longer than the best they may be before that.
 constexpr int kNumImproved[] = {4, 2};
 constexpr double kImproveMargin = 1.1;
-// Where they are tuned: the best of each alternative first, then the best of those.
+// If they are tuned: first the best of each alternative, then the best of those.
 constexpr double kScreenShare = 0.4;
 constexpr int kNumScreened = 6;
 constexpr double kTuneShare = 0.5;
-// The same where S and M are given, so that candidates differ in little but their schedules: there
-// are few, and what looking at many would take improves more of them.
-constexpr double kTuneShareOfShape = 5.5;
-constexpr int kNumTunedOfShape = 4;
-// Then, for the best of them once more; and moves as below.
+// The same if S and M are given. Then candidates differ in little but their schedules: there are
+// few, and the budget for exploring many improves more of them.
+constexpr double kGivenShapeTuneShare = 5.5;
+constexpr int kGivenShapeNumTuned = 4;
+// Then the best of them is improved once more, with these fractions of the budget and of moves.
 constexpr double kBestShare = 0.6;
-constexpr double kMovesOfBest = 0.12;
-// Moves of passes in joint searches, in proportion to the simulation budget, which they do not take
-// from.
-constexpr double kMovesOfShape = 0.48;
-// What improving a rival's plan gains at most, as a rule.
+constexpr double kBestMovesShare = 0.12;
+// Moves of passes in joint searches, as a fraction of the simulation budget, which they do not use.
+constexpr double kMovesShare = 0.48;
+// The maximum gain that improving a rival's plan usually brings.
 constexpr double kRivalGain = 1.2;
-// Plans whose simulation takes such a part of the budget are large; and so many of a smaller batch
-// are tried with more micro-batches.
+// A plan is large if its simulation takes this fraction of the budget. This many plans of a smaller
+// batch are tried with more micro-batches.
 constexpr double kLargePlan = 0.05;
 constexpr int kNumTriedLarger = 4;
-// Where neither is given, the best candidate is tuned as thoroughly as if they were, if its step is
-// so much longer than the lower bound of its stages.
+// If neither S nor M is given, the best candidate is tuned as thoroughly as if they were, provided
+// that its step is this much longer than the lower bound of its stages.
 constexpr double kNearBound = 1.02;
 constexpr double kThoroughShare = 1.4;
 
-// Of strategies that leave something open or are tuned, the search does three things more than of
-// others: the second round, the rivals and the thorough improvement.
+// For a strategy that leaves something open or is tuned, the search also runs the second round, the
+// rivals and the thorough improvement.
 class Search {
  public:
   Search(const Strategy& strategy, const CostModel& cost, const PlanOptions& options)
@@ -74,7 +73,7 @@ class Search {
     return Result();
   }
 
-  // The best plan of the first round; nothing if it is not expected to come near `limit_ns`
+  // Returns the best plan of the first round; nullopt if it is not expected to come near `limit_ns`
   // (0: no limit).
   std::optional<Candidate> FindBelow(Nanos limit_ns) {
     if (!explorer_.Prepare().ok()) return std::nullopt;
@@ -99,9 +98,9 @@ class Search {
     return absl::OkStatus();
   }
 
-  // Where plans are so large that the budget allows few of them, those of a part of the batch, with
-  // as many micro-batches less, are searched first: what is best there is tried here before all
-  // else. So a larger batch is, as a rule, no slower per sample.
+  // If plans are so large that the budget allows few of them, searches a fraction of the batch
+  // first, with proportionally fewer micro-batches, and tries its best plans here before all
+  // others. So a larger batch is usually no slower per sample.
   void LearnFromSmallerBatch() {
     if (!strategy_.tune() || options_.num_micro_batches > 0 || options_.micro_batch_size > 0)
       return;
@@ -118,7 +117,7 @@ class Search {
     }
   }
 
-  // The best and the best of other alternatives, a few.
+  // Returns the best candidate and the best of a few other alternatives.
   std::vector<Candidate> BestOfKinds() {
     std::vector<Candidate> best = {*best_};
     std::vector<Candidate> simulated;
@@ -134,7 +133,7 @@ class Search {
     return best;
   }
 
-  // The same pipeline with so many times the micro-batches.
+  // Tries the same pipeline with `times` as many micro-batches.
   void TryLarger(const Candidate& smaller, int times) {
     Candidate* const same = FindLarger(smaller, times, &explorer_.candidates());
     if (same == nullptr || same->state == Candidate::State::kSimulated) return;
@@ -153,8 +152,8 @@ class Search {
     }
   }
 
-  // The first round knows nothing of the second: a strategy finds no worse than one that has only
-  // the first's schedules.
+  // The first round is independent of the second, so a strategy finds no worse plan than one that
+  // has only the first round's schedules.
   bool IsOfFirstRound(const Candidate& candidate) const {
     if (candidate.shape.frozen_hosts > 0) return false;
     if (candidate.shape.sharding != first_sharding_) return false;
@@ -162,7 +161,7 @@ class Search {
   }
 
   void RunRound(int round, Nanos limit_ns) {
-    // What was improved before is tuned then.
+    // Candidates improved in the first round are now tuned.
     tunes_ = round == 1 && strategy_.tune();
     is_thorough_ = tunes_ && ShapeIsGiven();
     if (tunes_) improved_.clear();
@@ -170,7 +169,7 @@ class Search {
     for (Candidate& candidate : explorer_.candidates()) {
       if (candidate.state == Candidate::State::kSimulated && round == 1) continue;
       if (IsOfFirstRound(candidate) != (round == 0)) {
-        // Lack of memory may be mended by recomputation.
+        // Recomputation may make up for a lack of memory.
         const bool again = round == 1 && strategy_.recompute() == "auto" &&
                            candidate.step_ns == 0 &&
                            (candidate.is_out_of_memory || candidate.lacks_memory());
@@ -202,11 +201,11 @@ class Search {
 
   void GrantAndImprove(int round) {
     if (is_thorough_) {
-      Grant(kTuneShareOfShape);
-      moves_ = PartOfBudget(kMovesOfShape);
-      Improve(kNumTunedOfShape, /*by_schedule=*/false);
-      // Its own part of the budget has often been used up while something still helped.
-      moves_ += PartOfBudget(kMovesOfBest);
+      Grant(kGivenShapeTuneShare);
+      moves_ = PartOfBudget(kMovesShare);
+      Improve(kGivenShapeNumTuned, /*by_schedule=*/false);
+      // Its own share of the budget is often used up while something still helps.
+      moves_ += PartOfBudget(kBestMovesShare);
       ImproveBest(kBestShare);
       return;
     }
@@ -229,19 +228,20 @@ class Search {
     if (IsBetter(improved, *best_)) best_ = improved;
   }
 
-  // What a search over S and M spends on many candidates often leaves much to gain by one.
+  // A search over S and M spends its budget on many candidates, which often leaves much to gain for
+  // one.
   void TuneBestThoroughly() {
     if (!strategy_.tune() || ShapeIsGiven() || !best_) return;
     if (static_cast<double>(best_->step_ns) <= kNearBound * static_cast<double>(best_->bound_ns)) {
       return;
     }
     is_thorough_ = true;
-    moves_ = PartOfBudget(kMovesOfBest);
+    moves_ = PartOfBudget(kBestMovesShare);
     ImproveBest(kThoroughShare);
   }
 
-  // The best `count` that differ in schedule or S (`by_schedule`: in their alternative), with what
-  // is left of the budget; those improved before are not again.
+  // Improves the best `count` candidates that differ in schedule or S (if `by_schedule`: in their
+  // alternative) with the rest of the budget. Skips candidates improved before.
   void Improve(int count, bool by_schedule) {
     std::vector<Candidate*> simulated;
     for (Candidate& candidate : explorer_.candidates()) {
@@ -290,12 +290,13 @@ class Search {
     return Improver(std::move(context));
   }
 
-  // A rival's plan replaces ours if it is better, as it is or with its frozen work in the bubbles.
+  // Replaces our plan by a rival's if that is better, as it is or with its frozen work in the
+  // bubbles.
   void MeetRivals() {
     bool won = false;
     if (!strategy_.tune() || strategy_.frozen() != "fill") return;
     for (const auto& [alternative, rival] : SimplerStrategies(strategy_, cost_)) {
-      // Filled, its plans are no slower, as a rule.
+      // Its filled plans are usually no slower.
       if (best_ && static_cast<double>(explorer_.ExpectedOf(alternative)) >
                        kRivalGain * static_cast<double>(best_->step_ns)) {
         continue;
@@ -320,7 +321,7 @@ class Search {
 
   absl::StatusOr<PlanResult> Result() {
     DPIPE_ASSIGN_OR_RETURN(PlanPair built, explorer_.pairs().Build(*best_, Extent::kWhole));
-    // Of all groups together a step may take longer than one group's.
+    // A step of all groups together may take longer than one group's.
     if (best_of_first_round_ && built.expected_step_ns > best_of_first_round_->step_ns &&
         Order(*best_of_first_round_) != Order(*best_)) {
       absl::StatusOr<PlanPair> other =
@@ -353,7 +354,7 @@ class Search {
   const PlanOptions& options_;
   Explorer explorer_;
   const Sharding first_sharding_;
-  int64_t moves_ = 0;  // of passes in joint searches, beside the budget
+  int64_t moves_ = 0;  // allowance of passes moved in joint searches, separate from the budget
   SimulatedCandidates simulated_;
   std::optional<Candidate> best_, best_of_first_round_;
   std::set<CandidateOrder> improved_;

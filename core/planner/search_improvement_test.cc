@@ -1,8 +1,8 @@
-// That a search keeps what improving its best candidates finds.
+// Checks that a search keeps what improving its best candidates finds.
 #include <string>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/search.h"
 #include "gtest/gtest.h"
 
@@ -34,8 +34,8 @@ PlanOptions Batch(int global_batch) {
   return options;
 }
 
-// A search over S and M tunes its best candidate as well as one that is given that shape.
-TEST(SearchImprovementTest, AnOpenShapeIsTunedLikeAGivenOne) {
+// A search over S and M tunes its best candidate as well as a search with that shape given.
+TEST(SearchImprovementTest, OpenShapeIsTunedLikeAGivenOne) {
   int improved = 0, equal = 0;
   for (int seed = 0; seed < 5; ++seed) {
     for (const char* schedules : {"zb-auto", "1f1b|zb-v"}) {
@@ -54,7 +54,7 @@ TEST(SearchImprovementTest, AnOpenShapeIsTunedLikeAGivenOne) {
     }
   }
   EXPECT_GE(equal, 8);
-  // The others' cuts are chosen well enough that tuning finds nothing (cut_choice.h).
+  // The other cuts are chosen so well that tuning finds nothing (cut_choice.h).
   EXPECT_GE(improved, 4);
 }
 

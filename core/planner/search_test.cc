@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/plan_options.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -30,7 +30,7 @@ PlanOptions Batch(int global_batch) {
   return options;
 }
 
-// 8 layers of 1 forward and 1 + 1 backward a sample, frozen work of `frozen_ns` a layer.
+// 8 layers of 1 forward and 1 + 1 backward per sample, frozen work of `frozen_ns` per layer.
 ModelProfile Model(int frozen_layers, Nanos frozen_ns) {
   UniformProfileOptions options;
   options.num_layers = 8;
@@ -42,8 +42,8 @@ ModelProfile Model(int frozen_layers, Nanos frozen_ns) {
 }
 
 TEST(SearchTest, OneFOneBOnTwoDevicesByHand) {
-  // Two stages of 4 layers, 4 micro-batches of 2: (4 + 1) * (4 * 3000 * 2) ns, frozen work of
-  // 8 samples * 2 layers * 600 over 2 devices before it.
+  // Two stages of 4 layers, 4 micro-batches of 2: (4 + 1) * (4 * 3000 * 2) ns, after frozen work of
+  // 8 samples * 2 layers * 600 over 2 devices.
   PlanOptions options = Batch(8);
   options.num_micro_batches = 4;
   options.global_norm = false;  // its all-reduce would take a nanosecond
@@ -57,7 +57,7 @@ TEST(SearchTest, OneFOneBOnTwoDevicesByHand) {
 }
 
 TEST(SearchTest, FillingHidesWhatFits) {
-  // As above; each device idles 24000 ns a step, more than the 4800 ns of its share.
+  // As above. Each device idles 24000 ns per step, more than the 4800 ns of its share.
   PlanOptions options = Batch(8);
   options.num_micro_batches = 4;
   options.global_norm = false;  // its all-reduce would take a nanosecond
@@ -69,8 +69,8 @@ TEST(SearchTest, FillingHidesWhatFits) {
 }
 
 TEST(SearchTest, WithEnoughFrozenWorkNoBubbleIsLeft) {
-  // 0.45 of the training work is frozen, more than 1F1B's bubbles hold: what is left of it runs
-  // after the flush, and the step is all compute over two devices.
+  // 0.45 of the training work is frozen, more than 1F1B's bubbles hold: the rest of it runs after
+  // the flush, and the step is all compute over two devices.
   for (int micro_batches : {2, 4, 8, 16}) {
     PlanOptions options = Batch(32);
     options.num_micro_batches = micro_batches;
@@ -105,7 +105,7 @@ TEST(SearchTest, AlternativesOfSchedulesAreCompared) {
 }
 
 TEST(SearchTest, AlternativesOfShardingAreCompared) {
-  // Long optimizer steps, which four ranks share where the optimizer's state is divided.
+  // Long optimizer steps, which four ranks share if the optimizer's state is divided.
   ModelProfile model = Model(2, 600);
   for (ComponentProfile& component : *model.mutable_components()) {
     for (LayerProfile& layer : *component.mutable_layers()) {
@@ -127,7 +127,7 @@ TEST(SearchTest, AlternativesOfShardingAreCompared) {
   EXPECT_TRUE(verified.ok()) << verified;
 }
 
-TEST(SearchTest, WeightsThatAreThereTwiceAreNotDivided) {
+TEST(SearchTest, DuplicatedWeightsAreNotDivided) {
   Strategy strategy = Make("1f1b|chimera", "fill");
   strategy.set_shard("none|zero1");
   PlanOptions options = Batch(16);
@@ -156,7 +156,7 @@ TEST(SearchTest, CompressionLeavesWholeGradientsAlone) {
             "strategy: compress='l-greco' and shard='zero1': only whole gradients are compressed");
 }
 
-TEST(SearchTest, UpdatesThatAreNotSharedNeedOneRankAStage) {
+TEST(SearchTest, UnsyncedUpdatesNeedOneRankPerStage) {
   Strategy strategy = Make("1f1b", "first");
   strategy.set_weights("stashed");
   strategy.set_update_every(1);
@@ -175,8 +175,8 @@ TEST(SearchTest, UpdatesThatAreNotSharedNeedOneRankAStage) {
   EXPECT_TRUE(MakePlan(strategy, model, IdealCluster(8), options).ok());
 }
 
-TEST(SearchTest, RefinementMovesLayersWhereTheSimulatedStepImproves) {
-  // Cuts are chosen without looking at frozen work in gaps, contention and shared interfaces.
+TEST(SearchTest, RefinementMovesLayersIfTheSimulatedStepImproves) {
+  // Cuts are chosen without considering frozen work in gaps, contention and shared interfaces.
   int improved = 0;
   for (int seed = 0; seed < 60; ++seed) {
     RandomStream random(41, seed, 0, RandomPurpose::kTest);
@@ -193,7 +193,7 @@ TEST(SearchTest, RefinementMovesLayersWhereTheSimulatedStepImproves) {
   EXPECT_GE(improved, 5);
 }
 
-TEST(SearchTest, TellsWhyTheOthersLost) {
+TEST(SearchTest, ReportsWhyOtherCandidatesLost) {
   PlanOptions options = Batch(16);
   options.num_candidates = 100;
   const PlanResult result =
@@ -256,7 +256,7 @@ TEST(SearchTest, LackOfMemoryNamesBothValues) {
   uniform.parameter_bytes = 1000;
   ClusterSpec cluster = IdealCluster(2);
   cluster.set_memory_bytes_per_device(7999);
-  // Two layers a stage of 4 * 1000 bytes each: weights, gradients and two moments.
+  // Two layers per stage of 4 * 1000 bytes each: weights, gradients and two moments.
   const absl::StatusOr<PlanResult> result =
       MakePlan(Make("1f1b", "first"), UniformProfile(uniform), cluster, Batch(2));
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
@@ -269,7 +269,7 @@ TEST(SearchTest, LackOfMemoryNamesBothValues) {
       MakePlan(Make("1f1b", "first"), UniformProfile(uniform), cluster, Batch(2)).status().ok());
 }
 
-TEST(SearchTest, ASearchThatFindsNothingThatFitsSaysWhetherItSawAll) {
+TEST(SearchTest, ReportsWhetherAllCandidatesWereTriedIfNothingFits) {
   UniformProfileOptions uniform;
   uniform.num_layers = 32;
   uniform.parameter_bytes = 1000;
@@ -284,10 +284,10 @@ TEST(SearchTest, ASearchThatFindsNothingThatFitsSaysWhetherItSawAll) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     return absl::StrContains(std::string(status.message()), "; the budget ended after ");
   };
-  // What stages keep shows without a cut that none fits.
+  // What stages keep is known without a cut: no cut fits.
   cluster.set_memory_bytes_per_device(300000);
   EXPECT_FALSE(ended_early());
-  // Workspaces show in cuts alone.
+  // Workspaces are known only from cuts.
   for (LayerProfile& layer : *model.mutable_components(0)->mutable_layers()) {
     layer.set_workspace_bytes_per_sample(100000000);
   }
@@ -297,8 +297,8 @@ TEST(SearchTest, ASearchThatFindsNothingThatFitsSaysWhetherItSawAll) {
   EXPECT_FALSE(ended_early());
 }
 
-TEST(SearchTest, UnlikeDevicesAreSeatedWhereTheyServeBest) {
-  // Uneven layers: the last of three takes half of all. Only the second rank is quick.
+TEST(SearchTest, UnlikeDevicesGetTheBestStages) {
+  // Uneven layers: the last of three takes half of all. Only the second rank is fast.
   UniformProfileOptions uniform;
   uniform.num_layers = 3;
   ModelProfile model = UniformProfile(uniform);
@@ -349,9 +349,9 @@ TEST(SearchTest, MoreSchedulesMakeNoPlanWorse) {
   EXPECT_GT(better, 0);
 }
 
-// By hand: 1F1B takes (2 + 1) * 12000. ZB-H1's bubble is a forward pass and an input gradient less
+// By hand: 1F1B takes (2 + 1) * 12000. ZB-H1's bubble is a forward pass and an input gradient minus
 // a weight gradient, 4000.
-TEST(SearchTest, AnAlternativeReplacesTheFirstScheduleWhereItsStepIsShorter) {
+TEST(SearchTest, AlternativeReplacesTheFirstScheduleIfItsStepIsShorter) {
   PlanOptions options = Batch(2);
   options.num_micro_batches = 2;
   options.global_norm = false;  // its all-reduce would take a nanosecond
@@ -362,8 +362,8 @@ TEST(SearchTest, AnAlternativeReplacesTheFirstScheduleWhereItsStepIsShorter) {
   EXPECT_EQ(result->plan.prediction().step_ns(), 2 * 12000 + 4000);
 }
 
-// The best plan is improved once more after all others have had their part of the budget.
-TEST(SearchTest, WhereTheShapeIsGivenTheBestIsImprovedOnceMore) {
+// The best plan is improved once more after all others have used their share of the budget.
+TEST(SearchTest, BestPlanIsImprovedOnceMoreIfTheShapeIsGiven) {
   RandomStream random(29, 4, 0, RandomPurpose::kTest);
   RandomProfileOptions layers;
   layers.min_layers = 16;

@@ -17,14 +17,14 @@ absl::Status CheckField(const char* field, const std::string& value,
                         const std::vector<std::string>& valid) {
   if (std::find(valid.begin(), valid.end(), value) != valid.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("strategy: ", field, "='", ShowText(value),
-                                                 "' is none of ", ShowNames(valid),
+                                                 "' is not one of ", ShowNames(valid),
                                                  "; bazel run //tools:plan -- --list shows all"));
 }
 
 absl::Status ParseBool(const std::string& key, const std::string& value, bool& out) {
   if (value != "true" && value != "false") {
     return absl::InvalidArgumentError(
-        absl::StrCat("strategy: ", key, "='", value, "' is none of true, false"));
+        absl::StrCat("strategy: ", key, "='", value, "' is not one of true, false"));
   }
   out = value == "true";
   return absl::OkStatus();
@@ -35,7 +35,7 @@ std::string OrNone(const std::string& value) { return value.empty() ? "none" : v
 absl::Status ParseCount(const std::string& key, const std::string& value, int32_t& out) {
   if (absl::SimpleAtoi(value, &out) && out >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("strategy: ", key, "='", value, "' is no number from 0 on"));
+      absl::StrCat("strategy: ", key, "='", value, "' is not an integer of at least 0"));
 }
 
 constexpr Sharding kShardings[] = {Sharding::kNone, Sharding::kZero1, Sharding::kZero3};
@@ -187,7 +187,7 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: '", ShowText(text),
-                     "' sets no field of a strategy, such as schedule=1f1b; "
+                     "' does not set a field of a strategy, such as schedule=1f1b; "
                      "bazel run //tools:plan -- --list shows all"));
   }
   return absl::OkStatus();

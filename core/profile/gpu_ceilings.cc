@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/ops/convert.h"
-#include "core/ops/linear.h"
-#include "core/ops/weight.h"
+#include "core/ops/product/linear.h"
+#include "core/ops/product/weight.h"
+#include "core/ops/support/convert.h"
 #include "core/profile/pass_timer.h"
 #include "core/tensor/tensor.h"
 

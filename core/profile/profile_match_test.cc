@@ -1,6 +1,6 @@
 #include "core/profile/profile_match.h"
 
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

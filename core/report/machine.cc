@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/bytes.h"
-#include "core/base/file.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/files/file.h"
+#include "core/base/host/usable_cpus.h"
 
 namespace dpipe::report {
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/bytes.h"
-#include "core/report/instruction_times.h"
-#include "core/report/markup.h"
+#include "core/report/page/markup.h"
 #include "core/report/stats.h"
+#include "core/report/timeline/instruction_times.h"
 
 namespace dpipe::report {
 namespace {

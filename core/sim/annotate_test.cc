@@ -2,7 +2,7 @@
 
 #include "core/base/philox.h"
 #include "core/proto/instruction_parts.h"
-#include "core/schedule/random_plan.h"
+#include "core/schedule/testing/random_plan.h"
 #include "core/sim/lower_bound.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/philox.h"
-#include "core/schedule/plan_mutations.h"
-#include "core/schedule/random_plan.h"
+#include "core/schedule/testing/plan_mutations.h"
+#include "core/schedule/testing/random_plan.h"
 #include "core/sim/pair_messages.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"

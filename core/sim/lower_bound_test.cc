@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/random_plan.h"
-#include "core/schedule/random_schedule.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/testing/random_plan.h"
+#include "core/schedule/testing/random_schedule.h"
 #include "core/sim/simulator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
 #include "core/sim/pair_messages.h"
 
-#include "core/schedule/rendezvous.h"
+#include "core/schedule/messages/rendezvous.h"
 
 namespace dpipe {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/proto/instruction_parts.h"
+#include "core/schedule/placement/weight_groups.h"
 #include "core/schedule/trace_stats.h"
-#include "core/schedule/weight_groups.h"
 #include "core/sim/check_plan.h"
 #include "core/sim/frozen_inbox.h"
 #include "core/sim/optimizer_time.h"

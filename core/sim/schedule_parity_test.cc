@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "core/base/philox.h"
-#include "core/schedule/random_plan.h"
+#include "core/schedule/testing/random_plan.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/cost/step_bound.h"
-#include "core/schedule/memory.h"
+#include "core/schedule/memory/memory.h"
 #include "core/sim/event_engine.h"
 #include "core/sim/plan_graph.h"
 

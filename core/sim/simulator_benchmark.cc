@@ -1,10 +1,10 @@
 // Measures lowering, verifying and simulating a plan of 64 devices and 64 micro-batches.
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/verification/verify.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe {

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "core/base/philox.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/random_plan.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/testing/random_plan.h"
 #include "core/sim/annotate.h"
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/out_of_memory.h"
+#include "core/base/host/out_of_memory.h"
 
 namespace dpipe {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/tensor/add_up.h"
 
 namespace dpipe {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/tensor/caching_allocator.h"
 #include "core/tensor/device.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/tensor/cpu_device.h"
-#include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/testing/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

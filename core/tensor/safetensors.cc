@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/open_file.h"
+#include "core/base/files/file.h"
+#include "core/base/files/open_file.h"
 #include "core/base/text/file_kind.h"
 #include "core/tensor/safetensors_header.h"
 

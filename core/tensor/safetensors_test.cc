@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

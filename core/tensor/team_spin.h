@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "core/base/open_file.h"
+#include "core/base/files/open_file.h"
 #include "core/base/time.h"
 
 namespace dpipe {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/host/usable_cpus.h"
 #include "core/tensor/cpu_device.h"
 #include "gtest/gtest.h"
 

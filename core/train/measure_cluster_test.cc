@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "core/comm/rendezvous/local_job.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/comm/rendezvous/testing/local_job.h"
 #include "core/tensor/device_worker.h"
 #include "core/train/job.h"
 #include "gtest/gtest.h"

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "core/comm/nccl/connect_nccl.h"
-#include "core/comm/nccl/fake_nccl.h"
-#include "core/comm/rendezvous/local_job.h"
+#include "core/comm/nccl/testing/fake_nccl.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/comm/rendezvous/testing/local_job.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "core/tensor/device_worker.h"
 #include "core/train/job.h"
 #include "gmock/gmock.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/nn/same_structure.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/cascade/class_labels.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/plain_text.h"
 #include "core/base/text/show.h"
 

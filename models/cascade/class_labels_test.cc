@@ -1,7 +1,7 @@
 #include "models/cascade/class_labels.h"
 
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::models {

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
-#include "data/image_encode.h"
-#include "data/image_resize.h"
-#include "data/scene_recognizer.h"
+#include "data/images/image_encode.h"
+#include "data/images/image_resize.h"
+#include "data/scenes/scene_recognizer.h"
 #include "gflags/gflags.h"
 #include "models/cascade/cascade.h"
 #include "models/stable_diffusion/image_grid.h"

@@ -1,7 +1,7 @@
 #include "models/clip_text/clip_text_config.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "models/config/component_config.h"
 
 namespace dpipe::models {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/ops/activation.h"
+#include "core/ops/elementwise/activation.h"
 
 namespace dpipe::models {
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
 #include "models/testdata/parameter_list.h"
 

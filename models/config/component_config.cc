@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "core/base/text/show.h"
 

@@ -1,6 +1,6 @@
 #include "models/config/model_index.h"
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

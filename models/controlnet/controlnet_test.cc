@@ -4,8 +4,8 @@
 #include <map>
 
 #include "core/base/philox.h"
-#include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/golden_case.h"
 #include "models/testdata/golden_check.h"

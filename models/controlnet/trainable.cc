@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "core/nn/parameters.h"
 #include "models/config/model_index.h"

@@ -4,13 +4,13 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/execution.h"
 #include "core/nn/same_structure.h"
 #include "core/tensor/device_worker.h"
-#include "data/folder_dataset.h"
-#include "data/generator.h"
+#include "data/folders/folder_dataset.h"
 #include "data/loader.h"
+#include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/controlnet.h"
 #include "models/trainable/load.h"

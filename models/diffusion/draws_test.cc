@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 
 namespace dpipe::diffusion {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <set>
 
-#include "core/base/file.h"
-#include "core/ops/op_testing.h"
+#include "core/base/files/file.h"
+#include "core/ops/testing/op_testing.h"
 #include "gmock/gmock.h"
 #include "models/diffusion/noising.h"
 #include "models/diffusion/sampler.h"

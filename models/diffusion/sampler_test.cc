@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/noising.h"
 #include "models/diffusion/samplers/samplers.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 #include "models/diffusion/draws.h"
 
 namespace dpipe::diffusion {

@@ -9,8 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "core/base/usable_cpus.h"
-#include "core/ops/linear.h"
+#include "core/base/host/usable_cpus.h"
+#include "core/ops/product/linear.h"
 #include "core/tensor/device_worker.h"
 
 namespace dpipe::models {

@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/show.h"
 #include "core/tensor/safetensors.h"
 #include "models/lora/adapter_config.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,8 +6,8 @@
 
 #include "core/base/philox.h"
 #include "core/nn/execution.h"
-#include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "core/nn/testing/gradient_check.h"
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

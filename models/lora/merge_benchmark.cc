@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/run_paths.h"
 #include "models/lora/lora.h"
 #include "models/unet/unet.h"
 #include "models/unet/unet_config.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/execution.h"
 #include "gtest/gtest.h"
 #include "models/pixel_unet/pixel_unet.h"

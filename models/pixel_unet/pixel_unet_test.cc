@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
-#include "core/nn/gradient_check.h"
+#include "core/base/files/file.h"
 #include "core/nn/parameters.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/pixel_unet/golden_case.h"

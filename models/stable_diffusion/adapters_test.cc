@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/inference.h"
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/tensor/tensor.h"
-#include "data/patches.h"
+#include "data/images/patches.h"
 
 namespace dpipe::models {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/local_path.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/local_path.h"
+#include "core/base/files/run_paths.h"
 #include "core/base/text/show.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 
 namespace dpipe::models {
 

@@ -1,7 +1,7 @@
 // Tests that the built-in folders are found by name and have the stated sizes. Allocates nothing.
 #include "models/stable_diffusion/folders.h"
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/execution.h"
 #include "core/tensor/pass_workers.h"
 #include "data/fingerprint.h"

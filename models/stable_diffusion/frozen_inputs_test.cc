@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "absl/strings/str_replace.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/execution.h"
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/stable_diffusion/stable_diffusion.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/available_memory.h"
+#include "core/base/host/available_memory.h"
 
 namespace dpipe::models {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/generator.h"
+#include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/stable_diffusion/sampler.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/available_memory.h"
+#include "core/base/host/available_memory.h"
 #include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/sampler.h"

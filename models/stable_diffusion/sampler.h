@@ -12,7 +12,7 @@
 #include "core/base/status.h"
 #include "core/nn/inference.h"
 #include "core/tensor/device_worker.h"
-#include "data/image.h"
+#include "data/images/image.h"
 #include "models/diffusion/draw_options.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 

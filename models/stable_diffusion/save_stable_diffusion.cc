@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "models/config/model_index.h"
 #include "models/lora/lora.h"

@@ -15,7 +15,7 @@
 #include "core/nn/model.h"
 #include "core/nn/parameters.h"
 #include "core/tensor/tensor.h"
-#include "data/image.h"
+#include "data/images/image.h"
 #include "models/clip_text/clip_text_config.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/lora/lora.h"

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "models/tokenizer/byte_symbols.h"
 #include "models/tokenizer/pieces.h"
 #include "nlohmann/json.hpp"

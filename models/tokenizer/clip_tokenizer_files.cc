@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "core/base/text/show.h"
 #include "models/tokenizer/clip_tokenizer.h"

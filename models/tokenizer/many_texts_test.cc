@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gtest/gtest.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "nlohmann/json.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/run_paths.h"
 #include "core/base/text/json.h"
 #include "core/command_line/command_line.h"
 #include "gflags/gflags.h"

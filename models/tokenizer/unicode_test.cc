@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::unicode {

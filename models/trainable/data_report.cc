@@ -10,8 +10,8 @@
 #include "core/base/count.h"
 #include "core/base/text/show.h"
 #include "core/report/table.h"
+#include "data/order/size_survey.h"
 #include "data/sample_source.h"
-#include "data/size_survey.h"
 
 namespace dpipe::models {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -14,7 +14,7 @@
 #include "core/nn/parameters.h"
 #include "core/runtime/input_provider.h"
 #include "core/tensor/device_worker.h"
-#include "data/image.h"
+#include "data/images/image.h"
 #include "data/loader.h"
 #include "models/diffusion/draw_options.h"
 #include "models/diffusion/timestep_sampling.h"

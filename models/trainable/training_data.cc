@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
-#include "data/held_out.h"
-#include "data/image_sizes.h"
 #include "data/open_samples.h"
-#include "data/small_images.h"
+#include "data/order/held_out.h"
+#include "data/order/image_sizes.h"
+#include "data/order/small_images.h"
 
 namespace dpipe::models {
 namespace {

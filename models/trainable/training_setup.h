@@ -13,10 +13,10 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/runtime/pass_graphs.h"
+#include "core/runtime/interpreter/pass_graphs.h"
 #include "core/train/job.h"
+#include "data/images/patches.h"
 #include "data/loader.h"
-#include "data/patches.h"
 #include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 #include "models/trainable/training_data.h"
@@ -32,7 +32,8 @@ struct TrainingSetupOptions {
   // have one size.
   double max_aspect = 1;
   // Above 0, this share of the steps trains on random patches of pictures instead of whole ones
-  // (Patch Diffusion; data/patches.h), and the backbone takes coordinates. Not with max_aspect.
+  // (Patch Diffusion; data/images/patches.h), and the backbone takes coordinates. Not with
+  // max_aspect.
   double patch_share = 0;
   std::string backend = "cpu";  // see DeviceRequest
   int num_devices = 0;          // 0 means one per core, or every GPU

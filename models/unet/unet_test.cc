@@ -3,8 +3,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/testdata/parameter_list.h"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "core/base/check.h"
-#include "core/ops/gaussian_sample.h"
+#include "core/ops/diffusion/gaussian_sample.h"
 
 namespace dpipe::models {
 namespace {

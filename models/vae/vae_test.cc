@@ -1,7 +1,7 @@
 #include "models/vae/vae.h"
 
-#include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
 #include "models/testdata/parameter_list.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "models/weights/weight_files.h"
 
 namespace dpipe::models {

@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "core/base/text/show.h"
 

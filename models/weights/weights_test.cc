@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/program_builder.h"

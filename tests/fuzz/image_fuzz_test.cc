@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
-#include "core/base/file.h"
-#include "data/image_decode.h"
+#include "core/base/files/file.h"
+#include "data/images/image_decode.h"
 #include "gtest/gtest.h"
 #include "tests/fuzz/mutation.h"
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
 #include "core/tensor/safetensors.h"
 #include "gtest/gtest.h"
 #include "models/lora/adapter_config.h"

@@ -3,7 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/tensor/safetensors.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text_config.h"

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/nn/execution.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "core/schedule/list_schedule.h"
+#include "core/schedule/builders/list_schedule.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::testlib {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "core/comm/peer_communicator.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 
 namespace dpipe::testlib {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "tests/testlib/process_job.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/fake_gpus.h"

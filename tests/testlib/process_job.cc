@@ -1,7 +1,7 @@
 #include "tests/testlib/process_job.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/comm/rendezvous/socket.h"
 
 namespace dpipe::testlib {

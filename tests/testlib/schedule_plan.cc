@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
+#include "core/cost/testing/fake_profile.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/proto/instruction_parts.h"
-#include "core/schedule/layout.h"
-#include "core/schedule/lower.h"
-#include "core/schedule/verify.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/placement/layout.h"
+#include "core/schedule/verification/verify.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe::testlib {

@@ -10,7 +10,7 @@
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
-#include "core/ops/mse_loss.h"
+#include "core/ops/diffusion/mse_loss.h"
 
 namespace dpipe::testlib {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/base/file.h"
-#include "core/base/run_paths.h"
+#include "core/base/files/file.h"
+#include "core/base/files/run_paths.h"
 #include "core/cost/roofline/mmdit.h"
 #include "core/cost/roofline/sdxl_unet.h"
 #include "core/cost/roofline/text_encoders.h"

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/cost/cost_model.h"
-#include "core/cost/fake_profile.h"
 #include "core/cost/roofline/device_spec.h"
+#include "core/cost/testing/fake_profile.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::tools {

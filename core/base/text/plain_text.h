@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/base/status.h"
 
 namespace dpipe {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "core/base/file.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/file.h"
+#include "core/base/files/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

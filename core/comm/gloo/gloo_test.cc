@@ -4,8 +4,8 @@
 #include <string>
 #include <thread>
 
-#include "core/comm/conformance.h"
-#include "core/comm/store_ranks.h"
+#include "core/comm/testing/conformance.h"
+#include "core/comm/testing/store_ranks.h"
 #include "gmock/gmock.h"
 
 namespace dpipe {

@@ -10,11 +10,11 @@
 #include "core/base/philox.h"
 #include "core/base/shard.h"
 #include "core/comm/contract.h"
-#include "core/comm/nccl/fake_nccl.h"
 #include "core/comm/nccl/nccl_communicator.h"
 #include "core/comm/nccl/reduction_slices.h"
+#include "core/comm/nccl/testing/fake_nccl.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/host_values.h"
+#include "core/tensor/testing/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

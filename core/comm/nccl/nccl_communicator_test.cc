@@ -15,10 +15,10 @@
 #include "core/base/reduction_chunks.h"
 #include "core/base/shard.h"
 #include "core/comm/nccl/connect_nccl.h"
-#include "core/comm/nccl/fake_nccl.h"
 #include "core/comm/nccl/reduction_slices.h"
+#include "core/comm/nccl/testing/fake_nccl.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/host_values.h"
+#include "core/tensor/testing/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

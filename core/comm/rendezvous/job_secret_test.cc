@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/scratch_folder.h"
+#include "core/base/files/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/base/host_name.h"
+#include "core/base/host/host_name.h"
 #include "core/comm/rendezvous/deadline.h"
 
 namespace dpipe {

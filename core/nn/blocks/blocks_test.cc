@@ -5,12 +5,12 @@
 #include "core/nn/blocks/sampling_blocks.h"
 #include "core/nn/blocks/transformer_block.h"
 #include "core/nn/execution.h"
-#include "core/nn/gradient_check.h"
 #include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/resize_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::nn {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/geglu.h"
+#include "core/ops/elementwise/geglu.h"
 
 namespace dpipe::nn {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/attention.h"
+#include "core/ops/attention/attention.h"
 
 namespace dpipe::nn {
 namespace {

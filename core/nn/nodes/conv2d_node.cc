@@ -5,7 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/nn/nodes/product_work.h"
-#include "core/ops/add.h"
+#include "core/ops/elementwise/add.h"
 
 namespace dpipe::nn {
 namespace {

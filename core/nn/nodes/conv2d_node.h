@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/nn/program_builder.h"
-#include "core/ops/conv2d.h"
+#include "core/ops/product/conv2d.h"
 
 namespace dpipe::nn {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/embedding.h"
+#include "core/ops/embedding/embedding.h"
 
 namespace dpipe::nn {
 namespace {

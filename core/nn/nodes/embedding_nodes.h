@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/nn/program_builder.h"
-#include "core/ops/time_embedding.h"
+#include "core/ops/embedding/time_embedding.h"
 
 namespace dpipe::nn {
 

@@ -5,7 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/nn/nodes/product_work.h"
-#include "core/ops/linear.h"
+#include "core/ops/product/linear.h"
 
 namespace dpipe::nn {
 namespace {

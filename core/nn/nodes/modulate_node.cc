@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/modulate.h"
+#include "core/ops/norm/modulate.h"
 
 namespace dpipe::nn {
 namespace {

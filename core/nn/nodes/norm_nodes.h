@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/nn/program_builder.h"
-#include "core/ops/group_norm.h"
-#include "core/ops/layer_norm.h"
+#include "core/ops/norm/group_norm.h"
+#include "core/ops/norm/layer_norm.h"
 
 namespace dpipe::nn {
 

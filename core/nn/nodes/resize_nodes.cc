@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/average_pool.h"
-#include "core/ops/resize_bilinear.h"
+#include "core/ops/image/average_pool.h"
+#include "core/ops/image/resize_bilinear.h"
 
 namespace dpipe::nn {
 namespace {

@@ -9,7 +9,7 @@ namespace dpipe::nn {
 // x [2H, 2W, C] -> [H, W, C], means of 2 x 2 squares. Saves nothing.
 ValueId AddAveragePool2x(ProgramBuilder* builder, ValueId x);
 
-// x [H, W, C] -> [height, width, C], bilinear (ops/resize_bilinear.h). Saves nothing.
+// x [H, W, C] -> [height, width, C], bilinear (ops/image/resize_bilinear.h). Saves nothing.
 ValueId AddResizeBilinear(ProgramBuilder* builder, ValueId x, int64_t height, int64_t width);
 
 }  // namespace dpipe::nn

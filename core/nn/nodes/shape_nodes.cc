@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/add.h"
-#include "core/ops/concat.h"
-#include "core/ops/upsample.h"
+#include "core/ops/elementwise/add.h"
+#include "core/ops/image/concat.h"
+#include "core/ops/image/upsample.h"
 
 namespace dpipe::nn {
 namespace {

@@ -2,7 +2,7 @@
 #ifndef DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_
 #define DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_
 
-#include "core/ops/cuda/samples.h"
+#include "core/ops/cuda/kernels/samples.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops::cuda {

@@ -1,11 +1,11 @@
 #include "core/ops/cuda/direct_convolution.h"
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops::cuda {
 namespace {
 
-// [a, b, c, d] of an element of a tensor of four dimensions.
+// Returns the index [a, b, c, d] of an element of a four-dimensional tensor.
 struct Place {
   int64_t a, b, c, d;
 };

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/ops/conv2d.h"
+#include "core/ops/product/conv2d.h"
 
 namespace dpipe::ops::cuda {
 

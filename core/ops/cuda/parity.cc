@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/ops/cuda/emulated_device.h"
-#include "core/ops/cuda/emulation.h"
+#include "core/ops/cuda/emulated_gpu/emulated_device.h"
+#include "core/ops/cuda/emulated_gpu/emulation.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/environment.h"
 #include "core/tensor/cuda/system_driver.h"
@@ -56,7 +56,7 @@ ParityTest::Tensors ParityTest::Run(const std::shared_ptr<Device>& device, const
   if (!outputs.ok()) return {};
   Tensors here;
   for (const Tensor& output : *outputs) here.push_back(OnDevice(host_, output));
-  // What an op only reads must be as it was.
+  // Inputs that an op only reads must be unchanged.
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) ExpectSameBits(OnDevice(host_, there[i]), inputs[i]);
   }

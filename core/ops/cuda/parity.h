@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops::cuda {
 

@@ -1,14 +1,14 @@
 #include "core/ops/cuda/stream_of.h"
 
 #include "core/base/check.h"
-#include "core/ops/cuda/emulated_device.h"
+#include "core/ops/cuda/emulated_gpu/emulated_device.h"
 #include "core/tensor/cuda/cuda_device.h"
 
 namespace dpipe::ops::cuda {
 
 namespace {
 
-// Null: it is emulated.
+// Returns null if the device is emulated.
 const dpipe::cuda::CudaDevice* GpuOf(const Device& device) {
   if (dynamic_cast<const EmulatedDevice*>(&device) != nullptr) return nullptr;
   const auto* const gpu = dynamic_cast<const dpipe::cuda::CudaDevice*>(&device);

@@ -2,9 +2,9 @@
 #ifndef DPIPE_CORE_OPS_CUDA_STREAM_OF_H_
 #define DPIPE_CORE_OPS_CUDA_STREAM_OF_H_
 
-#include "core/ops/cuda/column_walk.h"
-#include "core/ops/cuda/images.h"
-#include "core/ops/cuda/kernel.h"
+#include "core/ops/cuda/kernels/column_walk.h"
+#include "core/ops/cuda/kernels/images.h"
+#include "core/ops/cuda/kernels/kernel.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops::cuda {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
-#include "core/ops/fixed_order_product.h"
+#include "core/ops/product/fixed_order_product.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace dpipe::ops::onednn {

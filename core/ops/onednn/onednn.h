@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/status.h"
-#include "core/ops/weight.h"
+#include "core/ops/product/weight.h"
 #include "core/tensor/tensor.h"
 #include "oneapi/dnnl/dnnl.hpp"
 

@@ -1,6 +1,6 @@
 #include "core/ops/onednn/onednn.h"
 
-#include "core/ops/op_testing.h"
+#include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops::onednn {
 namespace {

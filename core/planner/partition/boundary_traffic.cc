@@ -10,7 +10,7 @@ std::vector<BoundaryTraffic> TrafficOf(const std::vector<ChainValue>& values,
   for (int s = 0; s < num_stages; ++s) {
     for (int l = stages[s].begin; l < stages[s].end; ++l) stage_of[l] = s;
   }
-  std::vector<BoundaryTraffic> traffic(num_stages);  // changes at each boundary, at first
+  std::vector<BoundaryTraffic> traffic(num_stages);  // first the change at each boundary
   for (const ChainValue& value : values) {
     const int made = stage_of[value.producer];
     int last = made;  // the last reader on another device

@@ -30,7 +30,7 @@ std::vector<DeviceSeat> SeatsOfStage(const PartitionProblem& problem,
   return copies;
 }
 
-// By boundary; 0 where both stages lie on one device.
+// Returns the link times by boundary; 0 if both stages are on one device.
 std::vector<Nanos> LinkTimes(const PartitionProblem& problem, const std::vector<LayerRange>& stages,
                              const std::vector<DeviceSeat>& seats, int copy) {
   const int num_stages = static_cast<int>(stages.size());
@@ -65,14 +65,15 @@ absl::Status CheckDevices(const PartitionProblem& problem) {
   for (int s = 0; s < problem.num_stages(); ++s) {
     const std::vector<int>& devices = problem.devices_of_stage[s];
     if (devices.empty() || static_cast<int>(devices.size()) != problem.num_copies()) {
-      return absl::InvalidArgumentError(absl::StrCat("stage ", s, " lies on ", devices.size(),
-                                                     " devices and stage 0 on ",
+      return absl::InvalidArgumentError(absl::StrCat("stage ", s, " is on ", devices.size(),
+                                                     " devices, but stage 0 is on ",
                                                      problem.num_copies()));
     }
     for (int device : devices) {
       if (device >= 0 && device < problem.num_devices()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("stage ", s, " lies on device ", device,
-                                                     " of ", problem.num_devices(), " devices"));
+      return absl::InvalidArgumentError(absl::StrCat("stage ", s, " is on device ", device,
+                                                     ", but there are ", problem.num_devices(),
+                                                     " devices"));
     }
   }
   for (int d = 0; d < problem.num_devices() && !problem.choose_replicas; ++d) {

@@ -1,4 +1,4 @@
-// Cutting the backbone's chain of layers into contiguous stages.        [algorithms.md §2]
+// Cuts the backbone's chain of layers into contiguous stages. [algorithms.md §2]
 //
 //   T_max = (M + 2S - 2) * T0 + Y
 //   T0 = max over devices and links of their time per micro-batch
@@ -6,11 +6,11 @@
 //
 // S stages, M micro-batches. A link counts as a stage of its own: it carries the values that are
 // live at its cut. In a straight pipeline (stage k alone on a device of its own) T_max bounds the
-// step without frozen work; the search simulates what it finds.
+// step without frozen work; the search simulates its results.
 //
-// Where devices hold several stages (interleaved, V), a device's time is the sum over them. Where
-// several chains hold copies of the same stages (bidirectional), each copy sees an even part of the
-// micro-batches, and times count by that part. For both,
+// If devices hold several stages (interleaved, V), a device's time is the sum over them. If several
+// chains hold copies of the same stages (bidirectional), each copy gets an even share of the
+// micro-batches, and times are scaled by that share. In both cases
 //
 //   T_max = (M - 1) * T0 + all stages and links once + Y
 //
@@ -38,14 +38,15 @@ enum class Recompute {
 struct PartitionProblem {
   const StageCosts* costs = nullptr;  // not owned
   int num_micro_batches = 1;
-  // [k]: the schedule devices that hold stage k, one a copy; every stage has equally many.
+  // [k]: the schedule devices that hold stage k, one per copy. All stages have the same number of
+  // copies.
   std::vector<std::vector<int>> devices_of_stage;
   // By schedule device; their sum is D.
   std::vector<int> replicas;
   // By schedule device: its first rank within the group. Empty: device d takes the ranks after
   // those of device d-1.
   std::vector<int> first_ranks;
-  // Whether a partitioner may choose other replicas of the same sum.
+  // True if a partitioner may choose other replicas with the same sum.
   bool choose_replicas = false;
   Recompute recompute = Recompute::kNone;
 
@@ -55,7 +56,7 @@ struct PartitionProblem {
   int num_ranks() const;  // D
 };
 
-// Stage k on device k, each of `replicas` ranks.
+// Returns a problem with stage k on device k and `replicas` ranks per device.
 PartitionProblem StraightProblem(const StageCosts& costs, int num_stages, int num_micro_batches,
                                  int replicas = 1);
 
@@ -65,52 +66,54 @@ struct Partition {
   Nanos bottleneck_ns = 0;         // T0
   Nanos exposed_sync_ns = 0;       // Y
   Nanos bound_ns = 0;              // T_max
-  std::string note;                // what the partitioner did not look at; often empty
+  std::string note;                // what the partitioner did not consider; often empty
 };
 
-// Whether stage k lies on device k alone, for every k.
+// True if stage k is on device k alone, for every k.
 bool IsStraight(const PartitionProblem& problem);
 
-// The devices' seats one after another, with the given replicas by device; `recompute` for all of
-// them.
+// Returns the devices' seats one after another, with the given replicas by device. `recompute`
+// applies to all of them.
 std::vector<DeviceSeat> ConsecutiveSeats(const std::vector<int>& replicas, bool recompute);
 
-// The problem's seats, recomputing or not.
+// Returns the problem's seats, with or without recomputation.
 std::vector<DeviceSeat> SeatsOfDevices(const PartitionProblem& problem, bool recompute);
 
-// InvalidArgument, naming the partitioner, unless the problem is straight.
+// Returns InvalidArgument, naming the partitioner, unless the problem is straight.
 absl::Status CheckStraight(const PartitionProblem& problem, const char* partitioner);
 
-// Checks the request: InvalidArgument if there are fewer layers than stages, or no stage at all, or
-// a stage has no device, or a micro-batch does not divide over a device's ranks.
+// Returns InvalidArgument if there are fewer layers than stages, there is no stage, a stage has no
+// device or other devices than the problem has, or a micro-batch does not divide over a device's
+// ranks.
 absl::Status CheckPartitionProblem(const PartitionProblem& problem);
 
-// What each device holds under these cuts.
+// Returns the stages that each device holds under these cuts.
 std::vector<std::vector<HeldStage>> HeldStages(const PartitionProblem& problem,
                                                const std::vector<LayerRange>& stages);
 
-// T0, Y and T_max of the given stages and seats.
+// Computes T0, Y and T_max of the given stages and seats.
 Partition ScorePartition(const PartitionProblem& problem, std::vector<LayerRange> stages,
                          std::vector<DeviceSeat> seats);
 
-// ResourceExhausted, naming the device and both values, if a device needs more than its limit.
+// Returns ResourceExhausted, naming the device and both values, if a device needs more than its
+// limit.
 absl::Status CheckMemory(const PartitionProblem& problem, const std::vector<LayerRange>& stages,
                          const std::vector<DeviceSeat>& seats);
 
-// Whether a rank of the seat has memory for this stage of a straight pipeline: recomputing as the
-// problem says; kAuto: with or without, since where a thick cut begins the stage recomputing may
-// need more.
+// True if a rank of the seat has memory for this stage of a straight pipeline, recomputing as the
+// problem says. With kAuto: with or without recomputation, since a stage that begins at a thick cut
+// may need more if it recomputes.
 bool StageFits(const PartitionProblem& problem, int stage, const DeviceSeat& seat,
                LayerRange layers);
 
-// The seats with recomputation where the problem asks for it; kAuto: on the devices that exceed
-// their limit without.
+// Returns the seats with recomputation as the problem says; with kAuto, on the devices that exceed
+// their limit without it.
 std::vector<DeviceSeat> SeatsWithRecompute(const PartitionProblem& problem,
                                            const std::vector<LayerRange>& stages,
                                            std::vector<DeviceSeat> seats);
 
-// The end of a partitioner: consecutive seats of these replicas (left out: the problem's seats),
-// SeatsWithRecompute, CheckMemory and ScorePartition.
+// Finishes a partition: applies SeatsWithRecompute, CheckMemory and ScorePartition to consecutive
+// seats of these replicas, or to the problem's seats.
 absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
                                           std::vector<LayerRange> stages,
                                           const std::vector<int>& replicas);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/planner/partition/balanced.h"
-#include "core/planner/partition/chain_costs.h"
+#include "core/planner/partition/methods/balanced.h"
+#include "core/planner/partition/methods/uniform.h"
 #include "core/planner/partition/partitioner.h"
-#include "core/planner/partition/uniform.h"
+#include "core/planner/testing/chain_costs.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -37,7 +37,7 @@ TEST(PartitionTest, SeatsFollowEachOther) {
   EXPECT_EQ(partition.bottleneck_ns, 4);  // 4 forward, twice, over two ranks
 }
 
-TEST(PartitionTest, ADeviceCountsAllItsStages) {
+TEST(PartitionTest, DeviceTimeSumsItsStages) {
   const ChainCosts costs = PlainChain({1, 5, 2, 4});
   PartitionProblem problem = StraightProblem(costs, 4, 3);
   problem.devices_of_stage = {{0}, {1}, {1}, {0}};
@@ -49,7 +49,7 @@ TEST(PartitionTest, ADeviceCountsAllItsStages) {
 }
 
 TEST(PartitionTest, CopiesShareTheMicroBatches) {
-  // Chimera: stage 0 on devices 0 and 1, stage 1 on 1 and 0; each direction sees half.
+  // Chimera: stage 0 on devices 0 and 1, stage 1 on 1 and 0; each direction gets half.
   const ChainCosts costs = PlainChain({3, 6});
   PartitionProblem problem = StraightProblem(costs, 2, 4);
   problem.devices_of_stage = {{0, 1}, {1, 0}};
@@ -60,7 +60,7 @@ TEST(PartitionTest, CopiesShareTheMicroBatches) {
 
 TEST(PartitionTest, SkipsThatStayOnTheirDeviceCrossNoLink) {
   ChainCosts costs = PlainChain({1, 1, 1, 1});
-  // A chain of 1 byte values and a skip of 100 from the first layer to the last.
+  // A chain of 1-byte values and a skip of 100 bytes from the first layer to the last.
   for (int l = 0; l < 3; ++l) costs.skips.push_back({l, {l + 1}, 1, true});
   costs.skips.push_back({0, {3}, 100, false});
   PartitionProblem problem = StraightProblem(costs, 4, 1);
@@ -91,7 +91,8 @@ TEST(PartitionTest, ErrorsNameBothValues) {
             "device 0: a micro-batch does not divide over its 3 ranks");
   PartitionProblem outside = StraightProblem(costs, 2, 1);
   outside.devices_of_stage[1] = {2};
-  EXPECT_EQ(PartitionUniform(outside).status().message(), "stage 1 lies on device 2 of 2 devices");
+  EXPECT_EQ(PartitionUniform(outside).status().message(),
+            "stage 1 is on device 2, but there are 2 devices");
   EXPECT_EQ(FindPartitioner("magic").status().message(),
             "unknown partitioner 'magic'; there are balanced, by_parameters, dapple, dawnpiper, "
             "heterogeneous and 5 more; bazel run //tools:plan -- --list shows all");

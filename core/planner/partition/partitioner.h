@@ -1,4 +1,4 @@
-// The ways to partition, by name: a Strategy names one.
+// Partitioners by name. A Strategy names one.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_PARTITIONER_H_
 #define DPIPE_CORE_PLANNER_PARTITION_PARTITIONER_H_
 
@@ -11,17 +11,17 @@
 
 namespace dpipe {
 
-// Pure: the same problem gives the same partition. Errors: InvalidArgument for an impossible number
-// of stages or an arrangement of them that it does not cut, ResourceExhausted where no partition of
-// its kind fits in memory.
+// Returns a partition; the same problem always gives the same one. Returns InvalidArgument for an
+// impossible number of stages or an arrangement that the partitioner does not cut, and
+// ResourceExhausted if no partition of its kind fits in memory.
 using Partitioner = absl::StatusOr<Partition> (*)(const PartitionProblem& problem);
 
-// "balanced" (ours), "by_parameters", "dapple", "dawnpiper", "heterogeneous", "none", "pipedream",
-// "skip_aware", "spp", "uniform": each in a file of its name, which says what it optimises.
-// NotFound, listing the names, for any other.
+// Returns the partitioner of that name: "balanced" (ours), "by_parameters", "dapple", "dawnpiper",
+// "heterogeneous", "none", "pipedream", "skip_aware", "spp" or "uniform". Each is in a file of its
+// name, which says what it optimises. Returns NotFound, listing the names, for any other name.
 absl::StatusOr<Partitioner> FindPartitioner(absl::string_view name);
 
-// In alphabetical order.
+// Returns the names in alphabetical order.
 std::vector<std::string> PartitionerNames();
 
 }  // namespace dpipe

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/planner/partition/brute_force.h"
-#include "core/planner/partition/by_parameters.h"
-#include "core/planner/partition/chain_costs.h"
-#include "core/planner/partition/dapple.h"
-#include "core/planner/partition/dawnpiper.h"
-#include "core/planner/partition/straight.h"
+#include "core/planner/partition/methods/by_parameters.h"
+#include "core/planner/partition/methods/dapple.h"
+#include "core/planner/partition/methods/dawnpiper.h"
+#include "core/planner/partition/solvers/straight.h"
+#include "core/planner/testing/brute_force.h"
+#include "core/planner/testing/chain_costs.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -47,7 +47,7 @@ PartitionProblem RandomProblem(RandomStream& random, const ChainCosts& costs, in
   return problem;
 }
 
-TEST(PartitionerTest, AllCoverTheLayersWithinMemoryOrRefuse) {
+TEST(PartitionerTest, AllCoverTheLayersWithinMemoryOrFail) {
   RandomStream random(71, 0, 0, RandomPurpose::kTest);
   int made = 0, refused = 0, not_cut = 0;
   for (int round = 0; round < 400; ++round) {
@@ -105,7 +105,7 @@ TEST(ByParametersTest, EqualsBruteForceOnRandomChains) {
   }
 }
 
-TEST(ByParametersTest, LooksAtNoTime) {
+TEST(ByParametersTest, IgnoresTimes) {
   ChainCosts costs = PlainChain({90, 1, 1, 1});
   costs.memory = {1, 1, 1, 5};
   EXPECT_EQ(PartitionByParameters(StraightProblem(costs, 2, 1))->stages,
@@ -170,8 +170,8 @@ TEST(DawnPiperTest, FindsAPartitionWheneverOneFitsAndIsNeverBetterThanTheExactOn
   EXPECT_LT(infeasible, 1900);
 }
 
-// With one micro-batch no limit on blocks rules out a larger one: hundreds are tried.
-TEST(DappleTest, ManyRanksAndOneMicroBatchEnd) {
+// With one micro-batch, no limit on blocks rules out a larger one: hundreds are tried.
+TEST(DappleTest, TerminatesWithManyRanksAndOneMicroBatch) {
   RandomStream random(36, 0, 0, RandomPurpose::kTest);
   RandomChainOptions options;
   options.num_stages = 6;

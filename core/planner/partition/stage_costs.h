@@ -1,6 +1,6 @@
-// What stages cost under one choice of schedule, micro-batches and devices: all that a partition
-// depends on. The planner's ModelStageCosts answers for a model on a cluster; tests answer from
-// plain vectors.
+// Costs of stages for one choice of schedule, micro-batches and devices: everything that a
+// partition depends on. The planner implements it for a model on a cluster (ModelStageCosts), tests
+// from plain vectors.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_STAGE_COSTS_H_
 #define DPIPE_CORE_PLANNER_PARTITION_STAGE_COSTS_H_
 
@@ -12,12 +12,12 @@
 
 namespace dpipe {
 
-// Where a schedule device's work runs: `replicas` neighbouring ranks of the pipeline group, which
-// share every micro-batch evenly.
+// The ranks that run a schedule device's work: `replicas` neighbouring ranks of the pipeline group,
+// which share every micro-batch evenly.
 struct DeviceSeat {
   int first_rank = 0;  // within the group
   int replicas = 1;
-  bool recompute = false;  // its stages keep their inputs only and run their forward passes twice
+  bool recompute = false;  // its stages keep only their inputs and run their forward passes twice
 
   friend bool operator==(const DeviceSeat& a, const DeviceSeat& b) {
     return a.first_rank == b.first_rank && a.replicas == b.replicas && a.recompute == b.recompute;
@@ -31,8 +31,8 @@ struct HeldStage {
   LayerRange layers;
 };
 
-// A value that layers of the backbone make and read. Only values made by a layer: what comes from
-// outside crosses no cut.
+// A value that layers of the backbone make and read. Values from outside are not listed: they cross
+// no cut.
 struct ChainValue {
   int producer = 0;
   std::vector<int> consumers;  // increasing, not empty
@@ -40,36 +40,36 @@ struct ChainValue {
   bool has_gradient = false;
 };
 
-// Times never fall when a layer is added to a stage, nor do bytes when it is added at its end. A
-// stage that recomputes keeps what crosses the cut where it begins: with a layer more at its front
-// it may need less.
+// Times never fall when a layer is added to a stage. Bytes never fall when a layer is added at its
+// end. A stage that recomputes keeps what crosses the cut at its beginning, so it may need less
+// with another layer at its front.
 class StageCosts {
  public:
   virtual ~StageCosts() = default;
   virtual int num_layers() const = 0;
-  // Whether a micro-batch divides over so many ranks.
+  // True if a micro-batch divides over that many ranks.
   virtual bool CanReplicate(int replicas) const { return replicas >= 1; }
-  // Forward and backward passes of one micro-batch by one rank of the seat; with recomputation, the
-  // second forward pass as well.
+  // Returns the time of the forward and backward passes of one micro-batch on one rank of the seat.
+  // With recomputation, includes the second forward pass.
   virtual Nanos ComputeNs(const DeviceSeat& seat, LayerRange layers) const = 0;
-  // The part of ComputeNs after the incoming gradient is there.
+  // Returns the part of ComputeNs after the incoming gradient arrives.
   virtual Nanos BackwardNs(const DeviceSeat& seat, LayerRange layers) const = 0;
-  // Moving one micro-batch over the cut before layer `cut`, 0 < cut < num_layers(): every value
-  // that is live there forward, and the gradients back. 0 within a rank.
+  // Returns the time to move one micro-batch over the cut before layer `cut`, 0 < cut <
+  // num_layers(): every value that is live there forward, and the gradients back. 0 within a rank.
   virtual Nanos LinkNs(int cut, const DeviceSeat& from, const DeviceSeat& to) const = 0;
-  // The gradient all-reduce over every rank that holds these layers: all copies, all pipeline
-  // groups. 0 for one rank.
+  // Returns the time of the gradient all-reduce over every rank that holds these layers: all
+  // copies, all pipeline groups. 0 for one rank.
   virtual Nanos SyncNs(const std::vector<DeviceSeat>& copies, LayerRange layers) const = 0;
-  // Peak memory of one rank of schedule device `device` that holds these stages.
+  // Returns the peak memory of one rank of schedule device `device` that holds these stages.
   virtual int64_t MemoryBytes(int device, const DeviceSeat& seat,
                               const std::vector<HeldStage>& held) const = 0;
-  // Of a rank of the seat, the least of them; 0: unlimited.
+  // Returns the minimum limit of the seat's ranks; 0: unlimited.
   virtual int64_t MemoryLimitBytes(const DeviceSeat& seat) const = 0;
-  // Weights of these layers.
+  // Returns the weights of these layers.
   virtual int64_t ParameterBytes(LayerRange layers) const = 0;
-  // What crosses cuts; for placements where skips may stay on their device.
+  // Returns the values that cross cuts, for placements with skips that may stay on their device.
   virtual const std::vector<ChainValue>& values() const = 0;
-  // Moving so many bytes a sample forward, and so many back, from seat to seat.
+  // Returns the time to move that many bytes per sample forward, and back, between two seats.
   virtual Nanos TransferNs(int64_t forward_bytes, int64_t gradient_bytes, const DeviceSeat& from,
                            const DeviceSeat& to) const = 0;
 };

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/file.h"
-#include "core/base/host_name.h"
+#include "core/base/files/file.h"
+#include "core/base/host/host_name.h"
 #include "core/report/tensorboard/record.h"
 
 namespace dpipe::report::tensorboard {

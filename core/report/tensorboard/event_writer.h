@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/append_file.h"
+#include "core/base/files/append_file.h"
 #include "core/base/status.h"
 #include "core/report/tensorboard/event.pb.h"
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "core/base/file.h"
+#include "core/base/files/file.h"
 #include "core/report/tensorboard/record.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 #include "core/report/tensorboard/record.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/base/crc32c.h"
+#include "core/base/files/crc32c.h"
 
 namespace dpipe::report::tensorboard {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/tensor/cuda/fake_driver.h"
-#include "core/tensor/host_values.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/testing/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "core/tensor/cuda/hidden_memory.h"
+#include "core/tensor/cuda/testing/hidden_memory.h"
 
 #include <cstring>
 #include <string>

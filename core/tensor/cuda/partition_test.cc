@@ -1,6 +1,6 @@
 #include "core/tensor/cuda/partition.h"
 
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

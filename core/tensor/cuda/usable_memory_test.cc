@@ -1,7 +1,7 @@
 #include "core/tensor/cuda/usable_memory.h"
 
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

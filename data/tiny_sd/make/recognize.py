@@ -2,7 +2,7 @@
 
 Background = the border's median colour; object = pixels far from it; colour = the palette entry nearest to most
 object pixels; shape = the one whose rendering best overlaps the object (intersection over union), over a small
-search of centre and radius. Palette and shapes are those of data/scene.cc.
+search of centre and radius. Palette and shapes are those of data/scenes/scene.cc.
 """
 
 import numpy as np

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/comm/rendezvous/store_challenge.h"
-#include "core/comm/rendezvous/store_server.h"
+#include "core/comm/rendezvous/store/store_challenge.h"
+#include "core/comm/rendezvous/store/store_server.h"
 
 namespace dpipe {
 namespace {

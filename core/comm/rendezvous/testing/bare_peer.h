@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/socket.h"
-#include "core/comm/rendezvous/store_frame.h"
+#include "core/comm/rendezvous/store/store_frame.h"
 
 namespace dpipe {
 

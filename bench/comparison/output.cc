@@ -1,0 +1,137 @@
+#include "bench/comparison/output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "bench/comparison/case_analysis.h"
+#include "bench/comparison/code_identity.h"
+#include "core/base/files/file.h"
+#include "core/report/page/html_report.h"
+#include "core/report/results_table.h"
+#include "core/report/timeline/perfetto.h"
+#include "google/protobuf/text_format.h"
+
+namespace dpipe::bench {
+namespace {
+
+// Converts a strategy, which may be a composition, to a file name.
+std::string FileName(const std::string& strategy) {
+  return absl::StrReplaceAll(strategy, {{"=", "-"}, {",", "_"}, {"/", "-"}, {" ", ""}});
+}
+
+absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(message, &text);
+  return WriteFileAtomically(path, text);
+}
+
+absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& options) {
+  DPIPE_RETURN_IF_ERROR(MakeFolder(options.folder));
+  const std::string json = report::ResultsToJson(comparison.results);
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.folder + "/results.json", json));
+  if (!options.json_path.empty()) {
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.json_path, json));
+  }
+  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile.textproto", comparison.profile));
+  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/cluster.textproto", comparison.cluster));
+  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile_between_turns.textproto",
+                                   comparison.profile_between_turns));
+  std::vector<report::StrategyTraces> traces;
+  for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
+    const StrategyOutcome& outcome = comparison.outcomes[i];
+    const report::StrategyResult& result = comparison.results.results[i];
+    if (!result.skipped.empty()) continue;
+    const std::string& strategy = result.strategy;
+    DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, report::PerfettoJson(outcome.measured));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
+        absl::StrCat(options.folder, "/trace.", FileName(strategy), ".json"), perfetto));
+    DPIPE_RETURN_IF_ERROR(WriteProto(
+        absl::StrCat(options.folder, "/plan.", FileName(strategy), ".textproto"), outcome.plan));
+    traces.push_back({strategy, &outcome.measured, &outcome.predicted});
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string html, report::HtmlReport(comparison.results, traces));
+  return WriteFileAtomically(options.folder + "/report.html", html);
+}
+
+}  // namespace
+
+std::string LossesText(const report::BenchResults& results) {
+  std::string text;
+  std::vector<std::string> left_out;
+  double loss = 0, gradient_norm = 0;
+  int compared = 0, steps = 0;
+  for (const report::StrategyResult& result : results.results) {
+    if (!result.skipped.empty()) continue;
+    const report::LossCheck& check = result.loss_check;
+    if (!result.invalid.empty()) {
+      absl::StrAppend(&text, "INVALID ", result.strategy, ": ", result.invalid, ".\n");
+    } else if (result.changes_mathematics) {
+      left_out.push_back(result.strategy);
+    } else if (check.num_steps > 0) {
+      ++compared;
+      steps = std::max(steps, check.num_steps);
+      loss = std::fmax(loss, check.max_relative_difference);
+      gradient_norm = std::fmax(gradient_norm, check.max_gradient_norm_difference);
+    }
+  }
+  if (!text.empty()) {
+    absl::StrAppend(&text, "Strategies must compute the same on the same samples: INVALID results ",
+                    "have no speedup, and their speed means nothing.\n");
+  }
+  if (compared > 1) {
+    absl::StrAppend(
+        &text, "Losses: over ", steps, " steps on the same samples, ",
+        loss == 0 && gradient_norm == 0
+            ? absl::StrCat("all ", compared, " strategies that count agree bit for bit.")
+            : absl::StrFormat("the %d strategies that count differ by at most %.1e, and their "
+                              "gradients' global norms by %.1e (relative; order of summation).",
+                              compared, loss, gradient_norm));
+  }
+  if (!left_out.empty()) {
+    absl::StrAppend(
+        &text, text.empty() || text.back() == '\n' ? "" : " ",
+        "Not compared, because they change the mathematics: ", absl::StrJoin(left_out, ", "), ".");
+  }
+  return text;
+}
+
+bool AnyInvalid(const report::BenchResults& results) {
+  return std::any_of(results.results.begin(), results.results.end(),
+                     [](const report::StrategyResult& result) { return !result.invalid.empty(); });
+}
+
+absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
+  DescribeRun(&comparison->results);
+  DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
+  std::printf("\n%s\n%s\n\n", report::ResultsTable(comparison->results).ToText().c_str(),
+              report::ResultsTableNotes().c_str());
+  const std::string groups = GroupsNote(comparison->results);
+  if (!groups.empty()) std::printf("Note: %s\n", groups.c_str());
+  const std::string& interrupted = comparison->results.interrupted;
+  if (!interrupted.empty()) std::printf("Note: stopped by %s.\n", interrupted.c_str());
+  for (const report::StrategyResult& result : comparison->results.results) {
+    if (!result.skipped.empty()) {
+      std::printf("Note: %s has no result: %s.\n", result.strategy.c_str(), result.skipped.c_str());
+      continue;
+    }
+    for (const std::string& note : report::StrategyNotes(result)) {
+      std::printf("Note: %s\n", note.c_str());
+    }
+  }
+  std::printf("%s\n", LossesText(comparison->results).c_str());
+  const std::string predictions = report::PredictionText(comparison->results);
+  if (!predictions.empty()) std::printf("\n%s\n", predictions.c_str());
+  std::printf(
+      "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
+      " (open in https://ui.perfetto.dev)\n",
+      options.folder.c_str(), options.folder.c_str(), options.folder.c_str());
+  if (!options.json_path.empty()) std::printf("Results:  %s\n", options.json_path.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe::bench

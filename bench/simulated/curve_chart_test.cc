@@ -1,0 +1,43 @@
+#include "bench/simulated/curve_chart.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// 0 to 100 maps to pixels 64 to 944 from the left, 1 to 2 to pixels 380 to 40 from the top.
+TEST(CurveChartTest, PointsHaveTheirCoordinates) {
+  CurveChart chart{"loss", "images", "", {{"a & b", {{0, 1}, {50, 1.5}, {100, 2}}, false}}};
+  const std::string svg = CurveChartSvg(chart);
+  EXPECT_THAT(svg, HasSubstr("points=\"64,380 504,210 944,40\""));
+  EXPECT_THAT(svg, HasSubstr("a &amp; b"));
+  EXPECT_THAT(svg, Not(HasSubstr("c0 d")));
+  chart.curves[0].reference = true;
+  chart.curves[0].points[1].second = std::nan("");
+  EXPECT_THAT(CurveChartSvg(chart), HasSubstr("class=\"l c0 d\" points=\"64,380 944,40\""));
+}
+
+TEST(CurveChartTest, ReferenceIsDrawnLastAndYAxisIsNamed) {
+  const std::string svg =
+      CurveChartSvg({"loss",
+                     "images",
+                     "held-out loss",
+                     {{"exact", {{0, 1}, {1, 2}}, true}, {"other", {{0, 1}, {1, 2}}, false}}});
+  EXPECT_LT(svg.find("<polyline class=\"l c1\""), svg.find("<polyline class=\"l c0 d\""));
+  EXPECT_THAT(svg, HasSubstr(">held-out loss</text>"));
+}
+
+TEST(CurveChartTest, EmptyChartHasANote) {
+  EXPECT_THAT(CurveChartSvg({"empty", "", "", {}}), HasSubstr("nothing to show"));
+  EXPECT_THAT(CurveChartSvg({"one", "", "", {{"a", {{1, 1}}, false}}}),
+              HasSubstr("nothing to show"));
+}
+
+}  // namespace
+}  // namespace dpipe::bench

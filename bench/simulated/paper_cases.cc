@@ -1,0 +1,99 @@
+#include "bench/simulated/paper_cases.h"
+
+#include "baselines/registry.h"
+
+namespace dpipe::bench {
+namespace {
+
+constexpr int kOneNode = 8;
+
+std::vector<GridEntry> Named(const std::vector<std::string>& names) {
+  std::vector<GridEntry> contenders;
+  for (const std::string& name : names) contenders.push_back({name, name});
+  return contenders;
+}
+
+}  // namespace
+
+std::vector<ModelSetup> DefaultSetups() {
+  return {{"stable_diffusion_v2_1_512", "a100", {4, 16, 32}},
+          {"stable_diffusion_v1_5_512", "a100", {4, 16, 32}},
+          {"controlnet_v1_0_512", "a100", {4, 16, 32}},
+          {"cdm_lsun_256", "a100", {2, 4, 8}},
+          {"cdm_imagenet_256", "a100", {2, 4, 8}},
+          {"sdxl_1024", "h100", {2, 4, 8}},
+          {"flux_1024", "h100", {2, 4, 8}}};
+}
+
+std::vector<GridEntry> DefaultContenders() {
+  return Named({"data_parallel", "zero3", "gpipe", "1f1b", "spp", "interleaved", "zb-v", "chimera",
+                "diffusionpipe", "opendiffusionpipe", "offline_cache"});
+}
+
+std::vector<GridEntry> NamedContenders() { return Named(ExactStrategyNames()); }
+
+std::vector<GridEntry> AblationContenders() {
+  return {{"no filling", "diffusionpipe,frozen=first"},
+          {"no partial batches", "diffusionpipe,partial_batch=false"},
+          {"not across steps", "diffusionpipe,cross_iteration=false"},
+          {"even samples", "diffusionpipe,even_samples=true"},
+          {"frozen work on the first stage", "diffusionpipe,frozen=first_stage"},
+          {"offline cache", "diffusionpipe,frozen=cached"}};
+}
+
+std::vector<GridCase> ComparisonCases(const std::vector<ModelSetup>& setups,
+                                      const std::vector<int>& devices,
+                                      const std::vector<GridEntry>& contenders, bool ablations) {
+  std::vector<GridCase> cases;
+  for (const ModelSetup& setup : setups) {
+    for (int num_devices : devices) {
+      for (size_t b = 0; b < setup.device_batches.size(); ++b) {
+        const bool outermost = b == 0 || b + 1 == setup.device_batches.size();
+        if (num_devices > kOneNode && !outermost) continue;
+        GridCase c;
+        c.model = setup.model;
+        c.device = setup.device;
+        c.num_devices = num_devices;
+        c.global_batch = setup.device_batches[b] * num_devices;
+        c.contenders = contenders;
+        if (ablations && num_devices == kOneNode) c.ablations = AblationContenders();
+        cases.push_back(std::move(c));
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<ModelSetup> CombinedSetups() {
+  return {{"stable_diffusion_v2_1_512", "a100", {2, 4, 8}},
+          {"controlnet_v1_0_512", "a100", {2, 4, 8}},
+          {"cdm_lsun_256", "a100", {2, 4, 8}},
+          {"cdm_imagenet_256", "a100", {2, 4, 8}},
+          {"flux_1024", "h100", {2, 4, 8}}};
+}
+
+std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups) {
+  std::vector<GridCase> cases;
+  for (const ModelSetup& setup : setups) {
+    for (int device_batch : setup.device_batches) {
+      GridCase c;
+      c.model = setup.model;
+      c.device = setup.device;
+      c.global_batch = device_batch * kOneNode;
+      c.contenders = Named({"diffusionpipe", "opendiffusionpipe"});
+      for (int stages : {2, 4, 8}) {
+        for (int micro_batches : {stages, 2 * stages, 4 * stages}) {
+          if (device_batch * stages < micro_batches) continue;
+          c.num_stages = stages;
+          c.num_micro_batches = micro_batches;
+          cases.push_back(c);
+        }
+      }
+      c.num_stages = c.num_micro_batches = 0;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+}  // namespace dpipe::bench

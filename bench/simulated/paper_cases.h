@@ -1,0 +1,43 @@
+// The cases of the tables: the comparison of strategies, and the combined grid, which compares
+// filled zero-bubble and V schedules with filled 1F1B.
+#ifndef DPIPE_BENCH_SIMULATED_PAPER_CASES_H_
+#define DPIPE_BENCH_SIMULATED_PAPER_CASES_H_
+
+#include <string>
+#include <vector>
+
+#include "bench/simulated/paper_grid.h"
+
+namespace dpipe::bench {
+
+// A model, its device, and increasing numbers of samples per device.
+struct ModelSetup {
+  std::string model;
+  std::string device;
+  std::vector<int> device_batches;
+};
+
+// Returns seven models. Those that hardly fit into the 80 GB of an A100 are on H100.
+std::vector<ModelSetup> DefaultSetups();
+
+std::vector<GridEntry> DefaultContenders();
+// Returns every named strategy.
+std::vector<GridEntry> NamedContenders();
+// Returns variants of diffusionpipe with a part removed or changed.
+std::vector<GridEntry> AblationContenders();
+
+// Returns setups x devices x batches: on 8 devices all batches, and the ablations if asked for; on
+// more devices only the smallest and the largest batch.
+std::vector<GridCase> ComparisonCases(const std::vector<ModelSetup>& setups,
+                                      const std::vector<int>& devices,
+                                      const std::vector<GridEntry>& contenders, bool ablations);
+
+// Returns cases of diffusionpipe and opendiffusionpipe on 8 devices for three batches. Both use the
+// same depth S = 2, 4, 8, in groups of S devices, and the same M = S, 2S, 4S; a last case per batch
+// leaves S and M free.
+std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups);
+std::vector<ModelSetup> CombinedSetups();
+
+}  // namespace dpipe::bench
+
+#endif  // DPIPE_BENCH_SIMULATED_PAPER_CASES_H_

@@ -1,0 +1,229 @@
+// Tests the grid on one small case, and the report on results written by hand.
+#include <cmath>
+#include <limits>
+
+#include "bench/simulated/bar_chart.h"
+#include "bench/simulated/paper_cases.h"
+#include "bench/simulated/paper_grid.h"
+#include "bench/simulated/paper_report.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::bench {
+namespace {
+
+Outcome Planned(const std::string& label, Role role, double rate) {
+  Outcome outcome;
+  outcome.label = outcome.spec = label;
+  outcome.role = role;
+  outcome.images_per_second = rate;
+  outcome.step_ns = 1100;
+  outcome.lower_bound_ns = 1000;
+  return outcome;
+}
+
+CaseResult ByHand() {
+  CaseResult c;
+  c.model = "model";
+  c.cluster = "a100_8x1";
+  c.num_devices = 8;
+  c.global_batch = 64;
+  c.outcomes = {Planned("data_parallel", Role::kDataParallel, 100),
+                Planned("gpipe", Role::kPipeline, 80), Planned("1f1b", Role::kPipeline, 90),
+                Planned("diffusionpipe", Role::kFilled, 120)};
+  c.outcomes.back().unfilled_bubble_ratio = 0.3;
+  c.outcomes.back().bubble_ratio = 0.02;
+  Outcome refused;
+  refused.label = "zero3";
+  refused.refusal = "no room";
+  c.outcomes.push_back(refused);
+  c.ablations = {Planned("no filling", Role::kPipeline, 90)};
+  return c;
+}
+
+// The name of a reference line is below the plot, where no bar hides it.
+TEST(BarChartTest, LevelsAreNamedInTheLegend) {
+  const BarChart chart{"t", "x", {"a"}, {{"s", {2}}}, {{"published: 1.28x", 1.28}, {"other", 1}}};
+  const std::string svg = BarChartSvg(chart);
+  const size_t name = svg.find(">published: 1.28x</text>");
+  ASSERT_NE(name, std::string::npos);
+  const size_t y = svg.rfind("y=\"", name) + 3;
+  EXPECT_GT(std::stoi(svg.substr(y, 4)), 340 + 28) << "the plot ends at 340";
+  EXPECT_NE(svg.find("class=\"r r2\""), std::string::npos);
+}
+
+TEST(PaperGridTest, SpeedupsByHand) {
+  const CaseResult c = ByHand();
+  const Outcome* ours = c.Find("diffusionpipe");
+  EXPECT_DOUBLE_EQ(Speedup(ours, c.Find("data_parallel")), 1.2);
+  EXPECT_EQ(c.Fastest(Role::kPipeline)->label, "1f1b");
+  EXPECT_EQ(c.Find("zero3"), nullptr);
+  EXPECT_EQ(c.Fastest(Role::kCached), nullptr);
+  EXPECT_TRUE(std::isnan(Speedup(ours, c.Find("zero3"))));
+}
+
+// Returns a case of the combined grid with S = M = 8.
+CaseResult CombinedByHand(double plain, double combined) {
+  CaseResult c;
+  c.model = "model";
+  c.cluster = "a100_8x1";
+  c.num_devices = 8;
+  c.global_batch = 64;
+  c.num_stages = c.num_micro_batches = 8;
+  c.outcomes = {Planned("diffusionpipe", Role::kFilled, plain),
+                Planned("opendiffusionpipe", Role::kFilled, combined)};
+  return c;
+}
+
+TEST(PaperReportTest, TablesAndReasons) {
+  const PaperReport report = MakePaperReport({ByHand(), CombinedByHand(100, 130)}, {});
+  for (const std::string text :
+       {"1.41x", "1.28x", "below 5.0 %", "published by the paper", "1.50x", "1.20x", "1.33x",
+        "0.75x", "30.0 %", "2.0 %", "1.100 ", "1.30x", "8 / 8",
+        "- zero3, 8 devices, batch 64: no room", "(model_speedups_diffusionpipe.svg)"}) {
+    EXPECT_NE(report.markdown.find(text), std::string::npos) << text << "\n" << report.markdown;
+  }
+  EXPECT_EQ(report.pictures.size(), 7u);
+  EXPECT_NE(report.pictures.at("model_bubbles.svg").find("published: below 5 %"),
+            std::string::npos);
+  EXPECT_NE(report.pictures.at("model_combined.svg").find("batch 64, 8 / 8: 1.3 x"),
+            std::string::npos);
+}
+
+TEST(PaperReportTest, Json) {
+  const std::vector<CaseResult> results{ByHand(), CombinedByHand(100, 130)};
+  ReportSource source;
+  source.simulation_budget = 7;
+  const std::string text = PaperJson(results, source);
+  const auto json = nlohmann::json::parse(text);
+  const auto& c = json.at("cases").at(0);
+  EXPECT_EQ(c.at("strategies").size(), 5u);
+  EXPECT_EQ(c.at("strategies").at(3).at("bubble_ratio"), 0.02);
+  EXPECT_EQ(c.at("strategies").at(4).at("refusal"), "no room");
+  EXPECT_EQ(json.at("published").at("speedup_over_pipelines_at_most"), 1.41);
+  // Results survive a round trip.
+  const auto again = ReadPaperJson(text, 7);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(PaperJson(*again, source), text);
+  EXPECT_TRUE(ReadPaperJson(text, 8)->empty());
+  EXPECT_FALSE(ReadPaperJson("{", 7).ok());
+  EXPECT_FALSE(ReadPaperJson("{\"simulation_budget\":7}", 7).ok());
+}
+
+TEST(BarChartTest, BarsAreProportionalAndMissingValuesLeaveAGap) {
+  BarChart chart{"t <1>", "ms", {"a", "b"}, {{"s", {5, std::nan("")}}, {"r", {10, 2.5}}}, {}};
+  const std::string svg = BarChartSvg(chart);
+  EXPECT_NE(svg.find("t &lt;1&gt;"), std::string::npos);
+  // The plot is 300 pixels high and ends at 10.
+  EXPECT_NE(svg.find("height=\"150\"><title>s, a: 5 ms"), std::string::npos);
+  EXPECT_NE(svg.find("height=\"300\"><title>r, a: 10 ms"), std::string::npos);
+  EXPECT_NE(svg.find("height=\"75\"><title>r, b: 2.5 ms"), std::string::npos);
+  EXPECT_EQ(svg.find("<title>s, b"), std::string::npos);
+  chart.series.clear();
+  EXPECT_NE(BarChartSvg(chart).find("nothing to show"), std::string::npos);
+}
+
+GridCase CaseOf(const std::string& model, int global_batch,
+                const std::vector<std::string>& strategies) {
+  GridCase c;
+  c.model = model;
+  c.global_batch = global_batch;
+  for (const std::string& name : strategies) c.contenders.push_back({name, name});
+  return c;
+}
+
+TEST(PaperGridTest, StableDiffusionOnEightDevices) {
+  GridOptions options;
+  options.simulation_budget = 20000;
+  options.jobs = 2;
+  GridCase fixed = CaseOf("stable_diffusion_v2_1_512", 64, {"diffusionpipe"});
+  fixed.num_stages = 2;
+  fixed.num_micro_batches = 4;
+  const std::vector<GridCase> cases = {
+      CaseOf("stable_diffusion_v2_1_512", 128,
+             {"data_parallel", "gpipe", "diffusionpipe", "no_such_strategy"}),
+      fixed};
+  size_t calls = 0;
+  const auto count = [&calls](const std::vector<CaseResult>& results, size_t total,
+                              const CaseResult&) {
+    ++calls;
+    EXPECT_EQ(results.size(), calls);
+    EXPECT_EQ(total, 2u);
+    return absl::OkStatus();
+  };
+  const auto results = RunGrid(options, cases, {}, count);
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 2u);
+  EXPECT_EQ(calls, 2u);
+  const CaseResult& c = (*results)[0];
+  EXPECT_EQ(c.cluster, "a100_8x1");
+  const Outcome* ours = c.Find("diffusionpipe");
+  ASSERT_NE(ours, nullptr);
+  EXPECT_GT(Speedup(ours, c.Find("gpipe")), 1);
+  EXPECT_LE(ours->bubble_ratio, ours->unfilled_bubble_ratio);
+  EXPECT_GE(ours->step_ns, ours->lower_bound_ns);
+  EXPECT_GT(ours->planning_ns, 0);
+  EXPECT_FALSE(c.outcomes[3].planned());
+  const Outcome* at_two = (*results)[1].Find("diffusionpipe");
+  ASSERT_NE(at_two, nullptr);
+  EXPECT_EQ(at_two->num_stages, 2);
+  EXPECT_EQ(at_two->num_micro_batches, 4);
+  // Finished cases are not planned again, even if their numbers are wrong.
+  std::vector<CaseResult> finished = *results;
+  finished[0].outcomes[0].step_ns = 1;
+  const auto resumed = RunGrid(options, cases, finished);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ((*resumed)[0].outcomes[0].step_ns, 1);
+  EXPECT_EQ((*resumed)[1].outcomes[0].planning_ns, (*results)[1].outcomes[0].planning_ns);
+}
+
+TEST(PaperGridTest, AnErrorOfTheCallerEndsTheGrid) {
+  const GridCase c = CaseOf("stable_diffusion_v2_1_512", 64, {"data_parallel"});
+  const auto results =
+      RunGrid({}, {c, c}, {}, [](const std::vector<CaseResult>&, size_t, const CaseResult&) {
+        return absl::DataLossError("disk full");
+      });
+  EXPECT_EQ(results.status().message(), "disk full");
+}
+
+TEST(PaperCasesTest, HowManyThereAre) {
+  const ModelSetup setup{"m", "a100", {2, 4, 8}};
+  const auto comparison = ComparisonCases({setup}, {8, 64}, DefaultContenders(), true);
+  ASSERT_EQ(comparison.size(), 5u);  // 3 batches on 8 devices, 2 on 64
+  EXPECT_EQ(comparison[1].global_batch, 32);
+  EXPECT_FALSE(comparison[2].ablations.empty());
+  EXPECT_EQ(comparison[4].global_batch, 512);
+  EXPECT_TRUE(comparison[4].ablations.empty());
+  // 3 depths x 3 M x 3 batches, minus the 3 of 4S micro-batches at 2 samples per device, plus the
+  // free ones.
+  EXPECT_EQ(CombinedCases({setup}).size(), 27u - 3u + 3u);
+}
+
+// No row may describe a part of a cascaded model, whatever the search can plan.
+TEST(PaperGridTest, EveryBackboneIsPlannedOrTheCaseRefused) {
+  const auto results = RunGrid({}, {CaseOf("cdm_imagenet_256", 64, {"data_parallel"})});
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Outcome& outcome = (*results)[0].outcomes[0];
+  // Multiply-adds of both backbones' forward and backward passes at the peak of eight A100.
+  const double min_s = 64 * 3 * (109.68e9 + 631.64e9) / (8 * 156e12);
+  if (outcome.planned()) {
+    EXPECT_GT(outcome.step_ns * 1e-9, min_s);
+  } else {
+    EXPECT_NE(outcome.refusal.find("backbone"), std::string::npos) << outcome.refusal;
+  }
+}
+
+TEST(PaperGridTest, ErrorsNameTheWrongValue) {
+  const auto error = [](const GridCase& c) {
+    return std::string(RunGrid({}, {c}).status().message());
+  };
+  GridCase c = CaseOf("no_such_model", 64, {});
+  EXPECT_NE(error(c).find("no_such_model.textproto"), std::string::npos);
+  c.device = "tpu";
+  EXPECT_NE(error(c).find("tpu"), std::string::npos);
+  c.num_devices = 12;
+  EXPECT_NE(error(c).find("12"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dpipe::bench

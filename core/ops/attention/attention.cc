@@ -1,0 +1,63 @@
+#include "core/ops/attention/attention.h"
+
+#include <cmath>
+
+#include "core/ops/attention/attention_kernels.h"
+#include "core/ops/support/backend.h"
+
+namespace dpipe::ops {
+namespace {
+
+void CheckInputs(const AttentionParams& params, const Tensor& q, const Tensor& k, const Tensor& v) {
+  CheckFloat(q);
+  CheckSameType(q, k);
+  CheckAlike(k, v);
+  DPIPE_CHECK_EQ(q.shape().rank(), 3) << "queries " << q.shape();
+  DPIPE_CHECK_EQ(k.shape().rank(), 3) << "keys " << k.shape();
+  DPIPE_CHECK_EQ(q.dim(0), k.dim(0))
+      << "batches of queries " << q.shape() << ", keys " << k.shape();
+  DPIPE_CHECK_EQ(q.dim(2), k.dim(2)) << "widths of queries " << q.shape() << ", keys " << k.shape();
+  DPIPE_CHECK(params.scale > 0) << "scale of attention: " << params.scale;
+  DPIPE_CHECK_GE(params.num_heads, 1);
+  DPIPE_CHECK_EQ(q.dim(2) % params.num_heads, 0)
+      << "width of " << q.shape() << " in " << params.num_heads << " heads";
+  DPIPE_CHECK_GE(k.dim(1), 1) << "keys " << k.shape();
+  DPIPE_CHECK(!params.causal || q.dim(1) == k.dim(1))
+      << "causal attention of " << q.dim(1) << " queries over " << k.dim(1) << " keys";
+}
+
+}  // namespace
+
+float AttentionScale(int64_t width, int num_heads) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(width) / num_heads));
+}
+
+absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
+                                                 const Tensor& k, const Tensor& v,
+                                                 bool keep_saved) {
+  CheckInputs(params, q, k, v);
+  absl::StatusOr<AttentionResult> result;
+  DPIPE_RETURN_IF_ERROR(RunOn(
+      *q.device(), "attention",
+      [&] { result = ref::AttentionForward(params, q, k, v, keep_saved); },
+      [&] { result = cpu::AttentionForward(params, q, k, v, keep_saved); },
+      [&] { result = cuda::AttentionForward(params, q, k, v, keep_saved); }));
+  return result;
+}
+
+absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
+                                                  const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const Tensor& saved) {
+  CheckInputs(params, q, k, v);
+  CheckAlike(dy, q);
+  DPIPE_CHECK(saved.defined()) << "attention's forward pass was run without keep_saved";
+  absl::StatusOr<AttentionGrads> grads;
+  DPIPE_RETURN_IF_ERROR(RunOn(
+      *q.device(), "attention's input gradient",
+      [&] { grads = ref::AttentionInputGrad(params, dy, q, k, v); },
+      [&] { grads = cpu::AttentionInputGrad(params, dy, q, k, v, saved); },
+      [&] { grads = cuda::AttentionInputGrad(params, dy, q, k, v, saved); }));
+  return grads;
+}
+
+}  // namespace dpipe::ops

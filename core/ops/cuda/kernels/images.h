@@ -1,0 +1,42 @@
+// Kernels over images [batch, height, width, channels], and over rows of channels. T: float or
+// Bf16.
+#ifndef DPIPE_CORE_OPS_CUDA_KERNELS_IMAGES_H_
+#define DPIPE_CORE_OPS_CUDA_KERNELS_IMAGES_H_
+
+#include <cstdint>
+
+#include "core/ops/cuda/kernels/kernel.h"
+#include "core/tensor/bf16.h"
+
+namespace dpipe::ops::cuda {
+
+struct ImageShape {
+  int64_t batch, height, width, channels;
+};
+
+// `small` is the shape of the image of half the height and width.
+//
+// Repeats every pixel four times, times `factor`: upsample.h's forward, average_pool.h's gradient.
+template <typename T>
+void RepeatSquares(const Stream& stream, const ImageShape& small, float factor, const T* x, T* y);
+// Sums every 2 x 2 square, times `factor`: upsample.h's gradient, average_pool.h's forward.
+template <typename T>
+void SumSquares(const Stream& stream, const ImageShape& small, float factor, const T* x, T* y);
+
+// resize_bilinear.h.
+template <typename T>
+void ResizeImage(const Stream& stream, const ImageShape& from, const ImageShape& to, const T* x,
+                 T* y);
+// dy has the shape `to`, dx the shape `from`.
+template <typename T>
+void ResizeImageGrad(const Stream& stream, const ImageShape& from, const ImageShape& to,
+                     const T* dy, T* dx);
+
+// Copies `width` elements of each of `rows` rows; the strides are between rows. For concat.h.
+template <typename T>
+void CopyColumns(const Stream& stream, int64_t rows, int64_t width, const T* from,
+                 int64_t from_stride, T* to, int64_t to_stride);
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_KERNELS_IMAGES_H_

@@ -1,0 +1,121 @@
+#include "core/ops/image/concat.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "core/ops/cuda/kernels/images.h"
+#include "core/ops/cuda/stream_of.h"
+#include "core/ops/support/backend.h"
+#include "core/ops/support/parallel.h"
+
+namespace dpipe::ops {
+namespace {
+
+// Copies columns of rows: `width_bytes` from each row of `from` to each row of `to`; the strides
+// are the distances between rows. It only moves bytes, so a separate reference would be the same.
+void CopyColumns(const Device& device, const char* from, int64_t from_stride, char* to,
+                 int64_t to_stride, int64_t width_bytes, int64_t rows) {
+  constexpr int64_t kRowsPerPiece = 256;
+  ParallelFor(device, (rows + kRowsPerPiece - 1) / kRowsPerPiece, [&](int64_t piece) {
+    const int64_t end = std::min(rows, (piece + 1) * kRowsPerPiece);
+    for (int64_t row = piece * kRowsPerPiece; row < end; ++row) {
+      std::memcpy(to + row * to_stride, from + row * from_stride, width_bytes);
+    }
+  });
+}
+
+Shape WithWidth(Shape shape, int64_t width) {
+  shape.Set(-1, width);
+  return shape;
+}
+
+// Copy `part` to the columns of `whole` that begin at `column`, and back.
+void CopyIntoOnGpu(const Tensor& part, int64_t column, const Tensor& whole) {
+  const int64_t width = part.dim(-1), stride = whole.dim(-1);
+  CountWork(0, static_cast<double>(part.size_bytes()));  // what is written
+  WithElements(
+      [&](auto* from) {
+        auto* const to = static_cast<decltype(from)>(whole.raw_data());
+        cuda::CopyColumns(cuda::StreamOf(whole), part.num_elements() / width, width, from, width,
+                          to + column, stride);
+      },
+      part);
+}
+void CopyFromOnGpu(const Tensor& whole, int64_t column, const Tensor& part) {
+  const int64_t width = part.dim(-1), stride = whole.dim(-1);
+  CountWork(0, static_cast<double>(part.size_bytes()));  // what is read
+  WithElements(
+      [&](auto* to) {
+        const auto* const from = static_cast<decltype(to)>(whole.raw_data());
+        cuda::CopyColumns(cuda::StreamOf(whole), part.num_elements() / width, width, from + column,
+                          stride, to, width);
+      },
+      part);
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ConcatChannels(absl::Span<const Tensor> parts) {
+  DPIPE_CHECK(!parts.empty());
+  int64_t width = 0;
+  for (const Tensor& part : parts) {
+    CheckFloat(part);
+    CheckSameType(part, parts[0]);
+    DPIPE_CHECK_EQ(WithWidth(part.shape(), 0), WithWidth(parts[0].shape(), 0));
+    width += part.dim(-1);
+  }
+  const Tensor& first = parts[0];
+  Tensor joined = Tensor::Empty(first.device(), WithWidth(first.shape(), width), first.dtype());
+  const auto copy = [&] {
+    const int64_t element = SizeOf(first.dtype());
+    const int64_t rows = first.num_elements() / first.dim(-1);
+    char* to = static_cast<char*>(joined.raw_data());
+    for (const Tensor& part : parts) {
+      const int64_t bytes = part.dim(-1) * element;
+      CopyColumns(*first.device(), static_cast<const char*>(part.raw_data()), bytes, to,
+                  width * element, bytes, rows);
+      to += bytes;
+    }
+  };
+  const auto enqueue = [&] {
+    int64_t column = 0;
+    for (const Tensor& part : parts) {
+      CopyIntoOnGpu(part, column, joined);
+      column += part.dim(-1);
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*first.device(), "concat", copy, copy, enqueue));
+  return joined;
+}
+
+absl::StatusOr<std::vector<Tensor>> SplitChannels(const Tensor& x,
+                                                  absl::Span<const int64_t> channels) {
+  CheckFloat(x);
+  DPIPE_CHECK_EQ(std::accumulate(channels.begin(), channels.end(), int64_t{0}), x.dim(-1));
+  std::vector<Tensor> parts;
+  for (int64_t width : channels) {
+    parts.push_back(Tensor::Empty(x.device(), WithWidth(x.shape(), width), x.dtype()));
+  }
+  const auto copy = [&] {
+    const int64_t element = SizeOf(x.dtype());
+    const int64_t rows = x.num_elements() / x.dim(-1);
+    const char* from = static_cast<const char*>(x.raw_data());
+    for (const Tensor& part : parts) {
+      const int64_t bytes = part.dim(-1) * element;
+      CopyColumns(*x.device(), from, x.dim(-1) * element, static_cast<char*>(part.raw_data()),
+                  bytes, bytes, rows);
+      from += bytes;
+    }
+  };
+  const auto enqueue = [&] {
+    int64_t column = 0;
+    for (const Tensor& part : parts) {
+      CopyFromOnGpu(x, column, part);
+      column += part.dim(-1);
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*x.device(), "split", copy, copy, enqueue));
+  return parts;
+}
+
+}  // namespace dpipe::ops

@@ -1,0 +1,56 @@
+#include <cmath>
+#include <vector>
+
+#include "core/ops/norm/layer_norm_kernels.h"
+#include "core/ops/support/reference.h"
+
+namespace dpipe::ops::ref {
+
+void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, LayerNormResult* result) {
+  const int64_t channels = x.dim(-1);
+  for (int64_t row = 0; row < x.num_elements() / channels; ++row) {
+    double mean = 0, variance = 0;
+    for (int64_t c = 0; c < channels; ++c) mean += Get(x, row * channels + c) / channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      const double d = Get(x, row * channels + c) - mean;
+      variance += d * d / channels;
+    }
+    const double rstd = 1 / std::sqrt(variance + params.eps);
+    for (int64_t c = 0; c < channels; ++c) {
+      const double h = (Get(x, row * channels + c) - mean) * rstd;
+      Put(result->y, row * channels + c, h * Get(scale, c) + Get(bias, c));
+    }
+    Put(result->stats, 2 * row, mean);
+    Put(result->stats, 2 * row + 1, rstd);
+  }
+}
+
+// With h = (x - mean) rstd, over a row:
+//   dx = rstd (dy scale - mean of (dy scale) - h mean of (dy scale h)).
+void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
+                        const Tensor& addend, LayerNormGrads* grads) {
+  const int64_t channels = x.dim(-1), sample = x.num_elements() / x.dim(0);
+  std::vector<double> sums(grads->sums.num_elements());
+  for (int64_t row = 0; row < x.num_elements() / channels; ++row) {
+    const int64_t begin = row * channels;
+    double* sample_sums = sums.data() + begin / sample * 2 * channels;
+    const double mean = Get(stats, 2 * row), rstd = Get(stats, 2 * row + 1);
+    double first = 0, second = 0;
+    for (int64_t c = 0; c < channels; ++c) {
+      const double d = Get(dy, begin + c), h = (Get(x, begin + c) - mean) * rstd;
+      first += d * Get(scale, c) / channels;
+      second += d * Get(scale, c) * h / channels;
+      sample_sums[c] += d;
+      sample_sums[channels + c] += d * h;
+    }
+    for (int64_t c = 0; c < channels; ++c) {
+      const double h = (Get(x, begin + c) - mean) * rstd;
+      const double dx = rstd * (Get(dy, begin + c) * Get(scale, c) - first - h * second);
+      Put(grads->dx, begin + c, addend.defined() ? dx + Get(addend, begin + c) : dx);
+    }
+  }
+  for (size_t i = 0; i < sums.size(); ++i) Put(grads->sums, i, sums[i]);
+}
+
+}  // namespace dpipe::ops::ref

@@ -1,0 +1,120 @@
+#include "core/planner/fill/greedy/pack.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/planner/fill/greedy/beam_pack.h"
+#include "core/planner/fill/greedy/chain_progress.h"
+
+namespace dpipe {
+namespace {
+
+// Minimum saving of a partial batch, as a fraction of its own time (pack.h).
+constexpr double kMinSaving = 0.5;
+
+// Takes the full-batch steps of the last two chains (or of the only one) with the longest total
+// time that fits in `room`.
+void TakeLongestPair(std::vector<ChainProgress>& chains, int first, int gap, Nanos& room,
+                     std::vector<Placement>& out) {
+  const bool pair = first + 1 < static_cast<int>(chains.size());
+  const int max_steps = chains[first].FullBatchSteps(room);
+  int best_a = 0, best_b = 0;
+  Nanos longest = 0;
+  for (int a = 0, b = pair ? chains[first + 1].FullBatchSteps(room) : 0; a <= max_steps; ++a) {
+    const Nanos ns = chains[first].FullBatchTime(a);
+    while (b > 0 && chains[first + 1].FullBatchTime(b) > room - ns) --b;
+    const Nanos both = ns + (pair ? chains[first + 1].FullBatchTime(b) : 0);
+    // Of equal times, prefers more steps: steps that take no time may make others ready.
+    if (both >= longest) longest = both, best_a = a, best_b = b;
+  }
+  room -= longest;
+  chains[first].Advance(best_a, gap, &out);
+  if (pair) chains[first + 1].Advance(best_b, gap, &out);
+}
+
+void TakeFullBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
+                     std::vector<Placement>& out) {
+  const int num_chains = static_cast<int>(chains.size());
+  int c = 0;
+  for (; c + 2 < num_chains; ++c) {
+    const int count = chains[c].FullBatchSteps(room);
+    room -= chains[c].FullBatchTime(count);
+    chains[c].Advance(count, gap, &out);
+  }
+  if (c < num_chains) TakeLongestPair(chains, c, gap, room, out);
+}
+
+// Takes at most one partial batch of each chain, the longest that fits first.
+void TakePartialBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
+                        std::vector<Placement>& out) {
+  std::vector<bool> taken(chains.size(), false);
+  while (true) {
+    int best = -1, best_units = 0;
+    for (int c = 0; c < chains.size(); ++c) {
+      const int units = taken[c] ? 0 : chains[c].PartialUnits(room, kMinSaving);
+      if (units == 0) continue;
+      if (best < 0 || chains[c].PartialTime(units) > chains[best].PartialTime(best_units)) {
+        best = c, best_units = units;
+      }
+    }
+    if (best < 0) return;
+    room -= chains[best].PartialTime(best_units);
+    chains[best].AdvancePartially(best_units, gap, &out);
+    taken[best] = true;
+  }
+}
+
+}  // namespace
+
+Nanos PlacementTime(const FrozenWork& work, const Placement& placement) {
+  const Chain& chain = work.chains[placement.chain];
+  const int units = placement.unit_end - placement.unit_begin;
+  Nanos sum = 0;
+  for (int s = placement.step_begin; s < placement.step_end; ++s) {
+    const bool starts = s == placement.step_begin || chain.steps[s].new_instruction;
+    sum += chain.step_ns[s][units] + (starts ? work.instruction_overhead_ns : 0);
+  }
+  return sum;
+}
+
+namespace {
+
+Packing PackInOneWalk(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
+                      const PackOptions& options) {
+  std::vector<ChainProgress> chains;
+  for (const ChainBatches& of_chain : batches) chains.emplace_back(&of_chain);
+  Packing packing;
+  packing.used_ns.reserve(gaps.size());
+  for (int g = 0; g < gaps.size(); ++g) {
+    Nanos room = gaps[g];
+    if (room >= options.min_gap_ns) {
+      TakeFullBatches(chains, g, room, packing.placements);
+      if (options.partial_batch) TakePartialBatches(chains, g, room, packing.placements);
+    }
+    packing.used_ns.push_back(gaps[g] - room);
+  }
+  for (ChainProgress& chain : chains) FinishChain(chain, static_cast<int>(gaps.size()), packing);
+  return packing;
+}
+
+}  // namespace
+
+void FinishChain(ChainProgress& chain, int num_gaps, Packing& packing) {
+  packing.leftover_ns += chain.RestTime();
+  chain.Advance(chain.StepsLeft(), num_gaps, &packing.placements);
+}
+
+Packing Pack(const FrozenWork& work, const std::vector<int>& units, const std::vector<Nanos>& gaps,
+             const PackOptions& options) {
+  DPIPE_CHECK_EQ(units.size(), work.chains.size());
+  std::vector<ChainBatches> batches;
+  for (size_t c = 0; c < units.size(); ++c) {
+    batches.emplace_back(work, static_cast<int>(c), units[c], options.max_batch_units);
+  }
+  Packing packing = PackInOneWalk(batches, gaps, options);
+  if (options.beam_width <= 1 || packing.leftover_ns == 0) return packing;
+  Packing searched = BeamPack(batches, gaps, options);
+  return searched.leftover_ns < packing.leftover_ns ? searched : packing;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,27 @@
+// Makes the schedule of a pipeline of a given shape, for models of one or several backbones.
+#ifndef DPIPE_CORE_PLANNER_PIPELINE_PIPELINE_SCHEDULE_H_
+#define DPIPE_CORE_PLANNER_PIPELINE_PIPELINE_SCHEDULE_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/planner/pipeline/shape.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe {
+
+struct PipelineScheduleOptions {
+  int num_backbones = 1;
+  std::vector<PassCosts> costs;    // by stage of the result; empty: unit costs
+  bool self_conditioning = false;  // each micro-batch first runs a pass without gradient
+};
+
+// Makes the schedule of the shape's pipeline. A schedule for one backbone trains several backbones
+// one after the other (one_after_another.h). Returns InvalidArgument if a schedule for several
+// backbones does not match their number, or if its generator refuses.
+absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
+                                              const PipelineScheduleOptions& options);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_PIPELINE_PIPELINE_SCHEDULE_H_

@@ -1,0 +1,87 @@
+#include "core/planner/search/search_work.h"
+
+#include <algorithm>
+
+#include "core/schedule/schedule_traits.h"
+
+namespace dpipe {
+namespace {
+
+// Cost of lowering and simulating, per device and per micro-batch of a stage on it. In a plan of
+// kLargePlan instructions, each one takes twice as long as in a small plan.
+constexpr int64_t kPerDevice = 20;
+constexpr int64_t kPerMicroBatch = 6;
+constexpr double kLargePlan = 50000;
+// A filled plan is simulated up to three times.
+constexpr int64_t kSimulationsPerFilledPlan = 3;
+// Cost of placing frozen work: the minimum, and how many of (gaps x units^2 x layers) of a device
+// count as one instruction. Each gap is packed with some of the units of each layer.
+constexpr int64_t kMinFilling = 5000;
+constexpr int64_t kFillingShare = 800;
+// Cost of cutting, per layer, and how many of (devices x layers^2) count as one instruction.
+constexpr int64_t kCutPerLayer = 8;
+constexpr int64_t kFoldedShare = 6;
+// The same for two backbones in opposite directions: of (devices x layers of one x layers of the
+// other).
+constexpr int64_t kPairShare = 2;
+
+bool IsInARow(const PipelineShape& shape) {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  return !traits.ok() ||
+         (traits->weight_copies == 1 && traits->stages_per_device <= traits->num_backbones);
+}
+
+// True if both backbones are cut together (PlanBuilder::CutPair).
+bool IsPair(const PipelineShape& shape) {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  return traits.ok() && traits->num_backbones == 2 && traits->stages_per_device == 2;
+}
+
+// Returns the stages per device that one micro-batch passes through.
+int64_t StagesPerDevice(const PipelineShape& shape) {
+  if (shape.stages_per_device > 0) return shape.stages_per_device;
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  return traits.ok() ? std::max(1, traits->stages_per_device / traits->weight_copies) : 1;
+}
+
+}  // namespace
+
+SearchWork::SearchWork(const CostModel& cost, bool fills) : cost_(cost), fills_(fills) {
+  for (int component : cost.frozen_components()) frozen_layers_ += cost.num_layers(component);
+  for (int backbone : cost.backbones()) {
+    const int64_t layers = cost.num_layers(backbone);
+    layers_ += layers;
+    squared_layers_ += layers * layers;
+  }
+}
+
+int64_t SearchWork::OfFilling(const PipelineShape& shape, int num_devices) const {
+  const int64_t units =
+      shape.samples_per_group() / std::max(1, cost_.frozen_quantum() * shape.devices_per_pipeline);
+  const double packed = static_cast<double>(num_devices) * shape.num_micro_batches *
+                        static_cast<double>(units * units) * static_cast<double>(frozen_layers_);
+  return std::max(kMinFilling, static_cast<int64_t>(packed / kFillingShare));
+}
+
+int64_t SearchWork::OfPlan(const PipelineShape& shape, int num_devices) const {
+  const double listed =
+      static_cast<double>(num_devices) *
+      (kPerMicroBatch * StagesPerDevice(shape) * shape.num_micro_batches + kPerDevice);
+  const auto instructions = static_cast<int64_t>(listed * (1 + listed / kLargePlan));
+  const int64_t once =
+      fills_ ? OfFilling(shape, num_devices) + kSimulationsPerFilledPlan * instructions
+             : instructions;
+  return once * (cost_.profile().self_conditioning_probability() > 0 ? 2 : 1);
+}
+
+int64_t SearchWork::OfCut(const PipelineShape& shape) const {
+  const int64_t straight = kCutPerLayer * layers_;
+  if (IsPair(shape) && cost_.backbones().size() == 2) {
+    return straight + int64_t{shape.num_stages} * cost_.num_layers(cost_.backbones()[0]) *
+                          cost_.num_layers(cost_.backbones()[1]) / kPairShare;
+  }
+  if (IsInARow(shape)) return straight;
+  return straight + shape.num_stages * squared_layers_ / kFoldedShare;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,58 @@
+// Charts of the report page: inline SVG, with names in HTML if they may be long. Widths are
+// percentages: a chart fills its container.
+#ifndef DPIPE_CORE_REPORT_PAGE_HTML_CHARTS_H_
+#define DPIPE_CORE_REPORT_PAGE_HTML_CHARTS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/report/results.h"
+#include "core/report/timeline/bubbles.h"
+
+namespace dpipe::report {
+
+// Statistics of a strategy's samples, to be drawn beside them.
+struct SampleMarks {
+  double low = kNotMeasured;  // the median's confidence interval, images per second
+  double high = kNotMeasured;
+  std::vector<bool> outliers;  // by sample; drawn as rings
+  int warm_up = 0;             // number of initial samples that are drawn faintly
+};
+
+// Returns one row of a chart, for use in <ul class="rows">: a name, which wraps if it is too long,
+// and a value at the right edge. Below them is `drawing`, the content of an <svg> as wide as the
+// page and `height_px` high. Name and value are plain text, not markup.
+std::string ChartRowHtml(const std::string& name, const std::string& value, int height_px,
+                         const std::string& drawing);
+
+// Draws one bar per strategy: the median of images per second, every sample as a dot, and the
+// speedup. A dashed line marks data_parallel. The fastest strategy stands out. `marks` is empty or
+// has one entry per result.
+std::string ThroughputChart(const BenchResults& results,
+                            const std::vector<SampleMarks>& marks = {});
+
+// Strategies whose losses have the same bits; drawn as one curve.
+struct LossGroup {
+  std::vector<std::string> strategies;
+  std::vector<double> losses;
+  // Largest |difference| from the first group's losses, step by step.
+  double max_difference = 0;
+};
+
+// Groups strategies in the order of `results`; omits strategies without losses.
+std::vector<LossGroup> GroupLosses(const BenchResults& results);
+
+std::string LossChart(const std::vector<LossGroup>& groups);
+
+// Draws one bar per device with the shares of a step: passes, frozen work, other work, and idle
+// time by reason. `stages` gives the stage whose hue each device takes. `id_prefix` is prepended to
+// the ids of its elements.
+std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::vector<int>& stages,
+                            const std::string& id_prefix);
+
+// Returns the CSS of the chart classes, with colours from the palette.
+std::string ChartCss();
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_PAGE_HTML_CHARTS_H_

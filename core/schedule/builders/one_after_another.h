@@ -1,0 +1,22 @@
+// Trains several backbones without a common schedule: each device runs one after the other.
+//
+// This is what systems for a single backbone do with a cascaded model. The cool-down of one
+// backbone overlaps the warm-up of the next one on devices that are free. [algorithms.md §3]
+#ifndef DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
+#define DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
+
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe {
+
+// Returns the concatenation of the schedules, under the name of the first. Element i is the
+// schedule of backbone i. InvalidArgument if there are none, or (with both values) if their numbers
+// of devices differ.
+absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_

@@ -1,0 +1,448 @@
+// Plans of schedules with several stages a device, several chains, laps and recomputation.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/philox.h"
+#include "core/cost/testing/fake_profile.h"
+#include "core/schedule/builders/list_schedule.h"
+#include "core/schedule/lowering/lower.h"
+#include "core/schedule/memory/memory.h"
+#include "core/schedule/testing/plan_lists.h"
+#include "core/schedule/verification/verify.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+const ListStyle kStages{true, false};
+const ListStyle kSamples{true, true};
+
+Slot F(int stage, int m) { return {Pass::kForward, m, stage}; }
+Slot B(int stage, int m) { return {Pass::kBackward, m, stage}; }
+
+struct Case {
+  Schedule schedule;
+  CostModel cost;
+  LayoutOptions layout;
+  LowerOptions options;
+
+  absl::StatusOr<Plan> Lower() const {
+    DPIPE_ASSIGN_OR_RETURN(const PipelineLayout placed, MakeLayout(schedule, layout));
+    return LowerPlan(placed, schedule, options, cost);
+  }
+};
+
+Case MakeCase(const ModelProfile& profile, std::vector<ScheduleChain> chains,
+              std::vector<std::vector<Slot>> slots, int num_devices, int num_stages) {
+  auto schedule = Schedule::Create("by hand", std::move(chains), std::move(slots));
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  auto cost = CostModel::Create(profile, IdealCluster(num_devices));
+  EXPECT_TRUE(cost.ok()) << cost.status();
+  Case c{*std::move(schedule), *std::move(cost), {}, {}};
+  c.layout.num_devices = num_devices;
+  for (int s = 0; s < num_stages; ++s) c.layout.layers.push_back({s, s + 1});
+  return c;
+}
+
+// Stages 0 and 3 on device 0, 1 and 2 on device 1.
+Case V() {
+  UniformProfileOptions profile;
+  profile.value_bytes = 10;
+  profile.saved_bytes = 100;
+  return MakeCase(UniformProfile(profile), {{{0, 1, 1, 0}, 2, 0, 0}},
+                  {{F(0, 0), F(0, 1), F(3, 0), B(3, 0), F(3, 1), B(3, 1), B(0, 0), B(0, 1)},
+                   {F(1, 0), F(2, 0), F(1, 1), F(2, 1), B(2, 0), B(1, 0), B(2, 1), B(1, 1)}},
+                  2, 4);
+}
+
+TEST(LowerChainsTest, VByHand) {
+  Case c = V();
+  c.options.recv_lookahead = 0;
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Stage 1 hands over to stage 2, and gradients back, without messages.
+  EXPECT_EQ(ListOf(*plan, 0, kStages),
+            "F0.0 >1 F0.1 >1 <1 F3.0 B3.0 >1 <1 F3.1 B3.1 >1 <1 B0.0 <1 B0.1 O");
+  EXPECT_EQ(ListOf(*plan, 1, kStages),
+            "<0 F1.0 F2.0 >0 <0 F1.1 F2.1 >0 <0 B2.0 B1.0 >0 <0 B2.1 B1.1 >0 O");
+  EXPECT_TRUE(VerifyPlan(*plan, c.cost).ok()) << VerifyPlan(*plan, c.cost);
+}
+
+TEST(LowerChainsTest, VHandsOverInsideTheRank) {
+  const Case c = V();
+  const auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // A forward pass without its local input is named.
+  Plan swapped = *plan;
+  auto* list = swapped.mutable_devices(1)->mutable_instructions();
+  ASSERT_EQ((*list)[1].stage(), 1);
+  int second = 2;
+  while ((*list)[second].kind() != Instruction::FORWARD) ++second;
+  ASSERT_EQ((*list)[second].stage(), 2);
+  list->SwapElements(1, second);
+  EXPECT_EQ(VerifyPlan(swapped, c.cost).message(),
+            "rank 1, instruction 1 (FORWARD): stage 1 of this rank has not computed micro-batch 0");
+}
+
+// Two directions on two devices, a micro-batch each: chain 0 has stages 0 and 1, chain 1 stages 2
+// and 3 the other way round.
+Case TwoDirections() {
+  UniformProfileOptions profile;
+  profile.num_layers = 2;
+  profile.parameter_bytes = 100;
+  Case c =
+      MakeCase(UniformProfile(profile), {{{0, 1}, 1, 0, 0}, {{1, 0}, 1, 0, 0}},
+               {{F(0, 0), F(3, 0), B(3, 0), B(0, 0)}, {F(2, 0), F(1, 0), B(1, 0), B(2, 0)}}, 2, 4);
+  c.layout.layers = {{0, 1}, {1, 2}, {0, 1}, {1, 2}};
+  return c;
+}
+
+TEST(LowerChainsTest, TwoDirectionsByHand) {
+  Case c = TwoDirections();
+  c.options.recv_lookahead = 0;
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Both copies of layer 1 have their gradients at once, when B3 and B1 end; those of layer 0 when
+  // B0 and B2 do. The gradients that the other device waits for change places before the first
+  // reduction.
+  EXPECT_EQ(ListOf(*plan, 0, kSamples),
+            "F0.0[0,1) >1[0,1) <1[1,2) F3.0[1,2) B3.0[1,2) >1[1,2) <1[0,1) R1-2 B0.0[0,1) R0-1 O");
+  EXPECT_EQ(ListOf(*plan, 1, kSamples),
+            "F2.0[1,2) >0[1,2) <0[0,1) F1.0[0,1) B1.0[0,1) >0[0,1) <0[1,2) R1-2 B2.0[1,2) R0-1 O");
+  EXPECT_EQ(plan->num_micro_batches(), 2);
+  EXPECT_EQ(plan->micro_batch_size(), 1);
+  EXPECT_EQ(plan->global_batch(), 2);
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  c.options.sync = SyncPolicy::kEnd;
+  plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 0, kStages), "F0.0 >1 <1 F3.0 B3.0 >1 <1 B0.0 R0-1 R1-2 O");
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // Both members reduce in the same order, or they wait for each other.
+  auto* list = plan->mutable_devices(1)->mutable_instructions();
+  list->SwapElements(list->size() - 3, list->size() - 2);
+  EXPECT_NE(VerifyPlan(*plan, c.cost).message().find("deadlock in the steady step"),
+            absl::string_view::npos)
+      << VerifyPlan(*plan, c.cost);
+}
+
+TEST(LowerChainsTest, CopiesOnOneDeviceAreRefused) {
+  Case c = TwoDirections();
+  const ScheduleChain chain{{0, 1}, 1, 0, 0};
+  auto schedule = Schedule::Create(
+      "same way", {chain, chain},
+      {{F(0, 0), F(2, 0), B(0, 0), B(2, 0)}, {F(1, 0), B(1, 0), F(3, 0), B(3, 0)}});
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  c.schedule = *schedule;
+  EXPECT_EQ(c.Lower().status().message(), "stages 0 and 2 hold the same layers [0, 1) on device 0");
+}
+
+// A second backbone, "up", of two layers that take twice as long, and the encoder read by both.
+ModelProfile TwoBackbones() {
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.frozen_layers = 1;
+  options.value_bytes = 10;
+  ModelProfile profile = UniformProfile(options);
+  options.forward_ns *= 2;
+  ModelProfile other = UniformProfile(options);
+  for (const ComponentProfile& component : other.components()) {
+    if (!component.is_backbone()) continue;
+    *profile.add_components() = component;
+    profile.mutable_components(profile.components_size() - 1)->set_name("up");
+  }
+  return profile;
+}
+
+TEST(LowerChainsTest, TwoBackbonesByHand) {
+  // The first in two micro-batches of one sample, the second in one of two, the other way round.
+  Case c = MakeCase(TwoBackbones(), {{{0, 1}, 2, 0, 0}, {{1, 0}, 1, 0, 1}},
+                    {{F(0, 0), F(0, 1), F(3, 0), B(3, 0), B(0, 0), B(0, 1)},
+                     {F(2, 0), F(1, 0), B(1, 0), F(1, 1), B(1, 1), B(2, 0)}},
+                    2, 4);
+  c.layout.layers = {{0, 1}, {1, 2}, {0, 1}, {1, 2}};
+  c.layout.micro_batch_sizes = {1, 2};
+  c.options.recv_lookahead = 0;
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // Each rank encodes one sample and gives it to the other, whose first layer reads both.
+  EXPECT_EQ(ListOf(*plan, 0, kSamples).substr(0, 47),
+            "L[0,1) Z[0,1) >1[0,1) <1[1,2) F0.0[0,1) >1[0,1)");
+  EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 47),
+            "L[1,2) Z[1,2) <0[0,1) >0[1,2) F2.0[0,2) >0[0,2)");
+  EXPECT_EQ(plan->num_micro_batches(), 2);
+  EXPECT_EQ(plan->chains(1).num_micro_batches(), 1);
+  EXPECT_NE(plan->chains(0).component(), plan->chains(1).component());
+  // Cached, each backbone's first stage loads for itself.
+  c.options.frozen = FrozenPolicy::kCached;
+  plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 25), "L[0,2) F2.0[0,2) >0[0,2) ");
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // Every backbone trains on as many samples.
+  c.layout.micro_batch_sizes = {1, 1};
+  EXPECT_EQ(c.Lower().status().message(),
+            "backbone 1 trains on 1 samples of a pipeline group and backbone 0 on 2");
+}
+
+TEST(LowerChainsTest, RecomputationByHand) {
+  Case c = V();
+  c.layout.recompute = {true, false, false, false};
+  c.options.recv_lookahead = 0;
+  const auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  EXPECT_EQ(ListOf(*plan, 0, kStages),
+            "F0.0 >1 F0.1 >1 <1 F3.0 B3.0 >1 <1 F3.1 B3.1 >1 <1 C0.0 B0.0 <1 C0.1 B0.1 O");
+  Plan without = *plan;
+  auto* list = without.mutable_devices(0)->mutable_instructions();
+  int at = 0;
+  while ((*list)[at].kind() != Instruction::RECOMPUTE) ++at;
+  list->DeleteSubrange(at, 1);
+  EXPECT_EQ(
+      VerifyPlan(without, c.cost).message(),
+      absl::StrCat("rank 0, instruction ", at, " (BACKWARD): micro-batch 0 is not recomputed"));
+}
+
+TEST(LowerChainsTest, MemoryOfAVAndOfRecomputation) {
+  Case c = V();
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Device 0 keeps both micro-batches of stage 0 (2 x 100), and of stage 3 one at a time (100) and
+  // its input (10, until its forward pass) or its gradient on the way out (10).
+  const std::vector<int64_t> held = MemoryOfRank(*plan, 0, c.cost).instruction_bytes;
+  EXPECT_EQ(*std::max_element(held.begin(), held.end()), 320);
+  c.layout.recompute = {true, true, true, true};
+  plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // Nothing but one stage's 100 at a time, its gradients (10 in, 10 out) and inputs of 10.
+  EXPECT_LE(MemoryOfRank(*plan, 0, c.cost).peak_bytes, 140);
+  EXPECT_GE(MemoryOfRank(*plan, 0, c.cost).peak_bytes, 110);
+}
+
+TEST(LowerChainsTest, SelfConditioningByHand) {
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.value_bytes = 10;
+  options.parameter_bytes = 1000;
+  ModelProfile profile = UniformProfile(options);
+  profile.mutable_components(0)->set_self_conditioning_bytes_per_sample(7);
+  Case c = MakeCase(profile, {{{0, 1, 0, 1}, 1, 2, 0}},
+                    {{F(0, 0), F(2, 0), B(2, 0)}, {F(1, 0), F(3, 0), B(3, 0)}}, 2, 4);
+  c.layout.layers = {{0, 1}, {1, 2}, {0, 1}, {1, 2}};
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  EXPECT_EQ(ListOf(*plan, 0, kStages), "F0.0 >1 <1 F2.0 >1 <1 B2.0 O");
+  EXPECT_EQ(ListOf(*plan, 1, kStages), "<0 F1.0 >0 <0 F3.0 B3.0 >0 O");
+  EXPECT_EQ(plan->devices(0).instructions(1).bytes(), 10);
+  EXPECT_EQ(plan->devices(0).instructions(2).bytes(), 7);  // the estimate
+  EXPECT_TRUE(plan->stages(1).forward_only());
+  // One set of weights, gradients and moments for both laps.
+  EXPECT_EQ(MemoryOfRank(*plan, 0, c.cost).state_bytes, 4000);
+  // Laps that differ are refused, in the layout and in the plan.
+  c.layout.layers[2].end = 0;
+  EXPECT_EQ(c.Lower().status().message(),
+            "stage 2: layers [0, 0) must begin at 0 and not be empty");
+  plan->mutable_stages(1)->set_forward_only(false);
+  EXPECT_EQ(VerifyPlan(*plan, c.cost).message(), "stage 2: layers.begin is 0 and must be 2");
+}
+
+TEST(LowerChainsTest, RefusesSchedulesOfAnotherLayout) {
+  const Case v = V();
+  const auto layout = MakeLayout(v.schedule, v.layout);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  PipelineLayout other = *layout;
+  other.stages[2].device = 0;
+  EXPECT_EQ(LowerPlan(other, v.schedule, {}, v.cost).status().message(),
+            "schedule by hand, stage 2: device 1, chain 0; the layout has device 0, chain 0, or "
+            "they differ in whether it is forward-only");
+  LayoutOptions short_of_layers = v.layout;
+  short_of_layers.layers.pop_back();
+  EXPECT_EQ(MakeLayout(v.schedule, short_of_layers).status().message(),
+            "the schedule has 4 stages and 3 are given values");
+}
+
+TEST(LowerChainsTest, ShardedByHand) {
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.parameter_bytes = 100;
+  Case c = MakeCase(UniformProfile(options), {{{0}, 1, 0, 0}}, {{F(0, 0), B(0, 0)}}, 2, 1);
+  c.layout.layers = {{0, 2}};
+  c.options.bucket_bytes = 100;
+  c.options.shard = ShardPolicy::kBuckets;
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // Layer 1 stays between its two passes; layer 0 is gathered again beside the backward pass of 1.
+  EXPECT_EQ(ListOf(*plan, 1), "G0-1 G1-2 F0 D0-1 F0 G0-1 B0 R1-2 D1-2 B0 R0-1 D0-1 O");
+  EXPECT_TRUE(plan->stages(0).sharded());
+  // Half of 2 x (master, gradient, two moments), and while both layers are gathered and one has
+  // its whole gradient, 3 x 100. To sum up a bucket, the other rank's row of each of two chunks.
+  const RankMemory memory = MemoryOfRank(*plan, 0, c.cost);
+  const int64_t room = 2 * (112 + 64);
+  EXPECT_EQ(memory.state_bytes, 400 + room);
+  EXPECT_EQ(memory.peak_bytes, 700 + room);
+  Plan damaged = *plan;
+  damaged.mutable_devices(1)->mutable_instructions()->DeleteSubrange(5, 1);
+  EXPECT_EQ(VerifyPlan(damaged, c.cost).message(),
+            "rank 1, instruction 8 (BACKWARD): the parameters of layer 0 are not gathered");
+  damaged = *plan;
+  damaged.mutable_devices(1)->mutable_instructions()->DeleteSubrange(11, 1);
+  EXPECT_EQ(VerifyPlan(damaged, c.cost).message(),
+            "rank 1, instruction 11 (OPTIMIZER_STEP): the parameters of layer 0 are not released");
+  c.options.shard = ShardPolicy::kStages;
+  plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  EXPECT_EQ(ListOf(*plan, 0), "G0-2 F0 B0 R0-2 D0-2 O");
+  Case copies = TwoDirections();
+  copies.options.shard = ShardPolicy::kStages;
+  EXPECT_EQ(copies.Lower().status().message(),
+            "stages 0 and 2 are copies of the same layers, which cannot be sharded");
+}
+
+// ---- Random schedules ----
+
+int Between(RandomStream& stream, int low, int high) {
+  return low + static_cast<int>(stream.NextBelow(static_cast<uint32_t>(high - low + 1)));
+}
+
+// Stages anywhere, some of them neighbours on one device; or two chains of one backbone in opposite
+// directions; or two backbones.
+std::vector<ScheduleChain> RandomChains(RandomStream& stream, int num_backbones, int max_stages) {
+  const int devices = Between(stream, 1, 4);
+  std::vector<ScheduleChain> chains;
+  const int num_stages = Between(stream, 1, max_stages);
+  for (int b = 0; b < num_backbones; ++b) {
+    ScheduleChain chain;
+    chain.backbone = b;
+    chain.num_micro_batches = Between(stream, 1, 4);
+    for (int k = 0; k < num_stages; ++k) chain.devices.push_back(Between(stream, 0, devices - 1));
+    const bool twins = devices % 2 == 0 && stream.NextBelow(2) == 0;
+    ScheduleChain twin = chain;
+    for (int& d : twin.devices) d = devices - 1 - d;
+    twin.num_micro_batches = Between(stream, 1, 4);
+    if (stream.NextBelow(3) == 0) {  // self-conditioning
+      for (ScheduleChain* c : {&chain, &twin}) {
+        c->num_forward_only = num_stages;
+        const std::vector<int> lap = c->devices;
+        c->devices.insert(c->devices.end(), lap.begin(), lap.end());
+      }
+    }
+    chains.push_back(chain);
+    if (twins) chains.push_back(twin);
+  }
+  // No device without a stage.
+  std::vector<int> number(devices, -1);
+  int used = 0;
+  for (ScheduleChain& chain : chains) {
+    for (int& d : chain.devices) {
+      if (number[d] < 0) number[d] = used++;
+      d = number[d];
+    }
+  }
+  return chains;
+}
+
+ModelProfile RandomModel(RandomStream& stream, int num_backbones) {
+  ModelProfile profile = RandomProfile(stream);
+  for (ComponentProfile& component : *profile.mutable_components()) {
+    if (component.is_backbone()) component.set_self_conditioning_bytes_per_sample(5);
+  }
+  for (int b = 1; b < num_backbones; ++b) {
+    ComponentProfile copy;
+    for (const ComponentProfile& component : profile.components()) {
+      if (component.is_backbone()) copy = component;
+    }
+    copy.set_name(absl::StrCat("backbone", b));
+    *profile.add_components() = copy;
+  }
+  return profile;
+}
+
+std::vector<LayerRange> RandomCuts(RandomStream& stream, int num_layers, int num_stages) {
+  std::vector<int> cuts;
+  for (int l = 1; l < num_layers; ++l) cuts.push_back(l);
+  while (static_cast<int>(cuts.size()) > num_stages - 1) {
+    cuts.erase(cuts.begin() + stream.NextBelow(static_cast<uint32_t>(cuts.size())));
+  }
+  cuts.push_back(num_layers);
+  std::vector<LayerRange> layers;
+  for (int cut : cuts) layers.push_back({layers.empty() ? 0 : layers.back().end, cut});
+  return layers;
+}
+
+// Micro-batches whose samples are as many for every backbone: of the first, one sample for each of
+// the second, and the other way round.
+std::vector<int> BatchSizes(const Schedule& schedule, int num_backbones, int unit) {
+  if (num_backbones == 1) return {unit};
+  return {unit * schedule.num_micro_batches(1), unit * schedule.num_micro_batches(0)};
+}
+
+TEST(LowerChainsTest, EverySchedulesPlanIsValid) {
+  int several_stages = 0, twins = 0, sharded = 0;
+  for (int i = 0; i < 600; ++i) {
+    RandomStream stream(41, i, 0, RandomPurpose::kTest);
+    const int num_backbones = Between(stream, 1, 2);
+    const ModelProfile profile = RandomModel(stream, num_backbones);
+    const int num_layers = profile.components(profile.components_size() - 1).layers_size();
+    const auto chains = RandomChains(stream, num_backbones, std::min(6, num_layers));
+    ListScheduleOptions list;
+    list.split_backward = stream.NextBelow(2) == 0;
+    list.policy = stream.NextBelow(2) == 0 ? GradientsFirst : OldestFirst;
+    const auto schedule = ListSchedule("random", chains, list);
+    ASSERT_TRUE(schedule.ok()) << i << ": " << schedule.status();
+    LayoutOptions layout;
+    std::vector<std::vector<LayerRange>> cuts;
+    for (const ScheduleChain& chain : chains) {
+      const int laps = chain.num_forward_only > 0 ? 2 : 1;
+      if (chain.backbone == static_cast<int>(cuts.size())) {
+        cuts.push_back(
+            RandomCuts(stream, num_layers, static_cast<int>(chain.devices.size()) / laps));
+      }
+      for (int lap = 0; lap < laps; ++lap) {
+        for (const LayerRange& range : cuts[chain.backbone]) {
+          layout.layers.push_back(range);
+          layout.recompute.push_back(lap + 1 == laps && stream.NextBelow(3) == 0);
+        }
+      }
+    }
+    int in_group = 0;
+    for (int d = 0; d < schedule->num_devices(); ++d) {
+      layout.replicas.push_back(Between(stream, 1, 2));
+      in_group += layout.replicas.back();
+    }
+    layout.num_devices = in_group * Between(stream, 1, 2);
+    layout.micro_batch_sizes = BatchSizes(*schedule, num_backbones, 2 * Between(stream, 1, 2));
+    const auto placed = MakeLayout(*schedule, layout);
+    ASSERT_TRUE(placed.ok()) << i << ": " << placed.status();
+    const auto cost = CostModel::Create(profile, RandomCluster(stream, layout.num_devices));
+    ASSERT_TRUE(cost.ok()) << i << ": " << cost.status();
+    LowerOptions options;
+    options.frozen = stream.NextBelow(2) == 0 ? FrozenPolicy::kFirst : FrozenPolicy::kCached;
+    options.sync = stream.NextBelow(2) == 0 ? SyncPolicy::kBucketed : SyncPolicy::kEnd;
+    options.bucket_bytes = Between(stream, 1, 2000);
+    options.recv_lookahead = Between(stream, 0, 3);
+    const bool copies = static_cast<int>(chains.size()) > num_backbones;
+    if (!copies) options.shard = static_cast<ShardPolicy>(stream.NextBelow(3));
+    const auto plan = LowerPlan(*placed, *schedule, options, *cost);
+    ASSERT_TRUE(plan.ok()) << i << ": " << plan.status();
+    ASSERT_EQ(VerifyPlan(*plan, *cost), absl::OkStatus()) << i << "\n" << schedule->ToString();
+    several_stages += schedule->num_stages() > schedule->num_devices();
+    twins += copies;
+    for (const Stage& stage : plan->stages()) sharded += stage.sharded();
+  }
+  EXPECT_GT(several_stages, 300);
+  EXPECT_GT(twins, 100);
+  EXPECT_GT(sharded, 100);
+}
+
+}  // namespace
+}  // namespace dpipe

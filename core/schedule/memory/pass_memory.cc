@@ -1,0 +1,191 @@
+#include "core/schedule/memory/pass_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/proto/instruction_parts.h"
+#include "core/schedule/messages/param_gathers.h"
+
+namespace dpipe {
+PassMemory::PassMemory(const Plan& plan, int rank, const std::vector<int>& stages,
+                       const std::vector<ChainBoundaries>& boundaries, const CostModel& cost)
+    : plan_(plan),
+      list_(plan.devices(rank).instructions()),
+      stages_(stages),
+      boundaries_(boundaries),
+      cost_(cost),
+      passes_(stages.size()) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    passes_[i].resize(plan.chains(plan.stages(stages[i]).chain()).num_micro_batches());
+  }
+  for (int i = 0; i < list_.size(); ++i) {
+    const Instruction& instruction = list_[i];
+    if (instruction.micro_batch() < 0) continue;
+    auto* pass = const_cast<PassIndices*>(Find(instruction.stage(), instruction.micro_batch()));
+    if (pass == nullptr) continue;
+    switch (instruction.kind()) {
+      case Instruction::FORWARD:
+        pass->forward = pass->done = i;
+        if (pass->begin < 0) pass->begin = i;
+        pass->samples = SamplesIn(instruction);
+        break;
+      case Instruction::RECOMPUTE:
+        if (pass->recompute < 0) pass->begin = i;
+        pass->recompute = i;
+        break;
+      case Instruction::BACKWARD:
+        pass->gradient_done = pass->done = i;
+        break;
+      case Instruction::INPUT_GRAD:
+        pass->gradient_done = i;
+        break;
+      case Instruction::WEIGHT_GRAD:
+        pass->done = i;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+const PassIndices* PassMemory::Find(int stage, int micro_batch) const {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (stages_[i] != stage) continue;
+    const bool known = 0 <= micro_batch && micro_batch < static_cast<int>(passes_[i].size());
+    return known ? &passes_[i][micro_batch] : nullptr;
+  }
+  return nullptr;
+}
+
+void PassMemory::AddTo(MemoryTimeline* timeline) const {
+  for (int i = 0; i < list_.size(); ++i) {
+    switch (list_[i].kind()) {
+      case Instruction::FORWARD:
+      case Instruction::RECOMPUTE:
+      case Instruction::BACKWARD:
+      case Instruction::INPUT_GRAD:
+      case Instruction::WEIGHT_GRAD:
+        AddSaved(i, timeline);
+        break;
+      case Instruction::SEND:
+      case Instruction::RECV:
+        if (list_[i].payload() != Instruction::FROZEN_OUTPUT) AddMessage(i, timeline);
+        break;
+      default:
+        break;
+    }
+  }
+  AddSharded(timeline);
+  std::vector<bool> seen(boundaries_.size(), false);
+  for (int stage : stages_) {
+    const int chain = plan_.stages(stage).chain();
+    AddHandOvers(stage, timeline);
+    if (!seen[chain]) AddKept(chain, timeline);
+    seen[chain] = true;
+  }
+}
+
+void PassMemory::AddSaved(int i, MemoryTimeline* timeline) const {
+  const Instruction& instruction = list_[i];
+  const int component = plan_.stages(instruction.stage()).component();
+  const int64_t samples = SamplesIn(instruction).size();
+  const LayerRange layers = LayersIn(instruction);
+  timeline->HoldDuring(i, cost_.WorkspaceBytesPerSample(component, layers) * samples);
+  const bool completes = ComputesWeightGrad(instruction.kind());
+  const PassIndices* pass = Find(instruction.stage(), instruction.micro_batch());
+  if (!completes || pass == nullptr) return;
+  // The activations that the forward pass of these layers saved are released here.
+  timeline->Hold(std::max(0, pass->begin), i,
+                 cost_.SavedBytesPerSample(component, layers) * samples);
+}
+
+void PassMemory::AddMessage(int i, MemoryTimeline* timeline) const {
+  const Instruction& message = list_[i];
+  const PassIndices* pass = Find(message.stage(), message.micro_batch());
+  if (pass == nullptr) return;
+  const bool receives = message.kind() == Instruction::RECV;
+  const int at = message.payload() == Instruction::GRADIENT ? pass->gradient_done
+                 : receives                                 ? InputsRead(*pass)
+                                                            : pass->forward;
+  if (at < 0) return;
+  timeline->Hold(std::min(i, at), std::max(i, at), message.bytes());
+}
+
+// Values for the next stage of the chain, and their gradients back, if that stage is also on this
+// rank.
+void PassMemory::AddHandOvers(int stage, MemoryTimeline* timeline) const {
+  const PipelineChain& chain = plan_.chains(plan_.stages(stage).chain());
+  const int k = stage - chain.first_stage();
+  if (k + 1 >= chain.num_stages() || Find(stage + 1, 0) == nullptr) return;
+  const ChainBoundaries& boundaries = boundaries_[plan_.stages(stage).chain()];
+  for (int m = 0; m < chain.num_micro_batches(); ++m) {
+    const PassIndices &from = *Find(stage, m), &to = *Find(stage + 1, m);
+    if (from.forward < 0 || to.forward < 0) continue;
+    timeline->Hold(from.forward, InputsRead(to), boundaries.ForwardBytes(k) * from.samples.size());
+    if (from.gradient_done < 0 || to.gradient_done < 0) continue;
+    timeline->Hold(to.gradient_done, from.gradient_done,
+                   boundaries.GradientBytes(k) * from.samples.size());
+  }
+}
+
+void PassMemory::AddKept(int chain, MemoryTimeline* timeline) const {
+  const int first = plan_.chains(chain).first_stage();
+  const std::vector<KeptValue>& kept = boundaries_[chain].kept();
+  for (size_t v = 0; v < kept.size(); ++v) {
+    if (Find(first + kept[v].from, 0) == nullptr) continue;
+    // Hold one copy until the last of its readers on this rank.
+    const bool is_last = v + 1 == kept.size() || kept[v + 1].value != kept[v].value ||
+                         kept[v + 1].from != kept[v].from;
+    for (int m = 0; m < plan_.chains(chain).num_micro_batches(); ++m) {
+      const PassIndices &from = *Find(first + kept[v].from, m), &to = *Find(first + kept[v].to, m);
+      if (from.forward < 0 || to.forward < 0) continue;
+      const int64_t bytes = kept[v].bytes_per_sample * from.samples.size();
+      if (is_last) timeline->Hold(from.forward, InputsRead(to), bytes);
+      if (is_last && kept[v].has_gradient && from.gradient_done >= 0 && to.gradient_done >= 0) {
+        timeline->Hold(to.gradient_done, from.gradient_done, bytes);
+      }
+    }
+  }
+}
+
+void PassMemory::AddSharded(MemoryTimeline* timeline) const {
+  std::map<std::pair<int, LayerRange>, int> gathered, gradients;  // by component: since when held
+  int reduced_since = -1;  // of the gradients under reduction; -1: none
+  int64_t reduced_bytes = 0;
+  const auto end_reduction = [&](int i) {
+    if (reduced_since >= 0) timeline->Hold(reduced_since, i, reduced_bytes);
+    reduced_since = -1;
+  };
+  for (int i = 0; i < list_.size(); ++i) {
+    const Instruction& instruction = list_[i];
+    if (instruction.stage() < 0 || !plan_.stages(instruction.stage()).sharded()) continue;
+    const int component = plan_.stages(instruction.stage()).component();
+    const LayerRange layers = LayersIn(instruction);
+    const auto key = std::make_pair(component, layers);
+    switch (instruction.kind()) {
+      case Instruction::GATHER_PARAMS:
+        gathered[key] = i;
+        break;
+      case Instruction::RELEASE_PARAMS:
+        if (gathered.count(key) == 0) break;
+        timeline->Hold(gathered[key], i, GatheredBytes(cost_, component, layers));
+        break;
+      case Instruction::BACKWARD:
+      case Instruction::WEIGHT_GRAD:
+        gradients.emplace(key, i);
+        break;
+      case Instruction::REDUCE_GRADS:
+        if (gradients.count(key) == 0) break;
+        end_reduction(i);
+        reduced_since = gradients[key];
+        reduced_bytes = cost_.GradientBytes(component, layers);
+        break;
+      default:
+        break;
+    }
+  }
+  end_reduction(list_.size() - 1);
+}
+
+}  // namespace dpipe

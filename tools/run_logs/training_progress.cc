@@ -1,0 +1,38 @@
+#include "tools/run_logs/training_progress.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+
+namespace dpipe::tools {
+
+void TrainingProgress::OnStart(const RunStart& start) {
+  first_step_ = start.first_step;
+  num_steps_ = start.num_steps;
+  progress_ = std::make_unique<report::Progress>(options_);
+}
+
+void TrainingProgress::OnStep(const StepReport& step) {
+  report::ProgressState state;
+  state.phase = "training";
+  state.detail = absl::StrFormat("epoch %.2f · lr %.2e", step.epoch, step.learning_rate);
+  state.step = static_cast<int>(step.step);
+  state.num_steps = static_cast<int>(num_steps_);
+  state.images_per_second = step.images_per_second;
+  state.loss = step.mean_loss;
+  if (std::isnan(step.mean_loss)) state.detail += " · loss nan";  // the progress line omits a NaN
+  state.fraction_done = static_cast<double>(step.step - first_step_) /
+                        static_cast<double>(std::max<int64_t>(1, num_steps_ - first_step_));
+  if (time_limit_ns_ > 0) {
+    const double by_time = step.elapsed_s * kNanosPerSecond / static_cast<double>(time_limit_ns_);
+    state.fraction_done = std::max(state.fraction_done, std::min(1.0, by_time));
+  }
+  progress_->Update(state);
+}
+
+void TrainingProgress::OnEnd(const RunEnd&) {
+  if (progress_ != nullptr) progress_->Finish();
+}
+
+}  // namespace dpipe::tools
