@@ -21,7 +21,7 @@
 #include "core/base/text/json.h"
 #include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/job_address.h"
-#include "core/comm/rendezvous/launch/end_with_job.h"
+#include "core/comm/rendezvous/launch/exit_with_job.h"
 #include "core/comm/rendezvous/launch/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
@@ -115,7 +115,7 @@ absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address,
   ProcessGroupOptions options;
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(address, options));
-  const EndWithJob end(&processes->store());
+  const ExitWithJob end(&processes->store());
   return MeasureProcesses(backend, kDeadline, OptionsFromFlags(), processes.get());
 }
 

@@ -64,7 +64,7 @@ absl::StatusOr<double> Check(const GridPoint& point, double before, Score* score
     Print(point, rival, theirs, is_ahead ? "AHEAD" : "");
   }
   score->behind += is_behind;
-  if (!ours.lacks_memory || !FLAGS_force_sizes) return ours.throughput;
+  if (!ours.exceeds_memory_bound || !FLAGS_force_sizes) return ours.throughput;
   ++score->refused;
   bool is_false = false;
   for (int size : GridPlanner::MicroBatchSizes(point.global_batch)) {

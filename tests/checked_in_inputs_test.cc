@@ -70,7 +70,7 @@ TEST(CheckedInInputsTest, Clusters) {
       EXPECT_EQ(files.count(std::string(device) + "_8x" + nodes + ".textproto"), 1u);
     }
   }
-  bool unlike_devices = false;
+  bool heterogeneous_devices = false;
   for (const std::string& file : files) {
     ClusterSpec cluster;
     const absl::Status read = ReadTextProto(kClusters + file, &cluster);
@@ -79,9 +79,9 @@ TEST(CheckedInInputsTest, Clusters) {
     EXPECT_FALSE(cluster.provenance().empty()) << file;
     const auto cost = CostModel::Create(UniformProfile(), cluster);
     EXPECT_TRUE(cost.ok()) << file << ": " << cost.status();
-    unlike_devices |= cluster.device_classes_size() > 0;
+    heterogeneous_devices |= cluster.device_classes_size() > 0;
   }
-  EXPECT_TRUE(unlike_devices);
+  EXPECT_TRUE(heterogeneous_devices);
 }
 
 }  // namespace

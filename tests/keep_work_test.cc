@@ -128,8 +128,8 @@ TEST(KeepWorkTest, OnASmallDiskTheModelOutranksTheLastCheckpoint) {
   if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
   EXPECT_THAT(run.out, HasSubstr("/run/unet:\nconfig.json\ndiffusion_pytorch_model.safetensors"));
   // It depends on timing which of the two is written first.
-  const bool gave_up = absl::StrContains(run.out, "was removed to make room for the model");
-  if (gave_up) {
+  const bool exceeded_limit = absl::StrContains(run.out, "was removed to make room for the model");
+  if (exceeded_limit) {
     EXPECT_THAT(run.out, AllOf(HasSubstr("exit 0\n"), Not(HasSubstr("MANIFEST"))));
   } else {
     EXPECT_THAT(run.out, AllOf(HasSubstr("exit 1\n"), HasSubstr("Saved:    " + folder + "/run")));

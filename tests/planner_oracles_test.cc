@@ -75,7 +75,7 @@ TEST(PlannerOraclesTest, WhatIsRefusedFitsWithNoMicroBatchSize) {
                                  GridPoint{"a100_2x1_10gbe", "flux_1024", 16}}) {
     const GridAnswer free = Plan(point, kOurs);
     if (free.throughput > 0) continue;
-    EXPECT_TRUE(free.lacks_memory) << Name(point) << ": " << free.plan;
+    EXPECT_TRUE(free.exceeds_memory_bound) << Name(point) << ": " << free.plan;
     ++refused;
     for (int size : GridPlanner::MicroBatchSizes(point.global_batch)) {
       EXPECT_EQ(Plan(point, kOurs, size).throughput, 0) << Name(point) << ", size " << size;

@@ -17,7 +17,7 @@
 #include "baselines/registry.h"
 #include "core/base/time.h"
 #include "core/comm/rendezvous/job_address.h"
-#include "core/comm/rendezvous/launch/end_with_job.h"
+#include "core/comm/rendezvous/launch/exit_with_job.h"
 #include "core/comm/rendezvous/launch/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
@@ -173,7 +173,7 @@ absl::Status RunMember() {
   ProcessGroupOptions options;
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
-  const EndWithJob end(&processes->store());
+  const ExitWithJob end(&processes->store());
   const absl::Status status = Member(processes.get()).Run();
   if (!status.ok()) processes->store().Fail(status);
   return status;

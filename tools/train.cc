@@ -14,7 +14,7 @@
 #include "core/base/host/out_of_memory.h"
 #include "core/base/host/stop_request.h"
 #include "core/base/text/shell_quote.h"
-#include "core/comm/rendezvous/launch/end_with_job.h"
+#include "core/comm/rendezvous/launch/exit_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/standard_output.h"
@@ -133,7 +133,7 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
   options.setup.processes = processes;
   if (command.check) OnlyCheck(&options);
   if (!leads) {
-    DPIPE_RETURN_IF_ERROR(FollowTraining(options));
+    DPIPE_RETURN_IF_ERROR(TrainAsFollower(options));
     return 0;
   }
   options.command = absl::StrCat("bazel run //tools:train -- ", ShellCommand(arguments));
@@ -155,7 +155,7 @@ absl::StatusOr<int> TrainTogether(const TrainCommand& command,
                                   const std::vector<std::string>& arguments) {
   DPIPE_ASSIGN_OR_RETURN(const auto processes, JoinProcesses(command.config));
   if (processes == nullptr) return TrainAs(command, arguments, nullptr);
-  const EndWithJob end(&processes->store());
+  const ExitWithJob end(&processes->store());
   absl::StatusOr<int> exit_code = TrainAs(command, arguments, processes.get());
   if (!exit_code.ok()) processes->store().Fail(exit_code.status());
   return exit_code;

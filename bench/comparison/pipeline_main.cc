@@ -13,7 +13,7 @@
 #include "core/base/host/stop_request.h"
 #include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/job_address.h"
-#include "core/comm/rendezvous/launch/end_with_job.h"
+#include "core/comm/rendezvous/launch/exit_with_job.h"
 #include "core/comm/rendezvous/launch/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
@@ -193,7 +193,7 @@ absl::StatusOr<int> CompareAsProcess(const PipelineProgram& program,
   options.ranks_per_process = std::max(1, FLAGS_devices);
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
-  const EndWithJob end(&processes->store());
+  const ExitWithJob end(&processes->store());
   const absl::StatusOr<int> done = CompareAs(program, command_line, strategies, processes.get());
   if (!done.ok()) processes->store().Fail(done.status());
   return done;

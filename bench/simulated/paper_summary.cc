@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/simulated/paper_section.h"
 #include "core/report/page/markup.h"
+#include "core/report/stats.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {
@@ -26,15 +27,10 @@ std::vector<double> Sorted(const Cases& cases,
   return values;
 }
 
-double Median(const std::vector<double>& sorted) {
-  const size_t n = sorted.size();
-  return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 std::string Spread(const std::vector<double>& sorted,
                    const std::function<std::string(double)>& text) {
   if (sorted.empty()) return "-";
-  return absl::StrCat(text(sorted.front()), " / ", text(Median(sorted)), " / ",
+  return absl::StrCat(text(sorted.front()), " / ", text(report::Median(sorted)), " / ",
                       text(sorted.back()));
 }
 
@@ -165,7 +161,7 @@ std::string AgainstPublished(const Cases& cases) {
         "gradients leaves devices idle, and the optimizer's work, which stages divide. On these "
         "clusters, with NVSwitch in a node and 400 Gb/s or more between nodes, that idle time is ",
         PercentText(idle.front()), " to ", PercentText(idle.back()),
-        " of data_parallel's step, in the median ", PercentText(Median(idle)),
+        " of data_parallel's step, in the median ", PercentText(report::Median(idle)),
         ": large only if a device has few samples.\n");
   }
   if (!over_pipe.empty()) {

@@ -97,7 +97,7 @@ absl::StatusOr<GridAnswer> GridPlanner::Plan(const std::string& strategy, int gl
   GridAnswer answer;
   answer.planning_s = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   if (!result.ok()) {
-    answer.lacks_memory = absl::IsResourceExhausted(result.status());
+    answer.exceeds_memory_bound = absl::IsResourceExhausted(result.status());
     answer.plan = std::string(result.status().message());
     return answer;
   }

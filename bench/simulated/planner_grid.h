@@ -37,7 +37,7 @@ std::vector<std::string> SimplerStrategies();
 struct GridAnswer {
   double throughput = 0;  // samples/s; 0: refused
   std::string plan;       // schedule, sharding, S, M and D; of a refusal, why
-  bool lacks_memory = false;
+  bool exceeds_memory_bound = false;
   double planning_s = 0;  // processor time
 };
 

@@ -18,7 +18,7 @@ constexpr int kPeriod = 1021;
 constexpr int64_t kTag = 1, kBackTag = 2;
 
 // Returns a rank's contribution to an element; `phase` is the element's index modulo kPeriod.
-float Brought(int rank, int phase) { return static_cast<float>(phase + rank); }
+float Contribution(int rank, int phase) { return static_cast<float>(phase + rank); }
 int PhaseOf(int64_t i) { return static_cast<int>(i % kPeriod); }
 int NextPhase(int phase) { return phase + 1 == kPeriod ? 0 : phase + 1; }
 
@@ -40,7 +40,7 @@ class Probe {
   void Fill() {
     if (is_message() && rank() == 0) full_ = Tensor::Empty(device_, {count_}, DType::kF32);
     const int own = rank();
-    const auto brought = [own](int phase) { return Brought(own, phase); };
+    const auto brought = [own](int phase) { return Contribution(own, phase); };
     const auto nothing = [](int) { return 0.0f; };
     switch (traffic_) {
       case Traffic::kAllGather:
@@ -76,14 +76,14 @@ class Probe {
 
   absl::Status Check() const {
     const int n = comm_.size();
-    const auto sum = [n](int phase) { return n * Brought(0, phase) + n * (n - 1) / 2.0f; };
+    const auto sum = [n](int phase) { return n * Contribution(0, phase) + n * (n - 1) / 2.0f; };
     switch (traffic_) {
       case Traffic::kSendReceive:
         return rank() > 1 ? absl::OkStatus()
-                          : CheckBy([](int phase) { return Brought(0, phase); }, 0, got_[0]);
+                          : CheckBy([](int phase) { return Contribution(0, phase); }, 0, got_[0]);
       case Traffic::kBroadcast:
         return rank() == 0 ? absl::OkStatus()
-                           : CheckBy([](int phase) { return Brought(0, phase); }, 0, got_[0]);
+                           : CheckBy([](int phase) { return Contribution(0, phase); }, 0, got_[0]);
       case Traffic::kAllReduce:
         return CheckBy(sum, 0, full_);
       case Traffic::kReduceScatter:
@@ -91,7 +91,7 @@ class Probe {
       case Traffic::kAllGather:
         for (int j = 0; j < n; ++j) {
           const Shard shard{j, n};
-          DPIPE_RETURN_IF_ERROR(CheckBy([j](int phase) { return Brought(j, phase); },
+          DPIPE_RETURN_IF_ERROR(CheckBy([j](int phase) { return Contribution(j, phase); },
                                         shard.Begin(count_),
                                         full_.Slice(shard.Begin(count_), shard.End(count_))));
         }

@@ -71,15 +71,15 @@ absl::StatusOr<Devices> SharedGpus(const DeviceRequest& request, const std::vect
 }
 
 // The A100's; kernels are built for it and newer GPUs.
-constexpr int kLeastCapability = 8;
+constexpr int kMinCapability = 8;
 
 absl::Status CheckCapabilities(cuda::Driver* driver) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<cuda::Gpu> gpus, driver->Gpus());
   for (const cuda::Gpu& gpu : gpus) {
-    if (gpu.capability_major >= kLeastCapability) continue;
+    if (gpu.capability_major >= kMinCapability) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "GPU ", gpu.index, " (", gpu.name, ") has compute capability ", gpu.capability_major, ".",
-        gpu.capability_minor, ", and ", kLeastCapability,
+        gpu.capability_minor, ", and ", kMinCapability,
         ".0 or newer is needed; where there are others, CUDA_VISIBLE_DEVICES can hide it"));
   }
   return absl::OkStatus();

@@ -39,7 +39,7 @@ inline int64_t AlignedForReduction(int64_t bytes) {
 // other rank of the node. With several nodes there is one more, for the partial sum that comes from
 // the previous node or goes to the next. The sums that a reduce-scatter returns from the last node
 // land in a separate row.
-struct ReductionRoom {
+struct ReductionBuffer {
   int64_t num_slots = 0;  // chunks in flight
   int64_t num_rows = 0;   // per slot
   bool has_landing = false;
@@ -51,11 +51,11 @@ struct ReductionRoom {
 // Returns the working memory for tensors of `tensor_bytes` in total. A row holds a rank's share of
 // a chunk, plus padding for slice ends that are not multiples of 16 bytes. At most about 64 MiB for
 // chunks of ReductionChunkBytes.
-inline ReductionRoom ReductionRoomFor(NodeLayout layout, bool scatters, int64_t tensor_bytes,
-                                      int64_t chunk_bytes) {
+inline ReductionBuffer ReductionBufferFor(NodeLayout layout, bool scatters, int64_t tensor_bytes,
+                                          int64_t chunk_bytes) {
   constexpr int64_t kEnds = 4 * kReductionAlignment;
   const bool chained = layout.num_nodes > 1;
-  ReductionRoom room;
+  ReductionBuffer room;
   room.num_slots = chained ? 3 : 2;  // being received, added and, in a chain, sent on
   room.num_rows = layout.ranks_per_node - 1 + (chained ? 1 : 0);
   room.has_landing = chained && scatters;

@@ -137,13 +137,13 @@ class InProcessCommunicator : public Communicator {
       if (!state_->failure.ok()) return state_->failure;
       DoubleSums& sums = state_->sums;
       const int64_t generation = sums.generation;
-      DoubleSums::Brought& brought = sums.brought[generation % 2];
+      DoubleSums::Contribution& brought = sums.brought[generation % 2];
       brought.values[rank().value()].assign(values.begin(), values.end());
       brought.last_arrival_ns = std::max(brought.last_arrival_ns, begin_ns);
       if (++sums.arrived == size()) {
         sums.arrived = 0;
         ++sums.generation;
-        sums.brought[sums.generation % 2] = DoubleSums::Brought();
+        sums.brought[sums.generation % 2] = DoubleSums::Contribution();
         ++state_->num_changes;
       } else {
         DPIPE_RETURN_IF_ERROR(
@@ -164,7 +164,7 @@ class InProcessCommunicator : public Communicator {
 
  private:
   StartedCollective Start(SharedCollective::Kind kind, absl::Span<const Rank> ranks,
-                          SharedCollective::Brought brought, const std::string& what) {
+                          SharedCollective::Contribution brought, const std::string& what) {
     const Nanos now_ns = MonotonicNow();
     RankGroup group = GroupOf(rank(), ranks, what);
     auto share = std::make_shared<CollectiveShare>();
@@ -187,7 +187,7 @@ class InProcessCommunicator : public Communicator {
     return std::make_unique<InProcessCollective>(waiter_, std::move(share));
   }
 
-  static void AddInRankOrder(const DoubleSums::Brought& brought, absl::Span<double> values,
+  static void AddInRankOrder(const DoubleSums::Contribution& brought, absl::Span<double> values,
                              const std::string& what) {
     std::fill(values.begin(), values.end(), 0.0);
     for (const auto& [rank, theirs] : brought.values) {

@@ -34,13 +34,13 @@ struct Message {
 // next sum. No rank reaches the sum after that one before all have read, so two sets are enough. A
 // set is dropped when the next gate opens.
 struct DoubleSums {
-  struct Brought {
+  struct Contribution {
     std::map<int, std::vector<double>> values;  // by rank
     Nanos last_arrival_ns = 0;
   };
   int64_t generation = 0;
   int arrived = 0;
-  Brought brought[2];
+  Contribution brought[2];
 };
 
 struct InProcessState {

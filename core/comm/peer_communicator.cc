@@ -112,7 +112,7 @@ class PeerCommunicator : public Communicator {
       : inner_(std::move(inner)),
         events_(std::move(events)),
         device_(std::move(device)),
-        twin_(device_->Twin()) {}
+        twin_(device_->MakeSibling()) {}
 
   Rank rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }

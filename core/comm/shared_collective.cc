@@ -19,12 +19,12 @@ constexpr int64_t kBlockElements = 2 * 1024;
 }  // namespace
 
 SharedCollective::SharedCollective(Kind kind, int num_members)
-    : kind_(kind), brought_(num_members) {}
+    : kind_(kind), contributions_(num_members) {}
 
-bool SharedCollective::Join(int number, Brought brought, Nanos now_ns) {
-  brought_[number] = std::move(brought);
+bool SharedCollective::Join(int number, Contribution brought, Nanos now_ns) {
+  contributions_[number] = std::move(brought);
   complete_ns_ = std::max(complete_ns_, now_ns);
-  if (++num_joined_ < static_cast<int>(brought_.size())) return false;
+  if (++num_joined_ < static_cast<int>(contributions_.size())) return false;
   CheckSizes();
   Divide();
   if (chunks_.empty()) End();
@@ -33,26 +33,27 @@ bool SharedCollective::Join(int number, Brought brought, Nanos now_ns) {
 }
 
 void SharedCollective::CheckSizes() const {
-  const std::vector<Tensor>& full = brought_[0].full;
-  for (size_t m = 0; m < brought_.size(); ++m) {
-    DPIPE_CHECK_EQ(brought_[m].full.size(), full.size()) << "tensors of member " << m;
+  const std::vector<Tensor>& full = contributions_[0].full;
+  for (size_t m = 0; m < contributions_.size(); ++m) {
+    DPIPE_CHECK_EQ(contributions_[m].full.size(), full.size()) << "tensors of member " << m;
     for (size_t i = 0; i < full.size(); ++i) {
       const int64_t n = full[i].num_elements();
-      DPIPE_CHECK_EQ(brought_[m].full[i].num_elements(), n) << "tensor " << i << " of member " << m;
+      DPIPE_CHECK_EQ(contributions_[m].full[i].num_elements(), n)
+          << "tensor " << i << " of member " << m;
       if (kind_ == Kind::kAllReduceSum) continue;
-      DPIPE_CHECK_EQ(brought_[m].shards[i].num_elements(), ShardOf(m).Size(n))
+      DPIPE_CHECK_EQ(contributions_[m].shards[i].num_elements(), ShardOf(m).Size(n))
           << "shard " << i << " of member " << m;
     }
   }
 }
 
 void SharedCollective::Divide() {
-  const int members = static_cast<int>(brought_.size());
+  const int members = static_cast<int>(contributions_.size());
   const bool sums = kind_ == Kind::kAllReduceSum;
   if (sums && members == 1) return;
   for (int m = 0; m < (sums ? 1 : members); ++m) {
-    for (size_t i = 0; i < brought_[0].full.size(); ++i) {
-      const int64_t n = brought_[0].full[i].num_elements();
+    for (size_t i = 0; i < contributions_[0].full.size(); ++i) {
+      const int64_t n = contributions_[0].full[i].num_elements();
       const bool of_shard = kind_ == Kind::kReduceScatterSum;
       const int64_t end = of_shard ? ShardOf(m).End(n) : n;
       for (int64_t k = of_shard ? ShardOf(m).Begin(n) : 0; k < end; k += kChunkElements) {
@@ -80,7 +81,7 @@ bool SharedCollective::WorkOnOne() {
 }
 
 void SharedCollective::End() {
-  brought_.clear();
+  contributions_.clear();
   done_ns_ = std::max(complete_ns_, MonotonicNow());
   done_.store(true, std::memory_order_release);
 }
@@ -99,7 +100,7 @@ void SharedCollective::Do(const Chunk& chunk) {
 // Returns the sum over all members of elements [begin, end) of a tensor.
 OrderedSum SharedCollective::SumOf(int tensor, int64_t begin, int64_t end) const {
   OrderedSum sum = {nullptr, {}, end - begin};
-  for (const Brought& brought : brought_) {
+  for (const Contribution& brought : contributions_) {
     sum.terms.push_back(brought.full[tensor].data<float>() + begin);
   }
   return sum;
@@ -109,23 +110,23 @@ OrderedSum SharedCollective::SumOf(int tensor, int64_t begin, int64_t end) const
 void SharedCollective::Sum(const Chunk& chunk) {
   for (int64_t begin = chunk.begin; begin < chunk.end; begin += kBlockElements) {
     OrderedSum sum = SumOf(chunk.tensor, begin, std::min(chunk.end, begin + kBlockElements));
-    sum.sum = brought_[0].full[chunk.tensor].data<float>() + begin;
+    sum.sum = contributions_[0].full[chunk.tensor].data<float>() + begin;
     AddUp(sum);
-    for (size_t m = 1; m < brought_.size(); ++m) {
-      std::copy_n(sum.sum, sum.count, brought_[m].full[chunk.tensor].data<float>() + begin);
+    for (size_t m = 1; m < contributions_.size(); ++m) {
+      std::copy_n(sum.sum, sum.count, contributions_[m].full[chunk.tensor].data<float>() + begin);
     }
   }
 }
 
 void SharedCollective::Gather(const Chunk& chunk) {
-  Tensor& full = brought_[chunk.member].full[chunk.tensor];
+  Tensor& full = contributions_[chunk.member].full[chunk.tensor];
   const int64_t n = full.num_elements();
-  for (size_t m = 0; m < brought_.size(); ++m) {
+  for (size_t m = 0; m < contributions_.size(); ++m) {
     const Shard from = ShardOf(static_cast<int>(m));
     const int64_t begin = std::max(chunk.begin, from.Begin(n));
     const int64_t end = std::min(chunk.end, from.End(n));
     if (begin >= end) continue;
-    const float* const shard = brought_[m].shards[chunk.tensor].data<float>();
+    const float* const shard = contributions_[m].shards[chunk.tensor].data<float>();
     std::copy(shard + begin - from.Begin(n), shard + end - from.Begin(n),
               full.data<float>() + begin);
   }
@@ -133,8 +134,8 @@ void SharedCollective::Gather(const Chunk& chunk) {
 
 void SharedCollective::ReduceScatter(const Chunk& chunk) {
   OrderedSum sum = SumOf(chunk.tensor, chunk.begin, chunk.end);
-  const int64_t n = brought_[0].full[chunk.tensor].num_elements();
-  sum.sum = brought_[chunk.member].shards[chunk.tensor].data<float>() + chunk.begin -
+  const int64_t n = contributions_[0].full[chunk.tensor].num_elements();
+  sum.sum = contributions_[chunk.member].shards[chunk.tensor].data<float>() + chunk.begin -
             ShardOf(chunk.member).Begin(n);
   sum.adds = true;
   AddUp(sum);

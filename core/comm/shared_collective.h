@@ -22,7 +22,7 @@ class SharedCollective {
   enum class Kind { kAllReduceSum, kAllGather, kReduceScatterSum };
   // A member's tensors, as in Communicator's methods; an all-reduce has only `full`. fp32, in
   // memory that host code may access.
-  struct Brought {
+  struct Contribution {
     std::vector<Tensor> shards, full;
   };
 
@@ -32,7 +32,7 @@ class SharedCollective {
 
   // Adds the tensors of member `number`, which arrived at `now_ns`. Called once per member, not
   // concurrently. Returns true for the last member, with which the work begins.
-  bool Join(int number, Brought brought, Nanos now_ns);
+  bool Join(int number, Contribution brought, Nanos now_ns);
 
   // The remaining methods may be called by any thread at any time.
   bool complete() const { return complete_.load(std::memory_order_acquire); }
@@ -57,7 +57,7 @@ class SharedCollective {
     int64_t begin = 0, end = 0;
   };
 
-  Shard ShardOf(int member) const { return {member, static_cast<int>(brought_.size())}; }
+  Shard ShardOf(int member) const { return {member, static_cast<int>(contributions_.size())}; }
   void CheckSizes() const;
   void Divide();
   void Do(const Chunk& chunk);
@@ -69,8 +69,8 @@ class SharedCollective {
 
   const Kind kind_;
   int num_joined_ = 0;
-  std::vector<Brought> brought_;  // by member
-  std::vector<Chunk> chunks_;     // fixed once complete
+  std::vector<Contribution> contributions_;  // by member
+  std::vector<Chunk> chunks_;                // fixed once complete
   Nanos complete_ns_ = 0;
   Nanos done_ns_ = 0;
   std::atomic<bool> complete_{false};

@@ -41,10 +41,10 @@ float SumInOrder(size_t i, int64_t k) {
 }
 
 // Members join with the tensors from `bring`; then `threads` threads do the work.
-std::vector<SharedCollective::Brought> RunOn(Kind kind, int threads,
-                                             SharedCollective::Brought (*bring)(int member)) {
+std::vector<SharedCollective::Contribution> RunOn(
+    Kind kind, int threads, SharedCollective::Contribution (*bring)(int member)) {
   SharedCollective collective(kind, kMembers);
-  std::vector<SharedCollective::Brought> brought;
+  std::vector<SharedCollective::Contribution> brought;
   for (int m = 0; m < kMembers; ++m) {
     EXPECT_FALSE(collective.complete() || collective.HasWork() || collective.WorkOnOne());
     brought.push_back(bring(m));
@@ -69,7 +69,7 @@ class WorkOfThreadsTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(WorkOfThreadsTest, AllReduceAddsInMembersOrderForAll) {
   const auto brought = RunOn(Kind::kAllReduceSum, GetParam(), [](int m) {
-    SharedCollective::Brought own;
+    SharedCollective::Contribution own;
     for (size_t i = 0; i < std::size(kSizes); ++i) own.full.push_back(Whole(m, i));
     return own;
   });
@@ -84,7 +84,7 @@ TEST_P(WorkOfThreadsTest, AllReduceAddsInMembersOrderForAll) {
 
 TEST_P(WorkOfThreadsTest, AllGatherJoinsShardsForAll) {
   const auto brought = RunOn(Kind::kAllGather, GetParam(), [](int m) {
-    SharedCollective::Brought own;
+    SharedCollective::Contribution own;
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       own.shards.push_back(ShardOf(m, Whole(0, i)));
       own.full.push_back(Tensor::Zeros(Device::Cpu(), {kSizes[i]}, DType::kF32));
@@ -102,7 +102,7 @@ TEST_P(WorkOfThreadsTest, AllGatherJoinsShardsForAll) {
 
 TEST_P(WorkOfThreadsTest, ReduceScatterAddsEachItsShardOfTheSum) {
   const auto brought = RunOn(Kind::kReduceScatterSum, GetParam(), [](int m) {
-    SharedCollective::Brought own;
+    SharedCollective::Contribution own;
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       own.full.push_back(Whole(m, i));
       own.shards.push_back(ShardOf(m, Whole(2, i)));

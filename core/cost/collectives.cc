@@ -172,7 +172,7 @@ int64_t RoomBytesOf(const CollectiveGroup& group, bool scatters, int64_t bytes) 
   if (group.collectives == ClusterSpec::NCCL) return 0;
   const NodeLayout layout = IsChained(group) ? NodeLayout{group.num_nodes, group.ranks_per_node}
                                              : NodeLayout{1, group.num_ranks};
-  return ReductionRoomFor(layout, scatters, bytes, ReductionChunkBytes(layout.num_nodes))
+  return ReductionBufferFor(layout, scatters, bytes, ReductionChunkBytes(layout.num_nodes))
       .size_bytes();
 }
 

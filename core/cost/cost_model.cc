@@ -243,7 +243,7 @@ Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
   return link.latency_ns() + BytesTime(static_cast<double>(bytes), link.bandwidth_bytes_per_s());
 }
 
-bool CostModel::GroupsAreAlike(int devices_per_group) const {
+bool CostModel::HasIdenticalGroups(int devices_per_group) const {
   const int in_node = cluster_.devices_per_node();
   if (devices_per_group < 1 || num_devices() % devices_per_group != 0) return false;
   const int sharing = in_node / interfaces_per_node_;  // devices per interface
@@ -254,8 +254,8 @@ bool CostModel::GroupsAreAlike(int devices_per_group) const {
                                  [this](int64_t limit) { return limit == memory_limit_[0]; });
 }
 
-CostModel CostModel::OfOneGroup(int devices_per_group) const {
-  DPIPE_CHECK(GroupsAreAlike(devices_per_group)) << "groups of " << devices_per_group;
+CostModel CostModel::ForOneGroup(int devices_per_group) const {
+  DPIPE_CHECK(HasIdenticalGroups(devices_per_group)) << "groups of " << devices_per_group;
   CostModel group = *this;
   group.num_groups_ = num_devices() / devices_per_group;
   if (devices_per_group < cluster_.devices_per_node()) {

@@ -38,12 +38,12 @@ class CostModel {
   // ---- One of many pipeline groups ----
   // True if all consecutive groups of this many devices behave the same: they have the same
   // placement on nodes and interfaces, speed and memory limit.
-  bool GroupsAreAlike(int devices_per_group) const;
+  bool HasIdenticalGroups(int devices_per_group) const;
   // Returns the model of the first such group alone, which a search can simulate instead of the
   // whole cluster. num_devices() is the group's. Collectives over some of its ranks cost as much as
-  // over those ranks of every group. GroupsAreAlike(devices_per_group) must hold.
-  CostModel OfOneGroup(int devices_per_group) const;
-  // Number of groups that this model represents; 1 if it is not from OfOneGroup.
+  // over those ranks of every group. HasIdenticalGroups(devices_per_group) must hold.
+  CostModel ForOneGroup(int devices_per_group) const;
+  // Number of groups that this model represents; 1 if it is not from ForOneGroup.
   int num_groups() const { return num_groups_; }
 
   // ---- Structure ----
@@ -140,12 +140,12 @@ class CostModel {
   Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
   // Memory that each rank's NCCL communicator keeps for an all-reduce or a reduce-scatter of this
   // many bytes over these ranks. 0 between CPUs or parts of one GPU.
-  int64_t ReductionRoomBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
+  int64_t ReductionBufferBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
     const bool by_nccl = !cluster_.collectives_use_compute() && !cluster_.devices_share_memory();
     return by_nccl ? RoomBytesOf(group, scatters, bytes) : 0;
   }
-  int64_t ReductionRoomBytes(const std::vector<int>& ranks, bool scatters, int64_t bytes) const {
-    return ReductionRoomBytes(Members(ranks), scatters, bytes);
+  int64_t ReductionBufferBytes(const std::vector<int>& ranks, bool scatters, int64_t bytes) const {
+    return ReductionBufferBytes(Members(ranks), scatters, bytes);
   }
   bool SpansNodes(const std::vector<int>& ranks) const { return Members(ranks).num_nodes > 1; }
   // Time to sum one number over all ranks, as for a global gradient norm.
@@ -174,7 +174,7 @@ class CostModel {
   std::shared_ptr<const ModelProfile> profile_;
   ClusterSpec cluster_;
   int num_groups_ = 1;
-  ClusterSpec whole_cluster_;  // the original cluster if from OfOneGroup; else cluster_
+  ClusterSpec whole_cluster_;  // the original cluster if from ForOneGroup; else cluster_
   std::vector<int> backbones_;
   int frozen_quantum_ = 1;
   int interfaces_per_node_ = 1;

@@ -53,7 +53,7 @@ TEST(LayerTimesTest, LeastPerSampleIsNeverAboveAnyBatch) {
     RandomStream stream(3, i, 0, RandomPurpose::kTest);
     const ModelProfile profile = RandomProfile(stream);
     for (const LayerProfile& layer : profile.components(0).layers()) {
-      const double least = LeastForwardPerSample(layer, 1, 40);
+      const double least = MinForwardPerSample(layer, 1, 40);
       double brute = 1e300;
       for (int n = 1; n <= 40; ++n) {
         brute = std::min(brute, static_cast<double>(TimesOfLayer(layer, n).forward) / n);
@@ -229,15 +229,15 @@ TEST(CostModelTest, OneOfManyGroupsSpeaksForAll) {
   cluster.mutable_inter_node()->set_latency_ns(1000);
   cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
   const CostModel whole = *CostModel::Create(UniformProfile({}), cluster);
-  EXPECT_TRUE(whole.GroupsAreAlike(4));
-  EXPECT_TRUE(whole.GroupsAreAlike(16));
-  EXPECT_FALSE(whole.GroupsAreAlike(5));
-  const CostModel four = whole.OfOneGroup(4);
+  EXPECT_TRUE(whole.HasIdenticalGroups(4));
+  EXPECT_TRUE(whole.HasIdenticalGroups(16));
+  EXPECT_FALSE(whole.HasIdenticalGroups(5));
+  const CostModel four = whole.ForOneGroup(4);
   EXPECT_EQ(four.num_devices(), 4);
   EXPECT_EQ(four.num_groups(), 8);
   EXPECT_EQ(four.AllReduce({1}, 1000000), whole.AllReduce({1, 5, 9, 13, 17, 21, 25, 29}, 1000000));
   EXPECT_EQ(four.GlobalNorm(), whole.GlobalNorm());
-  const CostModel sixteen = whole.OfOneGroup(16);
+  const CostModel sixteen = whole.ForOneGroup(16);
   EXPECT_EQ(sixteen.num_groups(), 2);
   EXPECT_EQ(sixteen.AllReduce({3, 4}, 500), whole.AllReduce({3, 4, 19, 20}, 500));
   EXPECT_EQ(sixteen.Transfer(7, 8, 4096), whole.Transfer(7, 8, 4096));
@@ -249,13 +249,13 @@ TEST(CostModelTest, GroupsThatLieOrRunUnlikeAreNotAlike) {
   cluster.set_interfaces_per_node(2);
   // Groups of 2 share an interface in pairs, groups of 8 have both.
   const CostModel shared = *CostModel::Create(UniformProfile({}), cluster);
-  EXPECT_TRUE(shared.GroupsAreAlike(2));
-  EXPECT_TRUE(shared.GroupsAreAlike(8));
+  EXPECT_TRUE(shared.HasIdenticalGroups(2));
+  EXPECT_TRUE(shared.HasIdenticalGroups(8));
   DeviceClass* slow = cluster.add_device_classes();
   slow->set_name("slow");
   slow->set_num_devices(4);
   slow->set_speed(0.5);
-  EXPECT_FALSE((*CostModel::Create(UniformProfile({}), cluster)).GroupsAreAlike(4));
+  EXPECT_FALSE((*CostModel::Create(UniformProfile({}), cluster)).HasIdenticalGroups(4));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ PassTimes TimesOfLayer(const LayerProfile& layer, int batch) {
                                     high.local_batch() - low.local_batch()));
 }
 
-double LeastForwardPerSample(const LayerProfile& layer, int smallest, int largest) {
+double MinForwardPerSample(const LayerProfile& layer, int smallest, int largest) {
   const auto per_sample = [&layer](int batch) {
     // TimesOfLayer rounds up by less than 1 ns. A lower bound must not include this.
     const Nanos rounded = TimesOfLayer(layer, batch).forward;

@@ -27,7 +27,7 @@ PassTimes TimesOfLayer(const LayerProfile& layer, int batch);
 
 // Returns the minimum forward time per sample, in ns, over all batches in [smallest, largest]. For
 // a piecewise linear curve it is at a profiled batch or at an end of the interval.
-double LeastForwardPerSample(const LayerProfile& layer, int smallest, int largest);
+double MinForwardPerSample(const LayerProfile& layer, int smallest, int largest);
 
 class LayerTimes {
  public:

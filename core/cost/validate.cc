@@ -10,7 +10,7 @@ namespace dpipe {
 namespace {
 
 // Per parameter; more than any optimizer keeps.
-constexpr double kMostOptimizerBytes = 1024;
+constexpr double kMaxOptimizerBytes = 1024;
 
 constexpr double kMinSpeed = 1e-3;  // of a device class; the maximum is its inverse
 
@@ -266,9 +266,9 @@ absl::Status ValidateProfile(const ModelProfile& profile) {
                                        " is not within [0, 1]"));
   }
   const double kept = profile.optimizer_bytes_per_parameter();
-  if (!(kept >= 0 && kept <= kMostOptimizerBytes)) {
+  if (!(kept >= 0 && kept <= kMaxOptimizerBytes)) {
     return Bad("profile", absl::StrCat("optimizer_bytes_per_parameter ", kept,
-                                       " is not within [0, ", kMostOptimizerBytes, "]"));
+                                       " is not within [0, ", kMaxOptimizerBytes, "]"));
   }
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "launch_overhead_ns", profile.launch_overhead_ns()));
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "frozen_quantum", profile.frozen_quantum()));

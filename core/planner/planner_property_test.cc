@@ -214,7 +214,7 @@ TEST(PlannerPropertyTest, OneGroupRepresentsAll) {
     shape.schedule = Pick<std::string>(random, {"1f1b", "gpipe", "zb-h1", "zb-v"});
     shape.num_devices = cost.num_devices();
     shape.devices_per_pipeline = shape.num_stages = Pick<int>(random, {2, 4});
-    if (!cost.GroupsAreAlike(shape.devices_per_pipeline)) continue;
+    if (!cost.HasIdenticalGroups(shape.devices_per_pipeline)) continue;
     if (shape.num_groups() < 2) continue;
     shape.num_micro_batches = Pick<int>(random, {1, 2, 4, 8});
     shape.global_batch =

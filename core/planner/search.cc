@@ -69,7 +69,7 @@ class Search {
 
   absl::StatusOr<PlanResult> Run() {
     DPIPE_RETURN_IF_ERROR(Find());
-    if (!best_) return explorer_.WhyNothing();
+    if (!best_) return explorer_.NothingFitsError();
     return Result();
   }
 
@@ -77,7 +77,7 @@ class Search {
   // (0: no limit).
   std::optional<Candidate> FindBelow(Nanos limit_ns) {
     if (!explorer_.Prepare().ok()) return std::nullopt;
-    const Nanos ideal_ns = explorer_.LeastIdeal();
+    const Nanos ideal_ns = explorer_.MinIdealStep();
     if (ideal_ns == 0 || (limit_ns > 0 && ideal_ns > limit_ns)) return std::nullopt;
     RunRound(0, limit_ns);
     return best_;
@@ -172,7 +172,7 @@ class Search {
         // Recomputation may make up for a lack of memory.
         const bool again = round == 1 && strategy_.recompute() == "auto" &&
                            candidate.step_ns == 0 &&
-                           (candidate.is_out_of_memory || candidate.lacks_memory());
+                           (candidate.failed_out_of_memory || candidate.exceeds_memory_bound());
         if (!again) continue;
         candidate.state = Candidate::State::kUncut;
         candidate.shape.peak_limit = 0;
@@ -280,8 +280,8 @@ class Search {
     context.moves_layers = strategy_.partitioner() == "balanced";
     context.tunes = tunes_;
     context.thorough = is_thorough_;
-    context.simulate = [this](Nanos give_up_ns, Candidate* changed) {
-      return explorer_.Simulate(give_up_ns, changed);
+    context.simulate = [this](Nanos step_limit_ns, Candidate* changed) {
+      return explorer_.Simulate(step_limit_ns, changed);
     };
     context.work = [this](const PipelineShape& shape) { return explorer_.Work(shape); };
     context.budget = explorer_.budget();

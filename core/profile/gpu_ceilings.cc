@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/median.h"
 #include "core/ops/product/linear.h"
 #include "core/ops/product/weight.h"
 #include "core/ops/support/convert.h"
@@ -36,8 +37,7 @@ absl::StatusOr<double> MedianSeconds(Device* device, int passes, const Run& run)
     timer.End(&times);
   }
   DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/true));
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-  return 1e-9 * static_cast<double>(std::max<Nanos>(1, times[times.size() / 2]));
+  return 1e-9 * static_cast<double>(std::max<Nanos>(1, MedianSample(std::move(times))));
 }
 
 absl::StatusOr<GpuCeilings> Measure(const std::shared_ptr<Device>& device,

@@ -53,7 +53,9 @@ class ClockedCpu : public CpuDevice {
   explicit ClockedCpu(std::atomic<Nanos>* now)
       : CpuDevice(DeviceKind::kCpu, "cpu", {}, 1), now_(*now) {}
 
-  std::shared_ptr<Device> Twin() const override { return std::make_shared<ClockedCpu>(&now_); }
+  std::shared_ptr<Device> MakeSibling() const override {
+    return std::make_shared<ClockedCpu>(&now_);
+  }
   std::shared_ptr<DeviceEvent> RecordEvent() override {
     return std::make_shared<Event>(now_ += kNanosPerMicro);
   }

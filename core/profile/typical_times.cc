@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "core/base/median.h"
 
 namespace dpipe {
 namespace {
@@ -11,10 +14,7 @@ constexpr Kind kKinds[] = {&LayerSamples::forward_ns, &LayerSamples::input_grad_
                            &LayerSamples::weight_grad_ns};
 
 Nanos Median(std::vector<Nanos> samples) {
-  if (samples.empty()) return 0;
-  const auto middle = samples.begin() + samples.size() / 2;
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
+  return samples.empty() ? 0 : MedianSample(std::move(samples));
 }
 
 // How long each pass took on one worker.

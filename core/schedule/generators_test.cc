@@ -14,7 +14,7 @@ Schedule Make(const std::string& name, int num_stages, int num_micro_batches) {
   return *schedule;
 }
 
-TEST(GeneratorsTest, BubbleOfGPipeAndOneFOneBIsTheClosedForm) {
+TEST(GeneratorsTest, GPipeAndOneFOneBBubblesMatchClosedForm) {
   for (const char* name : {"gpipe", "1f1b"}) {
     for (int p = 1; p <= 12; ++p) {
       for (int m = 1; m <= 20; ++m) {
@@ -30,7 +30,7 @@ TEST(GeneratorsTest, BubbleOfGPipeAndOneFOneBIsTheClosedForm) {
   }
 }
 
-TEST(GeneratorsTest, PeakOfGPipeIsEveryMicroBatch) {
+TEST(GeneratorsTest, GPipeKeepsAllMicroBatches) {
   for (int p = 1; p <= 6; ++p) {
     for (int m = 1; m <= 10; ++m) {
       for (int s = 0; s < p; ++s) EXPECT_EQ(Make("gpipe", p, m).PeakStashed(s), m);
@@ -38,7 +38,7 @@ TEST(GeneratorsTest, PeakOfGPipeIsEveryMicroBatch) {
   }
 }
 
-TEST(GeneratorsTest, PeakOfOneFOneBIsTheStagesLeft) {
+TEST(GeneratorsTest, OneFOneBKeepsOnePerRemainingStage) {
   for (int p = 1; p <= 8; ++p) {
     for (int m = 1; m <= 12; ++m) {
       for (int s = 0; s < p; ++s) {
@@ -48,7 +48,7 @@ TEST(GeneratorsTest, PeakOfOneFOneBIsTheStagesLeft) {
   }
 }
 
-TEST(GeneratorsTest, EagerHasOneFOneBsBubbleAndUpToTwiceItsPeak) {
+TEST(GeneratorsTest, EagerHasSameBubbleAndUpToTwiceThePeak) {
   for (int p = 1; p <= 10; ++p) {
     for (int m = 1; m <= 24; ++m) {
       const Schedule schedule = Make("eager-1f1b", p, m);
@@ -63,15 +63,15 @@ TEST(GeneratorsTest, EagerHasOneFOneBsBubbleAndUpToTwiceItsPeak) {
   }
 }
 
-TEST(GeneratorsTest, SingleAlternates) {
+TEST(GeneratorsTest, SingleAlternatesPasses) {
   EXPECT_EQ(Make("single", 1, 3).ToString(), "F0 B0 F1 B1 F2 B2\n");
   EXPECT_EQ(MakeSchedule("single", {2, 3}).status().message(),
             "schedule single: 2 devices; it has 1 stage");
 }
 
-// Whatever the times, a schedule is one, and takes no less than a device's work, nor than the way
-// of a micro-batch through its chain and back.
-TEST(GeneratorsTest, RandomCostsKeepVerifyAndBounds) {
+// At random costs, a schedule verifies. Its makespan is at least each device's work and the time of
+// a micro-batch through its chain and back.
+TEST(GeneratorsTest, RandomCostsVerifyWithinBounds) {
   int num_tried = 0;
   for (int seed = 0; seed < 600; ++seed) {
     RandomStream stream(seed, 0, 0, RandomPurpose::kTest);
@@ -106,7 +106,7 @@ TEST(GeneratorsTest, RandomCostsKeepVerifyAndBounds) {
   EXPECT_GT(num_tried, 300);
 }
 
-TEST(GeneratorsTest, NamesAreListedAndUnknownOnesRefused) {
+TEST(GeneratorsTest, ListsNamesAndRejectsUnknown) {
   const std::vector<std::string> names = ScheduleNames();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   for (const char* name :

@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-int PeakStashedOfAll(const Schedule& schedule) {
+int MaxPeakStashed(const Schedule& schedule) {
   int peak = 0;
   for (int d = 0; d < schedule.num_devices(); ++d) {
     peak = std::max(peak, schedule.PeakStashedOnDevice(d));

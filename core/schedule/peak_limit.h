@@ -8,7 +8,7 @@
 namespace dpipe {
 
 // Returns the maximum over devices of the pairs that a device keeps.
-int PeakStashedOfAll(const Schedule& schedule);
+int MaxPeakStashed(const Schedule& schedule);
 
 // InvalidArgument if a device keeps more than `peak_limit` pairs, naming the device and both
 // numbers. 0 means no limit.

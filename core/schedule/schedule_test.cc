@@ -15,7 +15,7 @@ std::string ErrorOf(int num_micro_batches, std::vector<std::vector<Slot>> stages
       Schedule::CreateStraight("test", num_micro_batches, std::move(stages)).status().message());
 }
 
-TEST(ScheduleTest, TimesTwoStagesByHand) {
+TEST(ScheduleTest, TwoStagesByHand) {
   // Stage 0:  F0 F1 . . B0 . B1      at F=1, B=2: F0 0-1, F1 1-2, B0 4-6, B1 7-9
   // Stage 1:  . F0 B0 F1 B1          F0 1-2, B0 2-4, F1 4-5, B1 5-7
   const auto schedule = Schedule::CreateStraight(
@@ -28,8 +28,8 @@ TEST(ScheduleTest, TimesTwoStagesByHand) {
   EXPECT_EQ(schedule->ToString(), "F0 F1 B0 B1\nF0 B0 F1 B1\n");
 }
 
-TEST(ScheduleTest, SplitGradientsLetTheStageBeforeGoOn) {
-  // Stage 1: F0 0.. : F0 1-2, I0 2-3, W0 3-4; stage 0 starts I0 at 3 rather than at 4.
+TEST(ScheduleTest, SplitGradientsUnblockThePreviousStage) {
+  // Stage 1 runs F0 1-2, I0 2-3, W0 3-4; stage 0 starts I0 at 3 rather than at 4.
   const auto schedule =
       Schedule::CreateStraight("test", 1, {{{F, 0}, {I, 0}, {W, 0}}, {{F, 0}, {I, 0}, {W, 0}}});
   ASSERT_TRUE(schedule.ok()) << schedule.status();
@@ -37,7 +37,7 @@ TEST(ScheduleTest, SplitGradientsLetTheStageBeforeGoOn) {
   EXPECT_EQ(schedule->PeakStashed(0), 1);
 }
 
-TEST(ScheduleTest, RefusesWhatIsNotASchedule) {
+TEST(ScheduleTest, RejectsInvalidSchedules) {
   EXPECT_EQ(ErrorOf(1, {{{F, 0}, {F, 0}, {B, 0}}}), "device 0, slot 1 (F0): a second forward pass");
   EXPECT_EQ(ErrorOf(1, {{{B, 0}, {F, 0}}}), "device 0, slot 0 (B0): no forward pass before it");
   EXPECT_EQ(ErrorOf(1, {{{F, 0}, {W, 0}, {I, 0}}}),
@@ -55,8 +55,8 @@ TEST(ScheduleTest, RefusesWhatIsNotASchedule) {
       "schedule test, chain 0: 1 stages and 0 micro-batches; there must be at least one of each");
 }
 
-TEST(ScheduleTest, RefusesADeadlock) {
-  // Stage 0 wants B0 back before it sends micro-batch 1; stage 1 wants both first.
+TEST(ScheduleTest, RejectsDeadlocks) {
+  // Stage 0 runs B0 before F1, but stage 1 runs both forward passes before B0.
   EXPECT_EQ(ErrorOf(2, {{{F, 0}, {B, 0}, {F, 1}, {B, 1}}, {{F, 0}, {F, 1}, {B, 0}, {B, 1}}}),
             "device 0, slot 1 (B0): waits for a pass that never comes");
 }

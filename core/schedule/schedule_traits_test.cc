@@ -5,12 +5,12 @@
 namespace dpipe {
 namespace {
 
-TEST(ScheduleTraitsTest, EveryRegisteredScheduleHasThem) {
+TEST(ScheduleTraitsTest, EveryRegisteredScheduleHasTraits) {
   for (const std::string& name : ScheduleNames()) EXPECT_TRUE(TraitsOf(name).ok()) << name;
   EXPECT_EQ(TraitsOf("2f2b").status().message(), "schedule '2f2b' has no traits");
 }
 
-TEST(ScheduleTraitsTest, RefusesWhatCannotBe) {
+TEST(ScheduleTraitsTest, RejectsImpossibleRequests) {
   const auto error = [](const std::string& name, int p, int m, int stages_per_device = 0) {
     ScheduleRequest request;
     request.num_devices = p;
@@ -29,8 +29,8 @@ TEST(ScheduleTraitsTest, RefusesWhatCannotBe) {
   EXPECT_EQ(error("zb-v", 4, 8, 3), "schedule zb-v: 3 stages per device; it has 2");
 }
 
-// What the traits say is what a request that they allow gives.
-TEST(ScheduleTraitsTest, DescribeTheResult) {
+// Every request that the traits allow gives a schedule with these traits.
+TEST(ScheduleTraitsTest, MatchTheResult) {
   for (const std::string& name : ScheduleNames()) {
     const ScheduleTraits traits = *TraitsOf(name);
     for (int p = 1; p <= 6; ++p) {

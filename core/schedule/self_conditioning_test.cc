@@ -9,13 +9,13 @@
 namespace dpipe {
 namespace {
 
-// What the schedule is without its forward-only passes, as the given one prints itself.
+// Returns the schedule without its forward-only passes, with stages numbered as in the given one.
 std::vector<std::vector<Slot>> SecondLap(const Schedule& both) {
   std::vector<std::vector<Slot>> slots(both.num_devices());
   for (int d = 0; d < both.num_devices(); ++d) {
     for (Slot slot : both.slots(d)) {
       if (both.IsForwardOnly(slot.stage)) continue;
-      int forward_only = 0;  // stages before it
+      int forward_only = 0;  // the number of forward-only stages before it
       for (int s = 0; s < slot.stage; ++s) forward_only += both.IsForwardOnly(s);
       slot.stage -= forward_only;
       slots[d].push_back(slot);
@@ -25,8 +25,8 @@ std::vector<std::vector<Slot>> SecondLap(const Schedule& both) {
 }
 
 TEST(SelfConditioningTest, TwoStagesByHand) {
-  // First laps: stage 0 then 1; second laps: stages 2 and 3. F = 1, joint backward 2.
-  // Device 0: F0.0 0-1, F0.1 1-2, then the second lap of micro-batch 0, whose first one ended at 2.
+  // First laps: stages 0 and 1; second laps: stages 2 and 3. F = 1, joint backward 2.
+  // Device 0: F0.0 0-1, F0.1 1-2, then the second lap of micro-batch 0, whose first lap ends at 2.
   const auto schedule = WithSelfConditioning(*MakeSchedule("1f1b", {2, 2}), {});
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(schedule->ToString(),
@@ -36,7 +36,7 @@ TEST(SelfConditioningTest, TwoStagesByHand) {
   EXPECT_EQ(schedule->chains()[0].num_forward_only, 2);
 }
 
-TEST(SelfConditioningTest, AddsAtMostTheFirstLapsWork) {
+TEST(SelfConditioningTest, AddsAtMostTheWorkOfTheFirstLap) {
   for (const char* name : {"1f1b", "gpipe", "eager-1f1b", "zb-h1", "zb-h2", "interleaved"}) {
     for (int p = 1; p <= 5; ++p) {
       for (int rounds = 1; rounds <= 3; ++rounds) {
@@ -56,7 +56,7 @@ TEST(SelfConditioningTest, AddsAtMostTheFirstLapsWork) {
   }
 }
 
-TEST(SelfConditioningTest, EveryGeneratorAtRandomCosts) {
+TEST(SelfConditioningTest, AllGeneratorsAtRandomCosts) {
   for (int seed = 0; seed < 300; ++seed) {
     RandomStream stream(seed, 0, 0, RandomPurpose::kTest);
     const std::vector<std::string> names = ScheduleNames();

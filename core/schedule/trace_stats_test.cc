@@ -5,7 +5,7 @@
 namespace dpipe {
 namespace {
 
-// Two ranks, each FORWARD, SEND or RECV, OPTIMIZER_STEP.
+// Two ranks with three instructions each: FORWARD, SEND or RECV, OPTIMIZER_STEP.
 Plan TwoRanks(int step_offset = 0) {
   Plan plan;
   for (int r : {0, 1}) {
@@ -19,7 +19,7 @@ Plan TwoRanks(int step_offset = 0) {
   return plan;
 }
 
-// In each step of 100 ns rank 0 computes for 60 + 10 and rank 1 for 20 + 10 ns.
+// In each step of 100 ns, rank 0 computes for 60 + 10 ns and rank 1 for 20 + 10 ns.
 std::vector<StreamEvent> Events(int num_steps) {
   std::vector<StreamEvent> events;
   for (int k = 0; k < num_steps; ++k) {

@@ -162,7 +162,7 @@ class BoundMaker {
     for (int component : cost_.frozen_components()) {
       work += cost_.Load(component, batch);
       for (const LayerProfile& layer : cost_.profile().components(component).layers()) {
-        work += static_cast<long double>(LeastForwardPerSample(layer, smallest, batch)) * batch;
+        work += static_cast<long double>(MinForwardPerSample(layer, smallest, batch)) * batch;
       }
     }
     return std::floor(work);

@@ -15,7 +15,7 @@ namespace {
 RandomInstance FreeInstance(RandomStream& stream) {
   RandomPlanOptions options;
   options.profile.max_frozen_components = 0;
-  options.recompute = options.unlike_devices = false;
+  options.recompute = options.heterogeneous_devices = false;
   RandomInstance instance = MakeRandomInstance(stream, options);
   instance.profile.set_optimizer_fixed_ns(0);
   for (ComponentProfile& component : *instance.profile.mutable_components()) {

@@ -35,8 +35,8 @@ long double FrozenWork(const CostModel& cost, int component, int global_batch) {
   const int smallest = std::min(global_batch, std::max(1, cost.frozen_quantum()));
   long double work = cost.Load(component, global_batch);
   for (const LayerProfile& layer : cost.profile().components(component).layers()) {
-    work += static_cast<long double>(LeastForwardPerSample(layer, smallest, global_batch)) *
-            global_batch;
+    work +=
+        static_cast<long double>(MinForwardPerSample(layer, smallest, global_batch)) * global_batch;
   }
   return work;
 }

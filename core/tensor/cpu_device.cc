@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpus(int count,
 
 }  // namespace internal
 
-std::shared_ptr<Device> CpuDevice::Twin() const {
+std::shared_ptr<Device> CpuDevice::MakeSibling() const {
   return std::make_shared<CpuDevice>(kind(), name(), cores_, num_threads_);
 }
 

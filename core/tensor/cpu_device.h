@@ -20,7 +20,7 @@ class CpuDevice : public Device {
   // Uses one thread per core, and at least one.
   CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores);
 
-  std::shared_ptr<Device> Twin() const override;
+  std::shared_ptr<Device> MakeSibling() const override;
   int num_threads() const override { return num_threads_; }
   Allocator& allocator() override { return allocator_; }
   bool has_host_memory() const override { return true; }

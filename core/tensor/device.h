@@ -55,7 +55,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // Returns another device on the same cores, with its own allocator and statistics.
-  virtual std::shared_ptr<Device> Twin() const = 0;
+  virtual std::shared_ptr<Device> MakeSibling() const = 0;
 
   DeviceKind kind() const { return kind_; }
   const std::string& name() const { return name_; }

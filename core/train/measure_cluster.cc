@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/bytes.h"
 #include "core/base/count.h"
+#include "core/base/median.h"
 #include "core/base/time.h"
 #include "core/comm/gloo/gloo.h"
 #include "core/comm/in_process.h"
@@ -25,12 +26,6 @@ constexpr int64_t kMaxGpuBytes = 128 * kMiB;
 constexpr int kTimesSmaller = 8;
 constexpr int kGpuRoundTrips = 16;  // enqueued before the host waits
 constexpr int kGpuReduces = 5;
-
-Nanos Median(std::vector<Nanos> samples) {
-  const auto middle = samples.begin() + samples.size() / 2;
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
 
 std::vector<std::shared_ptr<Device>> DevicesOf(const TrainingJob& job) {
   std::vector<std::shared_ptr<Device>> devices;
@@ -134,7 +129,7 @@ class LinkProbe {
       return own.status();
     });
     if (!cause.ok()) return cause;
-    return Median(samples);
+    return MedianSample(samples);
   }
 
   static absl::StatusOr<std::vector<Nanos>> Samples(const Once& once, int64_t num_elements,

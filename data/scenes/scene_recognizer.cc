@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/median.h"
+
 namespace dpipe {
 namespace {
 
@@ -45,9 +47,7 @@ Color MedianColor(const Image& image, const std::vector<int>& pixels) {
     for (size_t i = 0; i < pixels.size(); ++i) {
       values[i] = image.pixels[static_cast<size_t>(pixels[i]) * 3 + c];
     }
-    const auto middle = values.begin() + values.size() / 2;
-    std::nth_element(values.begin(), middle, values.end());
-    median[c] = *middle;
+    median[c] = MedianSample(values);
   }
   return median;
 }

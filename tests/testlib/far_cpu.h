@@ -11,7 +11,7 @@ namespace dpipe::testlib {
 class FarCpu : public CpuDevice {
  public:
   FarCpu() : CpuDevice(DeviceKind::kCpu, "far", {}, 1) {}
-  std::shared_ptr<Device> Twin() const override { return std::make_shared<FarCpu>(); }
+  std::shared_ptr<Device> MakeSibling() const override { return std::make_shared<FarCpu>(); }
   bool has_host_memory() const override { return false; }
 };
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
+#include "core/base/median.h"
 #include "data/scenes/scene_recognizer.h"
 #include "nlohmann/json.hpp"
 
@@ -28,8 +30,7 @@ std::array<double, 3> BackgroundOf(const Image& image) {
         if (!inner) border.push_back(image.At(x, y)[c]);
       }
     }
-    std::nth_element(border.begin(), border.begin() + border.size() / 2, border.end());
-    background[c] = border[border.size() / 2];
+    background[c] = MedianSample(std::move(border));
   }
   return background;
 }

@@ -425,7 +425,7 @@ absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
   return Trainer(options, say).Run();
 }
 
-absl::Status FollowTraining(const TrainerOptions& options) {
+absl::Status TrainAsFollower(const TrainerOptions& options) {
   const auto nothing = [](const auto&...) {};
   DPIPE_ASSIGN_OR_RETURN(const auto run, TrainingRun::Create(options, nothing, nothing));
   const StopSender stop(options.setup.processes);

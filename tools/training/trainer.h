@@ -37,7 +37,7 @@ absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say);
 
 // Trains as one of the other processes: follows the first one until that ends.
-absl::Status FollowTraining(const TrainerOptions& options);
+absl::Status TrainAsFollower(const TrainerOptions& options);
 
 }  // namespace dpipe::tools
 

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-ReductionRoom RoomOf(const ExactReduction& reduction) {
-  return ReductionRoomFor(reduction.layout, !reduction.sums.empty(), BytesOf(reduction.tensors),
-                          reduction.chunk_bytes);
+ReductionBuffer RoomOf(const ExactReduction& reduction) {
+  return ReductionBufferFor(reduction.layout, !reduction.sums.empty(), BytesOf(reduction.tensors),
+                            reduction.chunk_bytes);
 }
 
 // Positions of the in-flight chunks in a reduction's workspace. Chunk c uses slot c mod the number
@@ -55,7 +55,7 @@ class Room {
   }
 
   const int local_;
-  const ReductionRoom room_;
+  const ReductionBuffer room_;
   const int64_t row_floats_;
   std::vector<std::vector<int64_t>> offsets_;  // of a slice within a row, by chunk
 };

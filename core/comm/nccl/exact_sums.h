@@ -49,7 +49,7 @@ ExactReduction ReduceScatterOf(RankGroup group, NodeLayout layout, int64_t chunk
                                std::vector<Tensor> tensors, std::vector<Tensor> sums);
 
 // Returns the bytes of fp32 workspace that a reduction needs in addition to its tensors, the same
-// as ReductionRoomFor.
+// as ReductionBufferFor.
 int64_t RoomBytes(const ExactReduction& reduction);
 // Enqueues the whole reduction on the call's stream. `room` has at least RoomBytes bytes.
 absl::Status EnqueueReduction(const NcclCall& call, const ExactReduction& reduction,

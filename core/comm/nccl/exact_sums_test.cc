@@ -68,7 +68,7 @@ TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
     for (const bool scatters : {false, true}) {
       constexpr int64_t kBytes = 512;
       const int64_t row_bytes =
-          ReductionRoomFor(layout, scatters, BytesOf(tensors), kBytes).row_bytes;
+          ReductionBufferFor(layout, scatters, BytesOf(tensors), kBytes).row_bytes;
       const std::vector<Chunk> chunks = scatters ? ReduceScatterChunks(tensors, layout, kBytes)
                                                  : AllReduceChunks(tensors, layout, kBytes);
       std::vector<std::vector<int>> times;
@@ -109,7 +109,7 @@ TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
 TEST(ReductionSlicesTest, TensorsThatOneRankHasWholeFillItsRow) {
   const std::vector<Tensor> tensors = Sized(std::vector<int64_t>(100, 3));
   const std::vector<Chunk> chunks = AllReduceChunks(tensors, {1, 4}, 1024);
-  EXPECT_EQ(ReductionRoomFor({1, 4}, false, BytesOf(tensors), 1024).row_bytes, 256 + 64);
+  EXPECT_EQ(ReductionBufferFor({1, 4}, false, BytesOf(tensors), 1024).row_bytes, 256 + 64);
   ASSERT_EQ(chunks.size(), 5u);
   EXPECT_EQ(chunks[0].size(), 20u);
 }
@@ -124,7 +124,7 @@ TEST(ReductionSlicesTest, ChunksAreSmallerTheMoreNodesThereAre) {
     const int64_t chunk_bytes = ReductionChunkBytes(num_nodes);
     EXPECT_EQ(chunk_bytes % kReductionAlignment, 0);
     for (int l = 2; l <= 8; ++l) {
-      const ReductionRoom room = ReductionRoomFor({num_nodes, l}, true, 1 << 30, chunk_bytes);
+      const ReductionBuffer room = ReductionBufferFor({num_nodes, l}, true, 1 << 30, chunk_bytes);
       EXPECT_LE(room.size_bytes(), 65 * kMiB) << num_nodes << " nodes of " << l;
     }
   }

@@ -84,7 +84,7 @@ int64_t NcclCollectives::ChunkBytes(NodeLayout layout) const {
 }
 
 // Grows the workspace if it is too small.
-Tensor NcclCollectives::ReductionRoom(int64_t size_bytes) {
+Tensor NcclCollectives::ReductionBuffer(int64_t size_bytes) {
   const int64_t count = size_bytes / static_cast<int64_t>(sizeof(float));
   if (!reduction_room_.has_value() || reduction_room_->num_elements() < count) {
     reduction_room_.reset();
@@ -95,7 +95,7 @@ Tensor NcclCollectives::ReductionRoom(int64_t size_bytes) {
 
 Communicator::StartedCollective NcclCollectives::StartReduction(ExactReduction reduction,
                                                                 const std::string& what) {
-  const Tensor room = ReductionRoom(RoomBytes(reduction));
+  const Tensor room = ReductionBuffer(RoomBytes(reduction));
   CommStream::Operation operation{what, reduction.tensors};
   operation.tensors.insert(operation.tensors.end(), reduction.sums.begin(), reduction.sums.end());
   operation.tensors.push_back(room);

@@ -49,7 +49,7 @@ class NcclCollectives {
  private:
   int64_t ChunkBytes(NodeLayout layout) const;
   // Returns workspace of at least that size.
-  Tensor ReductionRoom(int64_t size_bytes);
+  Tensor ReductionBuffer(int64_t size_bytes);
   Communicator::StartedCollective StartReduction(ExactReduction reduction, const std::string& what);
   Communicator::StartedCollective Start(CommStream::Operation operation);
   absl::StatusOr<std::shared_ptr<CommEvent>> Enqueue(CommStream::Operation operation);

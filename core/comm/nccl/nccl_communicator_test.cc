@@ -282,7 +282,7 @@ TEST(NcclCommunicatorTest, ChunksShareTheRoomOfAReduction) {
   }));
   const int64_t gradients_bytes = 2 * 4 * kCount * 4;
   const int64_t room_bytes =
-      2 * ReductionRoomFor({1, 2}, false, 4 * kCount * 4, ReductionChunkBytes(1)).size_bytes();
+      2 * ReductionBufferFor({1, 2}, false, 4 * kCount * 4, ReductionChunkBytes(1)).size_bytes();
   EXPECT_LE(room_bytes, 2 * (int64_t{32} << 20) + 4096);
   EXPECT_LE(most_bytes, gradients_bytes + room_bytes + 4096);
   EXPECT_GE(job.live_bytes(), room_bytes);  // the communicators keep it

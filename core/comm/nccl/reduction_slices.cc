@@ -32,7 +32,7 @@ class ChunkBuilder {
  public:
   ChunkBuilder(absl::Span<const Tensor> tensors, NodeLayout layout, int64_t chunk_bytes)
       : chunk_bytes_(chunk_bytes),
-        row_bytes_(ReductionRoomFor(layout, false, BytesOf(tensors), chunk_bytes).row_bytes),
+        row_bytes_(ReductionBufferFor(layout, false, BytesOf(tensors), chunk_bytes).row_bytes),
         rows_(layout.ranks_per_node, 0) {}
 
   // Returns the number of slices that so many elements must be divided into.

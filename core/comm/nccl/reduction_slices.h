@@ -39,7 +39,7 @@ using Chunk = std::vector<Slice>;
 int64_t BytesOf(absl::Span<const Tensor> tensors);
 
 // Returns chunks that cover all elements of `tensors`, fp32, in order. A chunk has at most
-// `chunk_bytes` or a single slice, and no rank's shares of it exceed a row of ReductionRoomFor.
+// `chunk_bytes` or a single slice, and no rank's shares of it exceed a row of ReductionBufferFor.
 // Shares begin at multiples of 16 bytes, in the tensors and in rows.
 std::vector<Chunk> AllReduceChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
                                    int64_t chunk_bytes);

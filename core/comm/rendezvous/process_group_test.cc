@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/comm/rendezvous/launch/end_hold.h"
-#include "core/comm/rendezvous/launch/end_with_job.h"
+#include "core/comm/rendezvous/launch/exit_hold.h"
+#include "core/comm/rendezvous/launch/exit_with_job.h"
 #include "core/comm/rendezvous/testing/local_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -79,7 +79,7 @@ TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
 // Runs in another process, alone in its job.
 [[noreturn]] void FailAndGoOn() {
   JoinAndRun(LocalJob(1), [](ProcessGroup* group) {
-    const EndWithJob end(&group->store(), absl::Milliseconds(200));
+    const ExitWithJob end(&group->store(), absl::Milliseconds(200));
     group->store().Fail(absl::UnavailableError("rank 7 has died"));
     while (true) absl::SleepFor(absl::Seconds(1));  // waits for no other process
   });
@@ -95,9 +95,9 @@ TEST(EndWithJobDeathTest, EndsUnawareProcess) {
 // Prints to standard error when a hold, which begins with the failure, has ended.
 [[noreturn]] void FailAndHold(absl::Duration hold_for, absl::Duration max_hold) {
   JoinAndRun(LocalJob(1), [&](ProcessGroup* group) {
-    const EndWithJob end(&group->store(), absl::Milliseconds(100), max_hold);
+    const ExitWithJob end(&group->store(), absl::Milliseconds(100), max_hold);
     {
-      const EndHold hold, another;
+      const ExitHold hold, another;
       group->store().Fail(absl::UnavailableError("rank 7 has died"));
       absl::SleepFor(hold_for);  // many times the time to end
       std::fputs("the checkpoint is written\n", stderr);
@@ -119,9 +119,9 @@ TEST(EndWithJobDeathTest, EndsAfterMaxHold) {
               "^rank 0 .*rank 7 has died; this process");
 }
 
-TEST(EndWithJobTest, LeavesFinishedProcessAlone) {
+TEST(ExitWithJobTest, LeavesFinishedProcessAlone) {
   JoinAndRun(LocalJob(2), [](ProcessGroup* group) {
-    const EndWithJob end(&group->store());
+    const ExitWithJob end(&group->store());
     if (group->is_leader()) group->store().Fail(absl::UnavailableError("rank 7 has died"));
     EXPECT_TRUE(group->store().AwaitFailure(absl::Seconds(60)));
   });

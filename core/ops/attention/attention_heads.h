@@ -27,19 +27,19 @@ struct AttentionSizes {
         head(width / heads),
         block(std::min(queries, std::max<int64_t>(32, kBlockElements / keys))),
         bf16(q.dtype() == DType::kBf16),
-        native(bf16 && queries * keys >= kFewestNative && onednn::NativeBf16()),
-        save_probabilities(queries * keys <= kMostSaved) {}
+        native(bf16 && queries * keys >= kMinNative && onednn::NativeBf16()),
+        save_probabilities(queries * keys <= kMaxSaved) {}
 
   // Scores per block: 1 MiB, so that backward's two such arrays fit in a 2 MiB L2 cache. With
   // smaller blocks sgemm repacks the keys too often (4096 tokens: 512 KiB is a fifth slower).
   static constexpr int64_t kBlockElements = 262144;
   // Maximum of probabilities per head that are kept for backward: 256 x 256. Above it, backward
   // recomputes them from one log-sum per query, and memory is linear in the number of tokens.
-  static constexpr int64_t kMostSaved = 65536;
+  static constexpr int64_t kMaxSaved = 65536;
   // Scores per head from which bf16 instructions are faster; a primitive has a longer call than
   // sgemm. 64 x 64 scores take equal time. 256 x 256 take 0.75 of the time forward and 0.86
   // backward, 4096 x 4096 0.7 and 0.8 (Zen 5; not measured with AMX).
-  static constexpr int64_t kFewestNative = 16384;
+  static constexpr int64_t kMinNative = 16384;
 
   int64_t batch, heads, queries, keys, width, head, block;
   bool bf16, native, save_probabilities;

@@ -25,7 +25,7 @@ namespace dpipe::ops::cuda {
 namespace {
 
 // NVIDIA's recommendation for Hopper; more than the algorithms for Ampere request.
-constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
+constexpr uint64_t kMaxWorkspaceBytes = 32 << 20;
 
 #define DPIPE_LT(api, call, ...) \
   DPIPE_RETURN_IF_ERROR(CublasLtStatus((api), (api).call(__VA_ARGS__), #call))
@@ -326,7 +326,7 @@ class MatmulPlans {
           "cublasLtMatmulPreferenceSetAttribute");
     };
     DPIPE_RETURN_IF_ERROR(
-        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMostWorkspaceBytes}));
+        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMaxWorkspaceBytes}));
     // If k is divided, partial sums are kept in fp32 and added in order, in a separate step.
     // In-place additions, whose order varies, are allowed only if any order is.
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;

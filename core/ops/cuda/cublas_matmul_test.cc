@@ -192,7 +192,7 @@ TEST_F(CublasMatmulTest, WhereAllAreRefusedItIsUnimplemented) {
     EXPECT_TRUE(absl::IsUnimplemented(done)) << done;
   }
   FakeCublas none(std::vector<FakeAlgorithm>{});
-  const auto other = device_->Twin();
+  const auto other = device_->MakeSibling();
   EXPECT_TRUE(absl::IsUnimplemented(none.Multiply(other, AddedTo(other))));
 }
 
@@ -271,7 +271,7 @@ TEST_F(CublasMatmulTest, TheFastestIsTimedElsewhereThanWhereItWillAdd) {
 
   // Another device, as in another process with the same file.
   ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/false).ok());
-  const auto other = device_->Twin();
+  const auto other = device_->MakeSibling();
   FakeCublas later({{20}, {1, true}, {4}, {10}});
   ASSERT_TRUE(later.Multiply(other, AddedTo(other)).ok());
   EXPECT_EQ(NumbersOf(later.TakeRuns()), std::vector<int>{2});
@@ -284,7 +284,7 @@ TEST_F(CublasMatmulTest, AChoiceThatIsNotThereLeavesTheFirst) {
   ASSERT_TRUE(many.Multiply(device_, AddedTo(device_)).ok());
   EXPECT_EQ(many.TakeRuns().back().algorithm, 2);
   ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/false).ok());
-  const auto other = device_->Twin();
+  const auto other = device_->MakeSibling();
   FakeCublas few({{20}, {4}});
   ASSERT_TRUE(few.Multiply(other, AddedTo(other)).ok());
   EXPECT_EQ(NumbersOf(few.TakeRuns()), std::vector<int>{0});

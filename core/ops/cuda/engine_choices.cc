@@ -14,13 +14,13 @@ namespace {
 using nlohmann::json;
 
 constexpr char kFormat[] = "OpenDiffusionPipe engine choices 1";
-constexpr int64_t kMostFileBytes = int64_t{64} << 20;
+constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 
 constexpr int kRounds = 5;
 // Duration of a turn, long enough that the cost of events does not matter, and its maximum number
 // of runs.
 constexpr Nanos kTurn = 1000000;
-constexpr int kMostRuns = 20;
+constexpr int kMaxRuns = 20;
 
 double Median(std::vector<Nanos> values) {
   std::sort(values.begin(), values.end());
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<std::vector<Nanos>>> TimeEngines(Device& device,
     if (!runs[i]) continue;
     const absl::StatusOr<Nanos> one = time(i, 1);
     runs[i] = one.ok();
-    if (one.ok()) repeats[i] = static_cast<int>(std::clamp<Nanos>(kTurn / *one, 1, kMostRuns));
+    if (one.ok()) repeats[i] = static_cast<int>(std::clamp<Nanos>(kTurn / *one, 1, kMaxRuns));
   }
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < engines.size(); ++i) {
@@ -88,7 +88,7 @@ EngineChoices& EngineChoices::OfProcess() {
 
 absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool keep) {
   std::map<EngineUse, Choice> choices;
-  const absl::StatusOr<std::string> text = ReadFile(path, kMostFileBytes);
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
   if (!text.ok() && !(time_others && absl::IsNotFound(text.status()))) {
     return absl::Status(text.status().code(),
                         absl::StrCat("the file of engine choices: ", text.status().message()));

@@ -64,7 +64,7 @@ class QuantizationCodes {
   static DPIPE_CODES_FUNCTION int32_t KeyOf(float magnitude) {
     int32_t bits = 0;
     memcpy(&bits, &magnitude, sizeof(bits));
-    const int32_t key = (bits - kLeastBits) >> kDroppedBits;
+    const int32_t key = (bits - kMinBits) >> kDroppedBits;
     return key < 0 ? 0 : key < kKeys ? key : kKeys - 1;
   }
   const uint8_t* guesses() const { return guess_; }
@@ -74,7 +74,7 @@ class QuantizationCodes {
  private:
   static constexpr int kDecades = 7;
   // Guesses are looked up by the exponent and 7 bits of the mantissa, from 2^-24 to 1.
-  static constexpr int32_t kLeastBits = (127 - 24) << 23;
+  static constexpr int32_t kMinBits = (127 - 24) << 23;
   static constexpr int kDroppedBits = 16;
   static constexpr int kKeys = 24 * 128 + 1;
 

@@ -13,7 +13,7 @@ namespace dpipe::ops::cuda {
 namespace {
 
 // Maximum of window elements in memory at one time: 512 MB of bf16.
-constexpr int64_t kMostElements = int64_t{256} << 20;
+constexpr int64_t kMaxElements = int64_t{256} << 20;
 
 // Returns the filters with their channels last, [O, R, S, I], in fp32 or bf16.
 absl::StatusOr<Tensor> Filters(const Weight& w, DType dtype) {
@@ -70,7 +70,7 @@ class Windows {
   template <typename F>
   absl::Status ForParts(const F& f) const {
     const int64_t of_sample = std::max<int64_t>(1, rows(1) * columns());
-    const int64_t part = std::max<int64_t>(1, kMostElements / of_sample);
+    const int64_t part = std::max<int64_t>(1, kMaxElements / of_sample);
     for (int64_t begin = 0; begin < x_[0]; begin += part) {
       DPIPE_RETURN_IF_ERROR(f(begin, std::min(x_[0], begin + part)));
     }

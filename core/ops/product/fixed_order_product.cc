@@ -22,7 +22,7 @@ constexpr int64_t kTileRows = 6, kTileColumns = 16;
 constexpr int64_t kPanelRows = 256;
 // Maximum rows of A per panel, a multiple of kTileRows: with 256 columns 252 KiB, half of an L2
 // cache.
-constexpr int64_t kMostRows = 252;
+constexpr int64_t kMaxRows = 252;
 
 struct Operands {
   bool transpose_b;
@@ -187,7 +187,7 @@ void FixedOrderProduct(const Device& device, bool transpose_b, int64_t rows, int
   const Operands o = {transpose_b, rows, n, k, a, lda, b, ldb, bias, c, ldc};
   const int64_t threads = device.num_threads();
   // If there are too few rows for all threads, columns are divided too.
-  const int64_t some_rows = std::min(kMostRows, PieceSize(rows, threads, kTileRows));
+  const int64_t some_rows = std::min(kMaxRows, PieceSize(rows, threads, kTileRows));
   const int64_t row_pieces = NumPieces(rows, some_rows);
   const int64_t some_columns =
       PieceSize(n, std::max<int64_t>(1, threads / row_pieces), kTileColumns);

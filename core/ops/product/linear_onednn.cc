@@ -23,7 +23,7 @@ struct Product {
 };
 
 // Maximum elements of a packed weight: 1 MiB, half of an L2 cache.
-constexpr int64_t kMostPacked = 262144;
+constexpr int64_t kMaxPacked = 262144;
 
 struct ProductEntry {
   onednn::Primitive primitive;
@@ -37,7 +37,7 @@ ProductEntry MakeProduct(const Product& p) {
   const Desc plain(Dims{p.k, p.n}, f32, p.forward ? Tag::ba : Tag::ab);
   // In fp32 products read the master in place, at full speed. Forward gains from packing only if
   // the weight stays in the cache; for larger ones, packing moves more bytes than it saves.
-  const bool pack = p.dtype != DType::kF32 || (p.forward && p.k * p.n <= kMostPacked);
+  const bool pack = p.dtype != DType::kF32 || (p.forward && p.k * p.n <= kMaxPacked);
   const Desc weights = pack ? Desc(Dims{p.k, p.n}, type, Tag::any) : plain;
   const Desc bias = p.bias ? Desc(Dims{1, p.n}, f32, Tag::ab) : Desc();
   const auto desc =
@@ -58,7 +58,7 @@ absl::Status Multiply(const Product& p, const std::shared_ptr<Device>& device, c
                       static_cast<float*>(to), p.n);
     return absl::OkStatus();
   }
-  if (!p.forward && p.dtype == DType::kF32 && p.k * p.n > kMostPacked) {
+  if (!p.forward && p.dtype == DType::kF32 && p.k * p.n > kMaxPacked) {
     // The matmul primitive takes up to twice as long for 64 rows of 5120.
     return onednn::Gemm(false, false, p.rows, p.n, p.k, static_cast<const float*>(from), p.k,
                         w.master().data<float>(), p.n, 0.0f, static_cast<float*>(to), p.n);

@@ -155,7 +155,7 @@ std::vector<ModelStageCosts::Moment> ModelStageCosts::ShardedMoments(const std::
     parts.push_back(pass.place);
     left[pass.place] += pass.adds_weights ? 1 : 0;
   }
-  const std::vector<PassGathers> gathers = GathersOf(parts, options_.gathers_once);
+  const std::vector<PassGathers> gathers = PlanGathers(parts, options_.gathers_once);
   const bool gathers_stages = !in_buckets || options_.gathers_once;
   std::vector<Moment> moments;
   Moment now(3 * num_stages, 0);
@@ -319,13 +319,14 @@ int64_t ModelStageCosts::KeptBytesPerSample(const DeviceSeat& seat, LayerRange l
                         : cost_.SavedBytesPerSample(component_, layers);
 }
 
-int64_t ModelStageCosts::ReductionRoomBytes(const DeviceSeat& seat,
-                                            const std::vector<HeldStage>& held) const {
+int64_t ModelStageCosts::ReductionBufferBytes(const DeviceSeat& seat,
+                                              const std::vector<HeldStage>& held) const {
   const CollectiveGroup& group = GroupOf({seat});
   int64_t room = 0;
   for (const HeldStage& stage : held) {
-    room = std::max(room, cost_.ReductionRoomBytes(group, options_.shards_state,
-                                                   cost_.GradientBytes(component_, stage.layers)));
+    room =
+        std::max(room, cost_.ReductionBufferBytes(group, options_.shards_state,
+                                                  cost_.GradientBytes(component_, stage.layers)));
   }
   return room;
 }
@@ -359,7 +360,7 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
   }
   const int64_t hosted = device >= options_.first_host ? options_.hosted_bytes : 0;
   return options_.frozen_bytes + hosted + state / shards + most + local_batch * transient +
-         ReductionRoomBytes(seat, held);
+         ReductionBufferBytes(seat, held);
 }
 
 PartitionProblem MakePartitionProblem(const StageCosts& costs, const Schedule& schedule,

@@ -101,7 +101,7 @@ class ModelStageCosts : public StageCosts {
   }
   // Returns the bytes that reductions over the seat's ranks need; ignores copies of its stages
   // elsewhere.
-  int64_t ReductionRoomBytes(const DeviceSeat& seat, const std::vector<HeldStage>& held) const;
+  int64_t ReductionBufferBytes(const DeviceSeat& seat, const std::vector<HeldStage>& held) const;
   const std::vector<ChainValue>& values() const override { return tables_->values(); }
   Nanos TransferNs(int64_t forward_bytes, int64_t gradient_bytes, const DeviceSeat& from,
                    const DeviceSeat& to) const override;

@@ -31,10 +31,10 @@ class Chooser {
     const absl::StatusOr<Partition> even = PartitionUniform(*choice_.problem);
     Offer(even, &cuts);
     Offer(FinishPartition(*choice_.problem,
-                          LeastLargestStage(costs.num_layers(), choice_.problem->num_stages(),
-                                            [&](int, LayerRange layers) {
-                                              return costs.ComputeNs(seat, layers);
-                                            })),
+                          MinimizeLargestStage(costs.num_layers(), choice_.problem->num_stages(),
+                                               [&](int, LayerRange layers) {
+                                                 return costs.ComputeNs(seat, layers);
+                                               })),
           &cuts);
     const size_t num_starts = cuts.size();
     for (size_t i = 0; i < num_starts; ++i) {

@@ -78,7 +78,7 @@ bool AnyLater(const std::vector<std::vector<Nanos>>& starts,
 
 absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule& schedule,
                                     LowerOptions options, const FillOptions& fill,
-                                    const CostModel& cost, Nanos give_up_ns) {
+                                    const CostModel& cost, Nanos step_limit_ns) {
   options.frozen = FrozenPolicy::kFill;
   options.fill.clear();
   options.flush_exchange = false;
@@ -87,7 +87,7 @@ absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule
   FilledPlan filled;
   filled.step_ns = filled.unfilled_step_ns = unfilled.stats.step_ns;
   filled.bubble_ratio = filled.unfilled_bubble_ratio = unfilled.stats.bubble_ratio;
-  if (give_up_ns > 0 && filled.unfilled_step_ns > give_up_ns) return filled;
+  if (step_limit_ns > 0 && filled.unfilled_step_ns > step_limit_ns) return filled;
   DPIPE_ASSIGN_OR_RETURN(options.fill, PlaceFrozenWork(alone, unfilled.events, cost, fill));
   const std::vector<std::vector<Nanos>> expected =
       PassStarts(alone, unfilled.events, OriginOf(alone, unfilled.events));

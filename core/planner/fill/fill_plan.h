@@ -37,12 +37,12 @@ struct FilledPlan {
 };
 
 // Builds and simulates the filled plan. Overwrites `frozen`, `fill` and `flush_exchange` of
-// `options`. If even the unfilled step is longer than `give_up_ns` (0: no limit), returns an empty
-// plan with the time and bubble ratio of the unfilled step. Returns the errors of LowerPlan, of the
-// simulation and of PlaceFrozenWork.
+// `options`. If even the unfilled step is longer than `step_limit_ns` (0: no limit), returns an
+// empty plan with the time and bubble ratio of the unfilled step. Returns the errors of LowerPlan,
+// of the simulation and of PlaceFrozenWork.
 absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule& schedule,
                                     LowerOptions options, const FillOptions& fill,
-                                    const CostModel& cost, Nanos give_up_ns = 0);
+                                    const CostModel& cost, Nanos step_limit_ns = 0);
 
 }  // namespace dpipe
 

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/schedule/builders/one_after_another.h"
+#include "core/schedule/builders/concatenate_schedules.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/schedule_traits.h"
 
@@ -36,7 +36,7 @@ absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
     DPIPE_ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(shape.schedule, request));
     backbones.push_back(std::move(schedule));
   }
-  return OneAfterAnother(backbones);
+  return ConcatenateSchedules(backbones);
 }
 
 }  // namespace dpipe

@@ -17,7 +17,7 @@ struct PipelineScheduleOptions {
 };
 
 // Makes the schedule of the shape's pipeline. A schedule for one backbone trains several backbones
-// one after the other (one_after_another.h). Returns InvalidArgument if a schedule for several
+// one after the other (concatenate_schedules.h). Returns InvalidArgument if a schedule for several
 // backbones does not match their number, or if its generator refuses.
 absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
                                               const PipelineScheduleOptions& options);

@@ -103,15 +103,16 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
 
 const CostModel& PlanBuilder::CostOf(const PipelineShape& shape, Extent extent) {
   const int devices = shape.devices_per_pipeline;
-  if (extent == Extent::kWhole || devices == shape.num_devices || !cost_.GroupsAreAlike(devices)) {
+  if (extent == Extent::kWhole || devices == shape.num_devices ||
+      !cost_.HasIdenticalGroups(devices)) {
     return cost_;
   }
   std::unique_ptr<CostModel>& group = groups_[devices];
-  if (group == nullptr) group = std::make_unique<CostModel>(cost_.OfOneGroup(devices));
+  if (group == nullptr) group = std::make_unique<CostModel>(cost_.ForOneGroup(devices));
   return *group;
 }
 
-std::vector<int> PlanBuilder::FrozenHostsOf(const PipelineShape& shape) const {
+std::vector<int> PlanBuilder::FrozenHostCounts(const PipelineShape& shape) const {
   std::vector<int> numbers;
   if (!fills_ || heavy_components_.empty()) return numbers;
   for (int share : {2, 4}) {
@@ -253,8 +254,8 @@ PipelineCut PlanBuilder::Balance(const PipelineShape& shape, const PipelineCut& 
   return balanced;
 }
 
-std::vector<int> PlanBuilder::RoomFor(const PipelineShape& shape, const PipelineCut& cut,
-                                      const Schedule& schedule) const {
+std::vector<int> PlanBuilder::ExtraPairsThatFit(const PipelineShape& shape, const PipelineCut& cut,
+                                                const Schedule& schedule) const {
   const CutCosts costs = CostsOf(shape, cut, schedule);
   std::vector<int64_t> all(schedule.num_devices(), 0);
   for (int s = 0; s < schedule.num_stages(); ++s) {
@@ -299,7 +300,7 @@ absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const P
 
 absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
                                                    const PipelineCut& cut, Extent extent,
-                                                   bool self_conditioning, Nanos give_up_ns) {
+                                                   bool self_conditioning, Nanos step_limit_ns) {
   const CostModel& cost = CostOf(shape, extent);
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout,
@@ -318,11 +319,11 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
       }
     }
   }
-  DPIPE_ASSIGN_OR_RETURN(
-      FilledPlan filled,
-      FillPlan(layout, schedule, Options(shape, cut, FrozenPolicy::kFill), fill, cost, give_up_ns));
+  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled,
+                         FillPlan(layout, schedule, Options(shape, cut, FrozenPolicy::kFill), fill,
+                                  cost, step_limit_ns));
   BuiltPlan built;
-  built.gave_up = filled.plan.devices_size() == 0;
+  built.exceeded_limit = filled.plan.devices_size() == 0;
   built.plan = std::move(filled.plan);
   built.step_ns = filled.step_ns;
   built.bubble_ratio = filled.bubble_ratio;
@@ -333,8 +334,8 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent, bool self_conditioning,
-                                             Nanos give_up_ns) {
-  if (fills_) return BuildFilled(shape, cut, extent, self_conditioning, give_up_ns);
+                                             Nanos step_limit_ns) {
+  if (fills_) return BuildFilled(shape, cut, extent, self_conditioning, step_limit_ns);
   if (cached())
     return Lower(shape, cut, Options(shape, cut, FrozenPolicy::kCached), extent, self_conditioning);
   return BuildFrozenFirst(shape, cut, extent, self_conditioning);

@@ -1,9 +1,9 @@
 // Builds and simulates the plan of one shape and one cut. [algorithms.md §2, §4]
 //
 // If all pipeline groups have the same layout on the cluster, one of them is lowered and simulated
-// for all (CostModel::OfOneGroup). Groups exchange nothing but reductions, and these are charged at
-// their cost over all groups. (If a reduction and a message reach a network interface at the same
-// moment, the two simulations may order them differently.) The final plan is lowered for all
+// for all (CostModel::ForOneGroup). Groups exchange nothing but reductions, and these are charged
+// at their cost over all groups. (If a reduction and a message reach a network interface at the
+// same moment, the two simulations may order them differently.) The final plan is lowered for all
 // devices.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_BUILD_PLAN_H_
 #define DPIPE_CORE_PLANNER_SEARCH_BUILD_PLAN_H_
@@ -38,7 +38,7 @@ struct BuiltPlan {
   double bubble_ratio = 0;
   double unfilled_bubble_ratio = 0;  // 0 if nothing is filled
   std::vector<Nanos> finish_ns;      // FilledPlan.finish_ns; empty if nothing is filled
-  bool gave_up = false;              // no plan was built; a filled one takes at least step_ns
+  bool exceeded_limit = false;       // no plan was built; a filled one takes at least step_ns
 };
 
 struct BuildOptions {
@@ -65,7 +65,7 @@ class PlanBuilder {
   // Returns the numbers of frozen hosts (PipelineShape) worth considering in addition to all
   // devices. Empty if nothing is filled or no frozen component's weights take much of a device's
   // memory.
-  std::vector<int> FrozenHostsOf(const PipelineShape& shape) const;
+  std::vector<int> FrozenHostCounts(const PipelineShape& shape) const;
   // Returns the minimum memory that any cut of the shape needs, as a multiple of the largest
   // device's memory (memory_bound.h). Returns nullopt if the schedule refuses the shape's
   // peak_limit.
@@ -85,8 +85,8 @@ class PlanBuilder {
   // Returns, by schedule device, about how many more (stage, micro-batch) pairs than under that
   // order fit in its memory. At least that many fit, since each pair counts as the largest one. If
   // there is no limit, returns the number of all pairs of the device.
-  std::vector<int> RoomFor(const PipelineShape& shape, const PipelineCut& cut,
-                           const Schedule& schedule) const;
+  std::vector<int> ExtraPairsThatFit(const PipelineShape& shape, const PipelineCut& cut,
+                                     const Schedule& schedule) const;
   // Returns the times of passes, messages and optimizer steps, and the number of micro-batches that
   // memory allows each stage to keep.
   PassGraphCosts TimesOf(const PipelineShape& shape, const PipelineCut& cut,
@@ -101,10 +101,11 @@ class PlanBuilder {
   CutCosts CostsOf(const PipelineShape& shape, const PipelineCut& cut,
                    const Schedule& schedule) const;
   // Builds and simulates a plan. With `self_conditioning`, the step runs the backbone twice. A plan
-  // that takes longer than `give_up_ns` (0: no limit) even without its frozen work is not filled.
+  // that takes longer than `step_limit_ns` (0: no limit) even without its frozen work is not
+  // filled.
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
                                   Extent extent = Extent::kOneGroup, bool self_conditioning = false,
-                                  Nanos give_up_ns = 0);
+                                  Nanos step_limit_ns = 0);
   // Same, with the frozen work before the pipeline.
   absl::StatusOr<BuiltPlan> BuildFrozenFirst(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent = Extent::kOneGroup,
@@ -134,7 +135,7 @@ class PlanBuilder {
                                   const LowerOptions& options, Extent extent,
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
-                                        Extent extent, bool self_conditioning, Nanos give_up_ns);
+                                        Extent extent, bool self_conditioning, Nanos step_limit_ns);
   LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut,
                        FrozenPolicy frozen) const;
 

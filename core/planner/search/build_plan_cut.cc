@@ -60,14 +60,14 @@ absl::StatusOr<PipelineCut> PlanBuilder::ShortestOf(
   if (!IsQuicklyBuilt(shape)) return gain < kMinGain ? even : best;
   // Partitions do not count all of the memory.
   const auto fits = [&](const absl::StatusOr<BuiltPlan>& built) {
-    return built.ok() && !built->gave_up &&
+    return built.ok() && !built->exceeded_limit &&
            CheckMemory(built->plan, CostOf(shape, Extent::kOneGroup)).ok();
   };
   const absl::StatusOr<BuiltPlan> built = Build(shape, best);
   const bool best_fits = fits(built);
   const absl::StatusOr<BuiltPlan> built_even =
       Build(shape, even, Extent::kOneGroup, /*self_conditioning=*/false,
-            /*give_up_ns=*/best_fits ? built->step_ns : 0);
+            /*step_limit_ns=*/best_fits ? built->step_ns : 0);
   if (!fits(built_even)) return best;
   return !best_fits || built_even->step_ns < built->step_ns ? even : best;
 }

@@ -134,7 +134,7 @@ std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Stat
 // Adds the same candidate with heavy frozen components on some of the devices only.
 void CandidateSource::AddWithFewerHosts(Candidate candidate,
                                         std::vector<Candidate>* candidates) const {
-  for (int hosts : builder_.FrozenHostsOf(candidate.shape)) {
+  for (int hosts : builder_.FrozenHostCounts(candidate.shape)) {
     candidate.shape.frozen_hosts = hosts;
     candidates->push_back(candidate);
   }

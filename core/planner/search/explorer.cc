@@ -98,7 +98,7 @@ void Explorer::Add(bool may_recompute, Candidate* candidate) {
         candidate->memory_share > 1 ? 1 : (without - 1) / (without - candidate->memory_share);
     candidate->estimate_ns = estimator_.EstimateRecomputing(candidate->shape, share);
   }
-  if (candidate->lacks_memory()) {
+  if (candidate->exceeds_memory_bound()) {
     candidate->outcome =
         absl::StrFormat("no plan: any cut of it needs at least %.2f times the memory of a device",
                         candidate->memory_share);
@@ -106,7 +106,7 @@ void Explorer::Add(bool may_recompute, Candidate* candidate) {
   frontier_.Add(candidate);
 }
 
-Nanos Explorer::LeastIdeal() {
+Nanos Explorer::MinIdealStep() {
   Nanos least = 0;
   for (const Candidate& candidate : candidates_) {
     if (MemoryShareOf(candidate) > 1) continue;
@@ -122,8 +122,8 @@ Nanos Explorer::ExpectedOf(int alternative) {
   for (const Candidate& candidate : candidates_) {
     if (candidate.alternative != alternative) continue;
     is_known = true;
-    if (candidate.lacks_memory()) continue;
-    if (candidate.is_out_of_memory) {
+    if (candidate.exceeds_memory_bound()) continue;
+    if (candidate.failed_out_of_memory) {
       if (!candidate.cut.stages.empty()) return 0;
       continue;
     }
@@ -185,14 +185,14 @@ bool Explorer::IsOver(const Candidate& next, Nanos limit_ns) const {
       static_cast<double>(frontier_.Expected(next)) > kLimitMargin * limit_ns) {
     return true;
   }
-  if (found_) return next.lacks_memory();
-  if (next.lacks_memory() && absl::IsResourceExhausted(why_not_)) return true;
+  if (found_) return next.exceeds_memory_bound();
+  if (next.exceeds_memory_bound() && absl::IsResourceExhausted(why_not_)) return true;
   return budget_ <= -PartOfBudget(kNothingFitsFactor) && absl::IsResourceExhausted(why_not_);
 }
 
 bool Explorer::IsExpectedToHelp(const Candidate& candidate) {
   const double margin = frontier_.KnowsStepsLike(candidate) ? kMargin : kFirstMargin;
-  return !candidate.lacks_memory() && !frontier_.IsRepeated(candidate) &&
+  return !candidate.exceeds_memory_bound() && !frontier_.IsRepeated(candidate) &&
          static_cast<double>(frontier_.Expected(candidate)) <
              margin * static_cast<double>(found_->step_ns) &&
          estimator_.Ideal(candidate.shape, kMinRampShare) < found_->step_ns;
@@ -209,14 +209,14 @@ absl::Status Explorer::Advance(bool tunes, Candidate* candidate) {
     if (absl::IsInvalidArgument(again)) break;  // the schedule has no such limit
     status = again;
   }
-  candidate->is_out_of_memory = absl::IsResourceExhausted(status);
+  candidate->failed_out_of_memory = absl::IsResourceExhausted(status);
   return status;
 }
 
 // Skips cuts that cannot fit, unless there is nothing else to try.
 absl::Status Explorer::CutWithin(Candidate* candidate) {
   candidate->state = Candidate::State::kDone;
-  const std::optional<double> share = candidate->lacks_memory()
+  const std::optional<double> share = candidate->exceeds_memory_bound()
                                           ? std::nullopt
                                           : pairs_.Of(*candidate).MemoryShare(candidate->shape);
   if (!share || *share <= 1) return Cut(candidate);
@@ -257,9 +257,9 @@ absl::Status Explorer::TryCut(bool tunes, Candidate* candidate) {
 absl::Status Explorer::SimulateFound(bool tunes, Candidate* candidate) {
   ++num_simulated_;
   const double margin = tunes ? kTunedMargin : 1;
-  const Nanos give_up_ns =
+  const Nanos step_limit_ns =
       found_ ? static_cast<Nanos>(margin * static_cast<double>(found_->step_ns)) : 0;
-  DPIPE_RETURN_IF_ERROR(Simulate(give_up_ns, candidate));
+  DPIPE_RETURN_IF_ERROR(Simulate(step_limit_ns, candidate));
   frontier_.LearnStep(*candidate, candidate->step_ns);
   if (candidate->state != Candidate::State::kSimulated) {
     candidate->outcome = absl::StrCat("not filled: without any frozen work its step takes ",
@@ -273,12 +273,12 @@ absl::Status Explorer::SimulateFound(bool tunes, Candidate* candidate) {
   return absl::OkStatus();
 }
 
-absl::Status Explorer::Simulate(Nanos give_up_ns, Candidate* candidate) {
+absl::Status Explorer::Simulate(Nanos step_limit_ns, Candidate* candidate) {
   candidate->state = Candidate::State::kDone;
   budget_ -= Work(candidate->shape);
   DPIPE_ASSIGN_OR_RETURN(const PlanPair built,
-                         pairs_.Build(*candidate, PlanBuilder::Extent::kOneGroup, give_up_ns));
-  if (built.plain.gave_up) {
+                         pairs_.Build(*candidate, PlanBuilder::Extent::kOneGroup, step_limit_ns));
+  if (built.plain.exceeded_limit) {
     candidate->step_ns = built.expected_step_ns;
     budget_ += Work(candidate->shape) * 2 / 3;
     return absl::OkStatus();
@@ -298,7 +298,7 @@ absl::Status Explorer::Simulate(Nanos give_up_ns, Candidate* candidate) {
   return absl::OkStatus();
 }
 
-absl::Status Explorer::WhyNothing() const {
+absl::Status Explorer::NothingFitsError() const {
   if (why_not_.ok()) {
     return absl::InvalidArgumentError("no number of stages and micro-batches fits");
   }
@@ -307,7 +307,7 @@ absl::Status Explorer::WhyNothing() const {
       [](const Candidate& candidate) { return candidate.state != Candidate::State::kUncut; });
   const auto hopeful =
       std::count_if(candidates_.begin(), candidates_.end(),
-                    [](const Candidate& candidate) { return !candidate.lacks_memory(); });
+                    [](const Candidate& candidate) { return !candidate.exceeds_memory_bound(); });
   if (tried >= hopeful) return why_not_;
   return absl::Status(
       why_not_.code(),

@@ -51,12 +51,12 @@ class Explorer {
   // Simulates, as Run does, a candidate whose cut was made elsewhere.
   absl::Status TryCut(bool tunes, Candidate* candidate);
   // Builds and simulates the candidate's plan. Stops early if its step turns out to be longer than
-  // `give_up_ns` (0: never).
-  absl::Status Simulate(Nanos give_up_ns, Candidate* candidate);
+  // `step_limit_ns` (0: never).
+  absl::Status Simulate(Nanos step_limit_ns, Candidate* candidate);
   // Returns the work of one simulation, in instructions.
   int64_t Work(const PipelineShape& shape);
   // Returns the minimum Ideal step of the candidates that memory may admit; 0 if there are none.
-  Nanos LeastIdeal();
+  Nanos MinIdealStep();
 
   // Returns the minimum expected step of an alternative's candidates, by all that is known after
   // Run. Candidates count with their Ideal step if their schedule has not been simulated. Returns 0
@@ -72,7 +72,7 @@ class Explorer {
   int num_simulated() const { return num_simulated_; }
   // Returns the number of candidates that may be better but that the budget did not allow.
   int num_left() const { return num_left_; }
-  absl::Status WhyNothing() const;
+  absl::Status NothingFitsError() const;
 
  private:
   double MemoryShareOf(Candidate candidate);

@@ -99,7 +99,8 @@ Candidate* Frontier::Next() {
   for (size_t i = 0; i < waiting_.size(); ++i) {
     const Candidate& candidate = *waiting_[i].candidate;
     const std::pair<bool, Nanos> here = {
-        candidate.lacks_memory(), static_cast<Nanos>(Expected(candidate, waiting_[i].kinds))};
+        candidate.exceeds_memory_bound(),
+        static_cast<Nanos>(Expected(candidate, waiting_[i].kinds))};
     if (best < waiting_.size() &&
         (least < here ||
          (here == least && !(Order(candidate) < Order(*waiting_[best].candidate))))) {

@@ -42,10 +42,10 @@ struct Candidate {
   bool may_recompute = false;  // if the strategy leaves recomputation open
   bool frozen_first = false;   // frozen work before the pipeline even if the strategy fills
   State state = State::kUncut;
-  bool is_out_of_memory = false;  // the reason why it has no plan
-  double memory_share = 0;        // minimum need, as a multiple of a device's memory
-  Nanos estimate_ns = 0;          // of the shape
-  PipelineCut cut;                // set once it has been partitioned
+  bool failed_out_of_memory = false;  // the reason why it has no plan
+  double memory_share = 0;            // minimum need, as a multiple of a device's memory
+  Nanos estimate_ns = 0;              // of the shape
+  PipelineCut cut;                    // set once it has been partitioned
   Nanos cut_estimate_ns = 0;
   Nanos step_ns = 0;   // PlanPair::expected_step_ns; 0: not simulated
   Nanos bound_ns = 0;  // lower bound, see sim/lower_bound.h
@@ -53,7 +53,7 @@ struct Candidate {
   std::vector<Nanos> finish_ns;  // BuiltPlan.finish_ns
   std::string outcome;
 
-  bool lacks_memory() const { return memory_share > 1; }
+  bool exceeds_memory_bound() const { return memory_share > 1; }
 };
 
 using CandidateOrder = std::tuple<int, int, int, int, int, int>;

@@ -105,7 +105,7 @@ bool Improver::OrderSetsStep(const Candidate& candidate) {
   if (!order.ok()) return false;
   const PassGraph graph(*order,
                         BuilderOf(candidate).TimesOf(candidate.shape, candidate.cut, *order));
-  const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
+  const PassSequences sequences(graph, graph.TopologicalOrderBy(graph.OriginalStartTimes()));
   return static_cast<double>(sequences.makespan_ns()) >
          kSetsStep * static_cast<double>(candidate.step_ns);
 }
@@ -143,7 +143,7 @@ void Improver::TryOrders(const Candidate& start, Candidate* best) {
   if (!traits.ok() || !traits->takes_costs) return;
   const absl::StatusOr<Schedule> order = OrderOf(start);
   if (!order.ok()) return;
-  const std::vector<int> room = BuilderOf(start).RoomFor(start.shape, start.cut, *order);
+  const std::vector<int> room = BuilderOf(start).ExtraPairsThatFit(start.shape, start.cut, *order);
   TuneOrderOptions options;
   options.costs = StagePassCosts(*order, start.cut, start.shape, *context_.cost);
   for (bool use_room : {false, true}) {
@@ -213,10 +213,10 @@ void Improver::SearchJointly(Candidate* best) {
   Candidate moved = *best;
   moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
   // The two ways find different results, and neither is always better.
-  for (bool wanders : {true, false}) {
+  for (bool diversify : {true, false}) {
     JointOptions options;
-    options.wanders = wanders;
-    const int64_t allowed = std::min<int64_t>(kMaxMoves, *context_.moves / (1 + wanders));
+    options.diversify = diversify;
+    const int64_t allowed = std::min<int64_t>(kMaxMoves, *context_.moves / (1 + diversify));
     options.max_moves = static_cast<int>(allowed / price);
     if (options.max_moves == 0) return;
     *context_.moves -= options.max_moves * price;

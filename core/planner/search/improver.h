@@ -65,8 +65,8 @@ struct ImproverContext {
   // There are few candidates, for example because S and M are given, so there is time to even out
   // and to repeat.
   bool thorough = false;
-  // Builds and simulates the candidate's plan, up to `give_up_ns`, and charges the budget.
-  std::function<absl::Status(Nanos give_up_ns, Candidate*)> simulate;
+  // Builds and simulates the candidate's plan, up to `step_limit_ns`, and charges the budget.
+  std::function<absl::Status(Nanos step_limit_ns, Candidate*)> simulate;
   std::function<int64_t(const PipelineShape&)> work;  // of one simulation, in instructions
   int64_t* budget = nullptr;
   // Allowance of joint searches, for all candidates: moves of passes. They do not use the budget.

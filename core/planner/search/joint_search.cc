@@ -45,7 +45,7 @@ class CutJudge {
       : order_(order),
         neighbours_(neighbours),
         graph_(order, times),
-        sequences_(graph_, graph_.ListBy(graph_.OwnTimes())) {}
+        sequences_(graph_, graph_.TopologicalOrderBy(graph_.OriginalStartTimes())) {}
 
   // Returns, by device, the sum of its passes, the longest way in to its first pass and the longest
   // way out of its last one.
@@ -77,7 +77,7 @@ class CutJudge {
 class JointSearch {
  public:
   JointSearch(const PlanBuilder& builder, const PipelineShape& shape, const JointOptions& options)
-      : builder_(builder), shape_(shape), wanders_(options.wanders), left_(options.max_moves) {}
+      : builder_(builder), shape_(shape), wanders_(options.diversify), left_(options.max_moves) {}
 
   std::vector<JointResult> Run(const PipelineCut& cut) {
     JointResult current = Shortened(cut, kLongSearchMoves);
@@ -186,7 +186,7 @@ class JointSearch {
       by_span.push_back(std::move(stages));
     }
     std::sort(judged.begin(), judged.end());
-    // Alternate between cuts with the shortest makespan and, unless it wanders, those with the
+    // Alternate between cuts with the shortest makespan and, unless it diversify, those with the
     // shortest spans.
     std::vector<Stages> promising;
     std::vector<bool> chosen(by_span.size(), false);

@@ -40,7 +40,7 @@ struct JointOptions {
   // device has less work than the makespan, ignoring ways in and out. The most promising cuts are
   // those with the shortest makespan of the order as it is. If no cut is shorter, continues from
   // any promising one.
-  bool wanders = false;
+  bool diversify = false;
 };
 
 struct JointResult {

@@ -109,7 +109,7 @@ TEST_F(JointSearchTest, KeepsTheBestFew) {
   for (const JointResult& result : found) {
     const PassGraph graph(*result.cut.schedule,
                           builder_.TimesOf(shape_, result.cut, *result.cut.schedule));
-    const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
+    const PassSequences sequences(graph, graph.TopologicalOrderBy(graph.OriginalStartTimes()));
     EXPECT_LE(sequences.makespan_ns(), result.makespan_ns);
   }
 }

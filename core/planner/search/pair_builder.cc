@@ -23,10 +23,10 @@ PairBuilder::PairBuilder(const Strategy& strategy, const BuildOptions& options,
       self_conditioning_(cost.profile().self_conditioning_probability()) {}
 
 absl::StatusOr<PlanPair> PairBuilder::Build(const Candidate& candidate, PlanBuilder::Extent extent,
-                                            Nanos give_up_ns) {
+                                            Nanos step_limit_ns) {
   PlanPair pair;
-  if (self_conditioning_ > 0) give_up_ns = 0;
-  DPIPE_ASSIGN_OR_RETURN(pair.plain, BuildBetter(candidate, extent, false, give_up_ns));
+  if (self_conditioning_ > 0) step_limit_ns = 0;
+  DPIPE_ASSIGN_OR_RETURN(pair.plain, BuildBetter(candidate, extent, false, step_limit_ns));
   pair.expected_step_ns = pair.plain.step_ns;
   if (self_conditioning_ > 0) {
     DPIPE_ASSIGN_OR_RETURN(pair.self_conditioned, BuildBetter(candidate, extent, true, 0));
@@ -49,13 +49,13 @@ Nanos PairBuilder::LowerBound(const Candidate& candidate, const PlanPair& pair) 
 
 absl::StatusOr<BuiltPlan> PairBuilder::BuildBetter(const Candidate& candidate,
                                                    PlanBuilder::Extent extent,
-                                                   bool self_conditioning, Nanos give_up_ns) {
+                                                   bool self_conditioning, Nanos step_limit_ns) {
   PlanBuilder& builder = Of(candidate);
   if (candidate.frozen_first) {
     return builder.BuildFrozenFirst(candidate.shape, candidate.cut, extent, self_conditioning);
   }
   DPIPE_ASSIGN_OR_RETURN(BuiltPlan built, builder.Build(candidate.shape, candidate.cut, extent,
-                                                        self_conditioning, give_up_ns));
+                                                        self_conditioning, step_limit_ns));
   if (!builder.fills() || extent != PlanBuilder::Extent::kWhole) return built;
   absl::StatusOr<BuiltPlan> first =
       builder.BuildFrozenFirst(candidate.shape, candidate.cut, extent, self_conditioning);

@@ -33,17 +33,17 @@ class PairBuilder {
   }
 
   // Builds the candidate's plans. With Extent::kWhole, a filled plan is replaced by the same plan
-  // with its frozen work first if that is shorter. `give_up_ns` is PlanBuilder::Build's; ignored
+  // with its frozen work first if that is shorter. `step_limit_ns` is PlanBuilder::Build's; ignored
   // with self-conditioning.
   absl::StatusOr<PlanPair> Build(const Candidate& candidate, PlanBuilder::Extent extent,
-                                 Nanos give_up_ns = 0);
+                                 Nanos step_limit_ns = 0);
   // Returns a lower bound on the expected step, for the stages of a pair built with
   // Extent::kOneGroup.
   Nanos LowerBound(const Candidate& candidate, const PlanPair& pair);
 
  private:
   absl::StatusOr<BuiltPlan> BuildBetter(const Candidate& candidate, PlanBuilder::Extent extent,
-                                        bool self_conditioning, Nanos give_up_ns);
+                                        bool self_conditioning, Nanos step_limit_ns);
 
   Nanos Weighted(Nanos plain_ns, Nanos self_conditioned_ns) const;
 

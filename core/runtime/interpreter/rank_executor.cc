@@ -76,7 +76,7 @@ RankExecutor::RankExecutor(RankResources resources)
 }
 
 absl::Status RankExecutor::Begin() {
-  if (resources_.communicator->occupies_device()) DPIPE_RETURN_IF_ERROR(RehearsePasses());
+  if (resources_.communicator->occupies_device()) DPIPE_RETURN_IF_ERROR(WarmUpPasses());
   return ExpectMessages();
 }
 

@@ -39,7 +39,7 @@
 #include "core/runtime/interpreter/frozen_store.h"
 #include "core/runtime/interpreter/input_prefetcher.h"
 #include "core/runtime/interpreter/pass_graphs.h"
-#include "core/runtime/interpreter/rehearsal.h"
+#include "core/runtime/interpreter/warm_up.h"
 #include "core/runtime/interpreter/weight_versions.h"
 #include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
@@ -185,14 +185,14 @@ class RankExecutor {
   };
 
   Prepared Prepare(const Instruction& instruction) const;
-  // Runs before the first instruction. Rehearses the passes if that matters, and announces all
+  // Runs before the first instruction. Warms up the passes if that matters, and announces all
   // messages of the lists to the communicator.
   absl::Status Begin();
   absl::Status ExpectMessages();
   // Runs every pass of the lists, on every model.
-  absl::Status RehearsePasses();
-  void AddStagePasses(std::set<RehearsedPass>* passes) const;
-  void AddFrozenPasses(std::set<RehearsedPass>* passes) const;
+  absl::Status WarmUpPasses();
+  void AddStagePasses(std::set<WarmUpPass>* passes) const;
+  void AddFrozenPasses(std::set<WarmUpPass>* passes) const;
   // Returns all ranks that hold a stage's layers with a gradient; the gradients are summed over
   // them.
   std::vector<Rank> ReductionGroup(const Instruction& instruction) const;

@@ -64,10 +64,10 @@ absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> comm
   }
   RunOnAll(options_.workers, [&](int local) {
     RankState& state = *ranks_[local];
-    state.device = options_.workers[local]->device()->Twin();
+    state.device = options_.workers[local]->device()->MakeSibling();
     // If the host cannot write to the device, copies to it would queue up behind its work.
-    state.loader = state.device->has_host_memory() ? state.device : state.device->Twin();
-    if (!state.device->has_host_memory()) state.ahead = state.device->Twin();
+    state.loader = state.device->has_host_memory() ? state.device : state.device->MakeSibling();
+    if (!state.device->has_host_memory()) state.ahead = state.device->MakeSibling();
     return absl::OkStatus();
   });
   DPIPE_RETURN_IF_ERROR(Connect(std::move(communicators)));

@@ -33,7 +33,7 @@ absl::StatusOr<Schedule> MakeBidirectional(const std::string& name, const Schedu
   options.split_backward = false;
   absl::StatusOr<Schedule> plain = ListSchedule(name, chains, options);
   DPIPE_RETURN_IF_ERROR(plain.status());
-  const int limit = PeakStashedOfAll(*plain);
+  const int limit = MaxPeakStashed(*plain);
   choice.Offer(std::move(plain));
   const bool is_limited = request.peak_limit > 0 && request.peak_limit < limit;
   if (request.costs.empty() && !is_limited) return choice.Take();

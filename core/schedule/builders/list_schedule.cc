@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/schedule/builders/safe_room.h"
+#include "core/schedule/builders/pair_budget.h"
 
 namespace dpipe {
 namespace {
@@ -38,7 +38,7 @@ struct Stage {
 
 struct Device {
   std::vector<int> stages;
-  SafeRoom room;
+  PairBudget room;
   bool busy = false;
   bool touched = true;  // something may have become ready
   Slot running;
@@ -100,7 +100,7 @@ Simulation::Simulation(const std::vector<ScheduleChain>& chains, const ListSched
     }
   }
   for (size_t d = 0; d < devices_.size() && !options.device_limits.empty(); ++d) {
-    devices_[d].room = SafeRoom(options.device_limits[d]);
+    devices_[d].room = PairBudget(options.device_limits[d]);
   }
 }
 
@@ -162,7 +162,7 @@ bool Simulation::MayStart(Pass pass, const Stage& stage) const {
     if (stage.previous != kNone && stages_[stage.previous].forward.ended <= m) return false;
     if (stage.forward_only) return true;
     return (stage.limit == 0 || stage.kept() < stage.limit) &&
-           devices_[stage.device].room.MayAdd(stage.chain, m);
+           devices_[stage.device].room.CanAdd(stage.chain, m);
   }
   if (stage.forward_only) return false;
   if (pass == Pass::kWeightGrad) return stage.weight.begun < stage.gradient.ended;
@@ -188,7 +188,7 @@ bool Simulation::IsWorthWaiting(const Device& device, Nanos now, const Slot& wei
     const Stage& stage = stages_[s];
     const bool has_room =
         (stage.limit == 0 || stage.kept() < stage.limit) &&
-        (stage.forward_only || device.room.MayAdd(stage.chain, stage.forward.begun));
+        (stage.forward_only || device.room.CanAdd(stage.chain, stage.forward.begun));
     if (has_room && comes_soon(stage.previous, Pass::kForward, stage.forward.begun)) return true;
     if (stage.gradient.begun < stage.forward.ended &&
         comes_soon(stage.next, Pass::kInputGrad, stage.gradient.begun)) {
@@ -265,7 +265,7 @@ void Simulation::Finish(int d) {
     ++stages_[slot.stage].weight.ended;
   }
   if (slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad) {
-    device.room.GiveBack(stage.chain, slot.micro_batch);
+    device.room.Release(stage.chain, slot.micro_batch);
   }
   const int other = slot.pass == Pass::kForward ? stage.next : stage.previous;
   if (slot.pass != Pass::kWeightGrad && other != kNone) {

@@ -8,7 +8,7 @@
 // A pair (stage, micro-batch) is kept from the start of its forward pass to the end of its
 // weight-gradient (or joint backward) pass. The simulation never gets stuck under limits on pairs:
 //   - With a limit per device, a forward pass starts only if everything in the pipeline can still
-//     finish (safe_room.h).
+//     finish (pair_budget.h).
 //   - A limit per stage never delays the oldest micro-batch.
 //
 // Time O(slots x (stages per device + micro-batches in flight under a limit)).

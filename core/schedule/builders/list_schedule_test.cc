@@ -21,9 +21,10 @@ ScheduleChain Chain(std::vector<int> devices, int num_micro_batches, int num_for
 }
 
 TEST(ListScheduleTest, TwoStagesByHand) {
-  // F = I = W = 1, gradients first. Stage 0: F0 0-1, F1 1-2, then I0 (ready at 3; nothing else to
-  // do before) 3-4, W0 4-5 (I1 comes back at 5), I1 5-6, W1 6-7.
-  // Stage 1: F0 1-2, I0 2-3, F1 3-4 (a forward before a weight gradient), I1 4-5, W0, W1.
+  // F = I = W = 1, gradients first.
+  // Stage 0: F0 0-1, F1 1-2, I0 3-4 (ready at 3, nothing else to do before), W0 4-5 (I1 is ready at
+  // 5), I1 5-6, W1 6-7.
+  // Stage 1: F0 1-2, I0 2-3, F1 3-4 (a forward pass before a weight gradient), I1 4-5, W0, W1.
   const auto schedule = ListSchedule("list", {Chain({0, 1}, 2)}, {});
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(schedule->ToString(), "F0 F1 I0 W0 I1 W1\nF0 I0 F1 I1 W0 W1\n");
@@ -39,7 +40,7 @@ TEST(ListScheduleTest, TwoStagesByHand) {
             "F0 B0 F1 B1\nF0 B0 F1 B1\n");
 }
 
-TEST(ListScheduleTest, ForwardOnlyStagesKeepNothing) {
+TEST(ListScheduleTest, ForwardOnlyStagesKeepNoPairs) {
   ListScheduleOptions options;
   options.split_backward = false;
   options.device_limits = {1};
@@ -49,9 +50,9 @@ TEST(ListScheduleTest, ForwardOnlyStagesKeepNothing) {
   EXPECT_EQ(schedule->ToString(), "F0.0 F1.0 B1.0 F0.1 F1.1 B1.1\n");
 }
 
-TEST(ListScheduleTest, WaitsWhereAWeightGradientWouldDelay) {
-  // Stage 1: F0 1-2, I0 2-4, F1 4-5, I1 5-7. Stage 0: F0, F1, then I0 4-5; W0 from 5 to 9 delays
-  // I1, which is ready at 7.
+TEST(ListScheduleTest, WaitsIfAWeightGradientWouldDelay) {
+  // Stage 1: F0 1-2, I0 2-4, F1 4-5, I1 5-7. Stage 0: F0, F1, I0 4-5. Then W0 from 5 to 9 would
+  // delay I1, which is ready at 7.
   ListScheduleOptions options;
   options.costs = {{1, 1, 4}, {1, 2, 1}};
   const auto greedy = *ListSchedule("list", {Chain({0, 1}, 2)}, options);
@@ -61,7 +62,7 @@ TEST(ListScheduleTest, WaitsWhereAWeightGradientWouldDelay) {
   EXPECT_EQ(patient.ToString(), "F0 F1 I0 I1 W0 W1\nF0 I0 F1 I1 W0 W1\n");
 }
 
-TEST(ListScheduleTest, RefusesWhatCannotBe) {
+TEST(ListScheduleTest, RejectsBadRequests) {
   ListScheduleOptions options;
   options.device_limits = {1, 0};
   EXPECT_EQ(
@@ -80,9 +81,9 @@ TEST(ListScheduleTest, RefusesWhatCannotBe) {
   EXPECT_FALSE(ListSchedule("x", {Chain({0, 1}, 0)}, {}).ok());
 }
 
-// Random chains on random devices, costs and limits: it always comes to its end (Create verifies
-// that) and keeps the limits.
-TEST(ListScheduleTest, NeverGetsStuckAndKeepsLimits) {
+// With random chains, devices, costs and limits, the schedule is always complete (Create verifies
+// that) and within the limits.
+TEST(ListScheduleTest, AlwaysCompletesWithinLimits) {
   const std::vector<ListPolicy> policies = {GradientsFirst, ForwardsFirst, LongestPathFirst,
                                             OldestFirst};
   for (int seed = 0; seed < 1500; ++seed) {
@@ -109,7 +110,7 @@ TEST(ListScheduleTest, NeverGetsStuckAndKeepsLimits) {
         options.device_limits[d] = std::max(options.device_limits[d], count[d]);
       }
     }
-    chains.back().devices.push_back(num_devices - 1);  // so that the last device is one
+    chains.back().devices.push_back(num_devices - 1);  // so that the last device has a stage
     options.costs.push_back({1, 1, 1});
     options.stage_limits.push_back(0);
     ++options.device_limits.back();

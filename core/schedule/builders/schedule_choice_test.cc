@@ -8,7 +8,8 @@ namespace {
 constexpr Pass F = Pass::kForward;
 constexpr Pass B = Pass::kBackward;
 
-// Both micro-batches one after the other, and the forwards first: 6 and 5 at F=1, B=1 (I=1, W=0).
+// kInTurn runs one micro-batch after the other, kAhead all forwards first. Makespans are 6 and 5 at
+// F=1, B=1 (I=1, W=0).
 const std::vector<std::vector<Slot>> kInTurn = {{{F, 0}, {B, 0}, {F, 1}, {B, 1}},
                                                 {{F, 0}, {B, 0}, {F, 1}, {B, 1}}};
 const std::vector<std::vector<Slot>> kAhead = {{{F, 0}, {F, 1}, {B, 0}, {B, 1}},
@@ -30,11 +31,11 @@ TEST(ScheduleChoiceTest, KeepsTheShortest) {
   choice.Offer(Schedule::CreateStraight("ahead", 2, kAhead));
   choice.Offer(Schedule::CreateStraight("in turn again", 2, kInTurn));
   choice.Offer(absl::InvalidArgumentError("none"));
-  EXPECT_FALSE(choice.IsAtBound());  // device 1: starts at 1, 4 to do; the makespan is 6
+  EXPECT_FALSE(choice.IsAtBound());  // device 1 starts at 1 and works 4; the makespan is 6
   EXPECT_EQ(choice.Take()->name(), "ahead");
 }
 
-TEST(ScheduleChoiceTest, HonoursTheLimit) {
+TEST(ScheduleChoiceTest, RespectsTheLimit) {
   const ScheduleRequest request = RequestOf(1);
   ScheduleChoice choice(request);
   choice.Offer(Schedule::CreateStraight("ahead", 2, kAhead));
@@ -45,14 +46,14 @@ TEST(ScheduleChoiceTest, HonoursTheLimit) {
   EXPECT_EQ(choice.Take()->name(), "in turn");
 }
 
-TEST(ScheduleChoiceTest, BoundIsTheLoadAfterTheWayIn) {
+TEST(ScheduleChoiceTest, BoundIsEntryTimePlusLoad) {
   const auto schedule = Schedule::CreateStraight("ahead", 2, kAhead);
   EXPECT_EQ(MakespanBound(*schedule, {{1, 1, 0}, {1, 1, 0}}), 1 + 4);
   EXPECT_EQ(MakespanBound(*schedule, {{3, 1, 2}, {1, 1, 0}}), 12);
-  EXPECT_EQ(PeakStashedOfAll(*schedule), 2);
+  EXPECT_EQ(MaxPeakStashed(*schedule), 2);
 }
 
-TEST(ScheduleChoiceTest, SaysWhenNothingWasOffered) {
+TEST(ScheduleChoiceTest, FailsIfNothingWasOffered) {
   const ScheduleRequest request = RequestOf(0);
   EXPECT_EQ(ScheduleChoice(request).Take().status().message(), "no schedule was offered");
 }

@@ -28,7 +28,7 @@ TEST(VScheduleTest, BlockOrdersCanRun) {
   }
 }
 
-// By device, in the order of the slots of the repeated block.
+// Returns, by device, the slots in the order of the repeated block.
 std::vector<std::vector<Slot>> RepeatedOrder(const VBlockTimes& block, int num_micro_batches) {
   const int p = static_cast<int>(block.offsets.size());
   std::vector<std::vector<Slot>> order;
@@ -48,13 +48,13 @@ std::vector<std::vector<Slot>> RepeatedOrder(const VBlockTimes& block, int num_m
   return order;
 }
 
-// Whatever the block, squeezing keeps its passes, and the order can run.
+// For any block, squeezing keeps its passes, and the order can run.
 TEST(VScheduleTest, SqueezedOrdersCanRun) {
   RandomStream stream(9, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 200; ++trial) {
     const int p = 1 + static_cast<int>(stream.NextBelow(8));
     const int m = 1 + static_cast<int>(stream.NextBelow(3 * p));
-    // The three lags are multiples of 6 beside their ranks, so that passes meet on no device.
+    // Each of the three lags is a multiple of 6 plus its rank, so passes collide on no device.
     VBlockTimes block;
     const int lags[] = {static_cast<int>(stream.NextBelow(2)),
                         static_cast<int>(stream.NextBelow(2)),
@@ -74,7 +74,7 @@ TEST(VScheduleTest, SqueezedOrdersCanRun) {
   }
 }
 
-TEST(VScheduleTest, UpToTwoDevicesAllBlocksAreZeroBubble) {
+TEST(VScheduleTest, AllBlocksAreZeroBubbleUpToTwoDevices) {
   for (const char* name : {"v-half", "v-min"}) {
     for (int p = 1; p <= 2; ++p) {
       for (int m = p; m <= 8; ++m) {
@@ -85,44 +85,44 @@ TEST(VScheduleTest, UpToTwoDevicesAllBlocksAreZeroBubble) {
   }
 }
 
-// Idle is only the p-1 slots until the last device can begin: the makespan is the least possible.
-TEST(VScheduleTest, ZeroBubbleHasNoneFromPMicroBatchesOn) {
+// The only idle time is the p-1 slots until the last device can begin, so the makespan is minimal.
+TEST(VScheduleTest, ZeroBubbleHasNoBubbleFromPMicroBatches) {
   for (int p = 1; p <= 10; ++p) {
     for (int m = 1; m <= 3 * p; ++m) {
       const Schedule schedule = NamedSchedule("zb-v", RequestOf(p, m));
       const Nanos idle = schedule.Makespan(kUnit) - (6 * m + p - 1);
       EXPECT_EQ(idle == 0, m >= p) << p << " " << m << " " << idle;
-      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * m, 2 * p)) << p << " " << m;
+      EXPECT_EQ(MaxPeakStashed(schedule), std::min(2 * m, 2 * p)) << p << " " << m;
     }
   }
 }
 
-TEST(VScheduleTest, HalfKeepsHalf) {
+TEST(VScheduleTest, HalfKeepsHalfThePairs) {
   for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = NamedSchedule("v-half", RequestOf(p, m));
       if (m >= 2 * p) {
         EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 7 : 5)) << p << " " << m;
       }
-      EXPECT_EQ(PeakStashedOfAll(schedule), p + 2) << p << " " << m;
+      EXPECT_EQ(MaxPeakStashed(schedule), p + 2) << p << " " << m;
     }
   }
 }
 
-TEST(VScheduleTest, MinKeepsAThird) {
+TEST(VScheduleTest, MinKeepsAThirdOfThePairs) {
   for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = NamedSchedule("v-min", RequestOf(p, m));
       if (m >= 2 * p) {
         EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 7 : 5)) << p << " " << m;
       }
-      EXPECT_EQ(PeakStashedOfAll(schedule), 2 * ((p + 4) / 3)) << p << " " << m;
+      EXPECT_EQ(MaxPeakStashed(schedule), 2 * ((p + 4) / 3)) << p << " " << m;
     }
   }
 }
 
-// testdata/README.md says where the overheads are from.
-TEST(VScheduleTest, HalfAndMinTakeNoLongerThanTheirAuthorsCode) {
+// testdata/README.md has the source of the overheads.
+TEST(VScheduleTest, HalfAndMinTakeNoLongerThanPublishedCode) {
   const auto text = ReadFile("core/schedule/builders/testdata/v_published_overheads.txt");
   ASSERT_TRUE(text.ok()) << text.status();
   std::istringstream lines(*text);
@@ -135,7 +135,7 @@ TEST(VScheduleTest, HalfAndMinTakeNoLongerThanTheirAuthorsCode) {
     for (int m = p; words >> overhead; ++m, ++num_compared) {
       const Nanos makespan = NamedSchedule(name, RequestOf(p, m)).Makespan(kUnit);
       EXPECT_LE(makespan, 6 * m + overhead) << name << " " << p << " " << m;
-      // For odd p half takes a slot less than published, and keeps one pair more.
+      // For odd p, half takes one slot less than published and keeps one pair more.
       if (makespan == 6 * m + overhead) continue;
       ++num_shorter;
       EXPECT_TRUE((name == "v-half" && p % 2 == 1) || m < 2 * p) << name << " " << p << " " << m;
@@ -145,12 +145,11 @@ TEST(VScheduleTest, HalfAndMinTakeNoLongerThanTheirAuthorsCode) {
   EXPECT_LT(num_shorter, num_compared / 3);
 }
 
-TEST(VScheduleTest, EveryLimitFromOneMicroBatchOnIsHonoured) {
+TEST(VScheduleTest, HonoursEveryLimitFromOneMicroBatch) {
   for (const char* name : {"zb-v", "v-half", "v-min"}) {
     for (int p = 1; p <= 6; ++p) {
       for (int limit = 2; limit <= 2 * p; ++limit) {
-        EXPECT_LE(PeakStashedOfAll(NamedSchedule(name, RequestOf(p, 9, limit))), limit)
-            << name << p;
+        EXPECT_LE(MaxPeakStashed(NamedSchedule(name, RequestOf(p, 9, limit))), limit) << name << p;
       }
     }
     EXPECT_EQ(MakeSchedule(name, RequestOf(2, 3, 1)).status().message(),
@@ -159,7 +158,7 @@ TEST(VScheduleTest, EveryLimitFromOneMicroBatchOnIsHonoured) {
   }
 }
 
-// The costs of every stage; the V's two stages of a device together are the stage of 1f1b.
+// Random costs of every stage. The two stages of a device in a V together make one stage of 1f1b.
 std::vector<PassCosts> RandomCosts(RandomStream* stream, int num_stages, bool alike) {
   const auto draw = [&] { return static_cast<Nanos>(1 + stream->NextBelow(100)); };
   std::vector<PassCosts> costs;
@@ -169,7 +168,7 @@ std::vector<PassCosts> RandomCosts(RandomStream* stream, int num_stages, bool al
   return costs;
 }
 
-TEST(VScheduleTest, AtRandomCostsZeroBubbleIsNoSlowerThanOneFOneB) {
+TEST(VScheduleTest, ZeroBubbleIsNoSlowerThanOneFOneBAtRandomCosts) {
   RandomStream stream(5, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 300; ++trial) {
     const int p = 1 + static_cast<int>(stream.NextBelow(8));
@@ -190,7 +189,7 @@ TEST(VScheduleTest, AtRandomCostsZeroBubbleIsNoSlowerThanOneFOneB) {
   }
 }
 
-TEST(VScheduleTest, AutoIsNoSlowerThanWhatItChoosesFrom) {
+TEST(VScheduleTest, AutoIsNoSlowerThanItsCandidates) {
   RandomStream stream(11, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 100; ++trial) {
     const int p = 1 + static_cast<int>(stream.NextBelow(6));
@@ -206,7 +205,7 @@ TEST(VScheduleTest, AutoIsNoSlowerThanWhatItChoosesFrom) {
   }
 }
 
-TEST(VScheduleTest, RefusesCostsOfOtherStages) {
+TEST(VScheduleTest, RejectsWrongNumberOfCosts) {
   ScheduleRequest request = RequestOf(2, 2);
   request.costs.assign(2, kUnit);
   EXPECT_EQ(MakeSchedule("zb-v", request).status().message(),

@@ -24,15 +24,15 @@ std::string SlotsOf(const WeightFillingOptions& options) {
   return schedule.ok() ? schedule->ToString() : std::string(schedule.status().message());
 }
 
-TEST(WeightFillingTest, TakesAWeightGradientRatherThanWait) {
+TEST(WeightFillingTest, RunsWeightGradientInsteadOfWaiting) {
   // time      0  1  2  3  4  5  6
   // device 0  F0 F1 .  I0 W0 I1 W1
   // device 1  .  F0 I0 F1 I1 W0 W1
   EXPECT_EQ(SlotsOf({}), "F0 F1 I0 W0 I1 W1\nF0 I0 F1 I1 W0 W1\n");
 }
 
-TEST(WeightFillingTest, MakesRoomBeforeAForwardPass) {
-  // Device 1 may keep one micro-batch: W0 comes before F1.
+TEST(WeightFillingTest, MakesRoomBeforeForwardPass) {
+  // Device 1 may keep one micro-batch, so W0 runs before F1.
   WeightFillingOptions options;
   options.device_limit = 2;
   EXPECT_EQ(SlotsOf(options), "F0 F1 I0 W0 I1 W1\nF0 I0 F1 I1 W0 W1\n");
@@ -42,8 +42,8 @@ TEST(WeightFillingTest, MakesRoomBeforeAForwardPass) {
             "and micro-batch kept");
 }
 
-TEST(WeightFillingTest, PatienceWaitsForWhatIsOnItsWay) {
-  // With weight gradients of 4, device 0 is free at 4 and I1 comes at 5.
+TEST(WeightFillingTest, PatienceWaitsForTheNextPass) {
+  // With weight gradients of 4, device 0 is free at 4, and I1 is ready at 5.
   WeightFillingOptions options;
   options.costs.assign(2, {1, 1, 4});
   EXPECT_EQ(SlotsOf(options), "F0 F1 I0 W0 I1 W1\nF0 I0 F1 I1 W0 W1\n");
@@ -53,7 +53,7 @@ TEST(WeightFillingTest, PatienceWaitsForWhatIsOnItsWay) {
   EXPECT_EQ(SlotsOf(options), "F0 F1 I0 W0 I1 W1\nF0 I0 F1 I1 W0 W1\n");
 }
 
-TEST(WeightFillingTest, RefusesCostsOfOtherStages) {
+TEST(WeightFillingTest, RejectsWrongNumberOfCosts) {
   WeightFillingOptions options;
   options.costs.assign(3, {1, 1, 1});
   EXPECT_EQ(SlotsOf(options), "schedule test: costs of 3 stages; there are 2");

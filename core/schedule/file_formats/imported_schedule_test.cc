@@ -12,7 +12,7 @@
 namespace dpipe {
 namespace {
 
-TEST(ImportedScheduleTest, IsMadeByItsName) {
+TEST(ImportedScheduleTest, CanBeMadeByName) {
   const Schedule v = NamedSchedule("zb-v", RequestOf(3, 5));
   ASSERT_TRUE(ImportSchedule("from-file", v).ok());
   ScheduleRequest request = RequestOf(3, 5);
@@ -27,7 +27,7 @@ TEST(ImportedScheduleTest, IsMadeByItsName) {
             "schedule from-file: 3 devices and 6 micro-batches requested; it is for 3 and 5");
 }
 
-TEST(ImportedScheduleTest, RefusesNamesThatAreTakenAndSeveralChains) {
+TEST(ImportedScheduleTest, RejectsTakenNamesAndSeveralChains) {
   const Schedule one = NamedSchedule("1f1b", RequestOf(2, 2));
   EXPECT_EQ(ImportSchedule("gpipe", one).message(),
             "schedule 'gpipe' already exists; import it under another name");

@@ -20,7 +20,7 @@ TEST(PlanIoTest, RoundTrip) {
   }
 }
 
-TEST(PlanIoTest, ErrorsNameTheFileAndThePlace) {
+TEST(PlanIoTest, ErrorsNameFileAndPosition) {
   const std::string missing = testing::TempDir() + "/no_such.textproto";
   EXPECT_NE(std::string(ReadPlan(missing).status().message()).find(missing), std::string::npos);
   const std::string broken = testing::TempDir() + "/broken.textproto";
@@ -30,7 +30,7 @@ TEST(PlanIoTest, ErrorsNameTheFileAndThePlace) {
   EXPECT_NE(message.find("line 2, column 15"), std::string::npos) << message;
 }
 
-TEST(PlanIoTest, FilesFromWindowsAreRead) {
+TEST(PlanIoTest, ReadsFilesFromWindows) {
   ModelProfile profile;
   const absl::Status status = ParseTextProto("\xef\xbb\xbfmodel: \"a\"\r\n", "m", &profile);
   ASSERT_TRUE(status.ok()) << status;
@@ -66,7 +66,7 @@ TEST(PlanIoTest, ErrorsNameTheField) {
   }
 }
 
-TEST(PlanIoTest, FingerprintsAreStableAndTellContentFromProvenance) {
+TEST(PlanIoTest, FingerprintsAreStableAndIgnoreProvenance) {
   ModelProfile profile = UniformProfile();
   const std::string before = Fingerprint(profile);
   EXPECT_EQ(before.size(), 16u);
@@ -75,7 +75,7 @@ TEST(PlanIoTest, FingerprintsAreStableAndTellContentFromProvenance) {
   EXPECT_EQ(Fingerprint(profile), before);
   profile.mutable_components(0)->mutable_layers(0)->mutable_timings(0)->set_forward_ns(1001);
   EXPECT_NE(Fingerprint(profile), before);
-  // The empty message's hash is FNV-1a's offset basis: the same on every machine.
+  // The hash of an empty message is FNV-1a's offset basis, the same on every machine.
   EXPECT_EQ(Fingerprint(ClusterSpec()), "cbf29ce484222325");
 }
 

@@ -1,4 +1,4 @@
-// Damaged files are refused with a reason, or are schedules.
+// Property: a damaged file is either rejected with a reason, or a valid schedule.
 #include <string>
 #include <vector>
 
@@ -49,7 +49,7 @@ void DamageBytes(RandomStream* stream, std::string* text) {
   }
 }
 
-// Removes, doubles, swaps or moves whole cells.
+// Removes, duplicates, swaps or moves whole cells.
 void DamageCells(RandomStream* stream, std::string* text) {
   std::vector<std::vector<std::string>> rows;
   for (const auto line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
@@ -78,7 +78,7 @@ void DamageCells(RandomStream* stream, std::string* text) {
   });
 }
 
-TEST(TorchCsvFuzzTest, DamagedFilesAreRefusedOrSchedules) {
+TEST(TorchCsvFuzzTest, DamagedFilesAreRejectedOrValid) {
   const std::vector<std::string> originals = Originals();
   int num_refused = 0, num_read = 0;
   for (int seed = 0; seed < 20000; ++seed) {

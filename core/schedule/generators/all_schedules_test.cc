@@ -1,5 +1,5 @@
-// For every generator: whatever is requested, a schedule that verifies itself and is what the
-// request says, or a reason.
+// For every generator and any request: it returns a schedule that verifies and matches the request,
+// or an error with a reason.
 #include <algorithm>
 
 #include "core/base/philox.h"
@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// `costs`: of all stages, or none.
+// `costs`: of all stages, or empty.
 void ExpectSound(const std::string& name, const ScheduleRequest& request) {
   const auto schedule = MakeSchedule(name, request);
   const std::string what = name + " p=" + std::to_string(request.num_devices) +
@@ -19,7 +19,7 @@ void ExpectSound(const std::string& name, const ScheduleRequest& request) {
                            " limit=" + std::to_string(request.peak_limit);
   if (!schedule.ok()) {
     EXPECT_EQ(schedule.status().code(), absl::StatusCode::kInvalidArgument) << what;
-    // It says of which schedule it speaks and gives at least one number.
+    // The message names the schedule and has at least one number.
     const std::string message(schedule.status().message());
     EXPECT_EQ(message.find("schedule " + name + ": "), 0u) << what << ": " << message;
     EXPECT_NE(message.find_first_of("0123456789", 10 + name.size()), std::string::npos) << message;
@@ -35,7 +35,7 @@ void ExpectSound(const std::string& name, const ScheduleRequest& request) {
   EXPECT_TRUE(CheckPeakLimit(*schedule, request.peak_limit).ok()) << what;
 }
 
-TEST(AllSchedulesTest, EitherVerifyOrSayWhy) {
+TEST(AllSchedulesTest, VerifyOrReturnReason) {
   for (const std::string& name : ScheduleNames()) {
     for (int p = 1; p <= 8; ++p) {
       for (int m = 1; m <= 24; ++m) {
@@ -48,7 +48,7 @@ TEST(AllSchedulesTest, EitherVerifyOrSayWhy) {
   }
 }
 
-TEST(AllSchedulesTest, AtRandomCostsAndLimits) {
+TEST(AllSchedulesTest, RandomCostsAndLimits) {
   RandomStream stream(10, 0, 0, RandomPurpose::kTest);
   for (const std::string& name : ScheduleNames()) {
     const ScheduleTraits traits = *TraitsOf(name);
@@ -57,7 +57,7 @@ TEST(AllSchedulesTest, AtRandomCostsAndLimits) {
       request.num_devices = name == "single" ? 1 : 1 + static_cast<int>(stream.NextBelow(8));
       request.num_micro_batches = 1 + static_cast<int>(stream.NextBelow(24));
       const int num_stages = traits.stages_per_device * request.num_devices;
-      const uint32_t scale = trial % 3 == 0 ? 2 : 1000;  // few values, so that times coincide
+      const uint32_t scale = trial % 3 == 0 ? 2 : 1000;  // few values: equal times
       const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(scale)); };
       for (int s = 0; s < num_stages; ++s) request.costs.push_back({draw(), draw(), draw()});
       ExpectSound(name, request);
@@ -67,7 +67,7 @@ TEST(AllSchedulesTest, AtRandomCostsAndLimits) {
   }
 }
 
-TEST(AllSchedulesTest, HaveASelfConditioningVariant) {
+TEST(AllSchedulesTest, HaveSelfConditioningVariant) {
   for (const std::string& name : ScheduleNames()) {
     for (int p : {1, 2, 4}) {
       for (int m : {1, 4, 8}) {

@@ -22,8 +22,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/builders/concatenate_schedules.h"
 #include "core/schedule/builders/list_schedule.h"
-#include "core/schedule/builders/one_after_another.h"
 #include "core/schedule/builders/schedule_choice.h"
 
 namespace dpipe {
@@ -120,7 +120,7 @@ absl::StatusOr<Schedule> InTurn(const std::string& name, const std::string& each
     DPIPE_ASSIGN_OR_RETURN(Schedule placed, Schedule::Create(name, {alone}, std::move(slots)));
     schedules.push_back(std::move(placed));
   }
-  return OneAfterAnother(schedules);
+  return ConcatenateSchedules(schedules);
 }
 
 absl::StatusOr<Schedule> MakeCascaded(const std::string& name, const ScheduleRequest& request,

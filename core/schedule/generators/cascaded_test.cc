@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/base/philox.h"
-#include "core/schedule/builders/one_after_another.h"
+#include "core/schedule/builders/concatenate_schedules.h"
 #include "core/schedule/builders/schedule_choice.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/testing/named_schedule.h"
@@ -18,7 +18,7 @@ ScheduleRequest RequestOf(int p, std::vector<int> micro_batches) {
   return request;
 }
 
-TEST(CascadedTest, TwoAlikeAreChimeraOrBetter) {
+TEST(CascadedTest, TwoEqualBackbonesMatchOrBeatChimera) {
   for (int p = 2; p <= 8; p += 2) {
     for (int m = 1; m <= 2 * p; ++m) {
       ScheduleRequest request = RequestOf(p, {m, m});
@@ -75,14 +75,14 @@ TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
       for (int k = 0; k < p; ++k) slots[chain.devices[k]] = each[b].slots(k);
       placed.push_back(*Schedule::Create("1f1b", {chain}, slots));
     }
-    const Nanos in_turn = OneAfterAnother(placed)->Makespan(request.costs);
+    const Nanos in_turn = ConcatenateSchedules(placed)->Makespan(request.costs);
     EXPECT_LE(joint.Makespan(request.costs), in_turn);
     ratio += static_cast<double>(joint.Makespan(request.costs)) / static_cast<double>(in_turn);
   }
-  EXPECT_LT(ratio / num_trials, 0.95);  // it does fill ramps
+  EXPECT_LT(ratio / num_trials, 0.95);  // the ramps are filled
 }
 
-TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
+TEST(CascadedTest, FoldedChainsAlternateInDirection) {
   const Schedule schedule = NamedSchedule("cascaded-v", RequestOf(3, {2, 4}));
   ASSERT_EQ(schedule.chains().size(), 2u);
   EXPECT_EQ(schedule.chains()[0].devices, (std::vector<int>{0, 1, 2, 2, 1, 0}));
@@ -90,19 +90,19 @@ TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 2; limit <= 12; ++limit) {
     request.peak_limit = limit;
-    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-v", request)), limit);
+    EXPECT_LE(MaxPeakStashed(NamedSchedule("cascaded-v", request)), limit);
   }
   request.peak_limit = 1;
   EXPECT_EQ(MakeSchedule("cascaded-v", request).status().message(),
             "schedule cascaded-v: a limit of 1 pair; a micro-batch makes 2 per device");
 }
 
-TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
+TEST(CascadedTest, RespectsLimitsAndRejectsBadRequests) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 1; limit <= 8; ++limit) {
     request.peak_limit = limit;
-    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded", request)), limit);
-    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-zb", request)), limit);
+    EXPECT_LE(MaxPeakStashed(NamedSchedule("cascaded", request)), limit);
+    EXPECT_LE(MaxPeakStashed(NamedSchedule("cascaded-zb", request)), limit);
   }
   EXPECT_EQ(MakeSchedule("cascaded", RequestOf(2, {3, 0})).status().message(),
             "schedule cascaded: backbone 1 has 0 micro-batches; it needs at least one");

@@ -6,7 +6,7 @@
 namespace dpipe {
 namespace {
 
-TEST(DualPipeVTest, IdleIsTheWayToTheLastDevice) {
+TEST(DualPipeVTest, IdlesUntilTheLastDeviceStarts) {
   for (int p = 1; p <= 12; ++p) {
     for (int m = 2 * p; m <= 4 * p; ++m) {
       const auto schedule = MakeSchedule("dualpipe-v", RequestOf(p, m));
@@ -20,7 +20,7 @@ TEST(DualPipeVTest, IdleIsTheWayToTheLastDevice) {
 }
 
 TEST(DualPipeVTest, TwoDevicesByHand) {
-  // Stages 0 and 3 are on device 0. One device comes after device 0, none after device 1.
+  // Stages 0 and 3 are on device 0. There is one device after device 0 and none after device 1.
   EXPECT_EQ(MakeSchedule("dualpipe-v", RequestOf(2, 4))->ToString(),
             "F0.0 F0.1 F0.2 F3.0 I3.0 W3.0 F3.1 F0.3 B3.1 F3.2 B0.0 B3.2 F3.3 B0.1 B3.3 I0.2 "
             "W0.2 I0.3 W0.3\n"
@@ -28,7 +28,7 @@ TEST(DualPipeVTest, TwoDevicesByHand) {
             "W2.3 W1.3\n");
 }
 
-TEST(DualPipeVTest, RefusesTooFewMicroBatchesAndTooLowALimit) {
+TEST(DualPipeVTest, RejectsTooFewMicroBatchesOrTooLowLimit) {
   EXPECT_EQ(MakeSchedule("dualpipe-v", RequestOf(3, 5)).status().message(),
             "schedule dualpipe-v: 5 micro-batches; it needs at least 2 for each of the 3 devices");
   EXPECT_EQ(MakeSchedule("dualpipe-v", RequestOf(3, 6, 6)).status().message(),

@@ -21,7 +21,7 @@ ScheduleRequest RequestOf(int p, int m) {
   return request;
 }
 
-TEST(WaveTest, MakespanIsTheClosedForm) {
+TEST(WaveTest, MakespanMatchesClosedForm) {
   for (int p = 1; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = Make(RequestOf(p, m));
@@ -31,17 +31,17 @@ TEST(WaveTest, MakespanIsTheClosedForm) {
                   2 * m * (costs.forward + backward) + 2 * (p - 1) * backward)
             << p << " " << m;
       }
-      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * m, 2 * p));
+      EXPECT_EQ(MaxPeakStashed(schedule), std::min(2 * m, 2 * p));
     }
   }
 }
 
-TEST(WaveTest, MirroredStagesShareADevice) {
+TEST(WaveTest, MirroredStagesShareDevices) {
   const Schedule schedule = Make(RequestOf(3, 4));
   for (int k = 0; k < 6; ++k) EXPECT_EQ(schedule.DeviceOf(k), schedule.DeviceOf(5 - k));
 }
 
-TEST(WaveTest, CostsMakeItNoSlower) {
+TEST(WaveTest, NoSlowerWithCosts) {
   RandomStream stream(7, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 100; ++trial) {
     const int p = 1 + static_cast<int>(stream.NextBelow(6));
@@ -52,9 +52,9 @@ TEST(WaveTest, CostsMakeItNoSlower) {
     const Schedule schedule = Make(request);
     EXPECT_LE(schedule.Makespan(request.costs), plain.Makespan(request.costs));
     EXPECT_GE(schedule.Makespan(request.costs), MakespanBound(schedule, request.costs));
-    EXPECT_LE(PeakStashedOfAll(schedule), 2 * p);
+    EXPECT_LE(MaxPeakStashed(schedule), 2 * p);
     request.peak_limit = 2 + static_cast<int>(stream.NextBelow(2 * p));
-    EXPECT_LE(PeakStashedOfAll(Make(request)), request.peak_limit);
+    EXPECT_LE(MaxPeakStashed(Make(request)), request.peak_limit);
   }
 }
 

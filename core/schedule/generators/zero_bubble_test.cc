@@ -1,4 +1,4 @@
-// [algorithms.md §5]: zb-h1, zb-h2, zb-auto.
+// zb-h1, zb-h2 and zb-auto. [algorithms.md §5]
 #include <algorithm>
 
 #include "core/base/philox.h"
@@ -14,7 +14,7 @@ Schedule Make(const std::string& name, int num_devices, int num_micro_batches) {
   return *schedule;
 }
 
-// A device's idle time: from its first start to its last end, less its work.
+// Returns a device's idle time: from its first start to its last end, minus its work.
 Nanos IdleInSpan(const Schedule& schedule, int device, const PassCosts& costs) {
   const auto starts =
       schedule.StartTimes(std::vector<PassCosts>(schedule.num_stages(), costs))[device];
@@ -48,12 +48,12 @@ TEST(ZeroBubbleTest, H1ByHand) {
             "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3\n");
 }
 
-TEST(ZeroBubbleTest, H1IdlesAsTheClosedFormSays) {
+TEST(ZeroBubbleTest, H1IdleTimeMatchesClosedForm) {
   for (int p = 1; p <= 9; ++p) {
     for (int m = 1; m <= 3 * p + 2; ++m) {
       const Schedule schedule = Make("zb-h1", p, m);
       std::vector<PassCosts> all = kCosts;
-      all.insert(all.end(), {{2, 1, 2}, {3, 2, 3}, {7, 1, 5}});  // W <= F alone
+      all.insert(all.end(), {{2, 1, 2}, {3, 2, 3}, {7, 1, 5}});  // only W <= F
       for (const PassCosts& c : all) {
         const Nanos idle =
             (p - 1) * (c.forward + c.input_grad) - std::min(m - 1, p - 1) * c.weight_grad;
@@ -71,7 +71,7 @@ TEST(ZeroBubbleTest, H1IdlesAsTheClosedFormSays) {
   }
 }
 
-TEST(ZeroBubbleTest, H2IdlesAsTheClosedFormSays) {
+TEST(ZeroBubbleTest, H2IdleTimeMatchesClosedForm) {
   for (int p = 1; p <= 8; ++p) {
     for (int m = 1; m <= 4 * p + 2; ++m) {
       const Schedule schedule = Make("zb-h2", p, m);
@@ -88,8 +88,9 @@ TEST(ZeroBubbleTest, H2IdlesAsTheClosedFormSays) {
   }
 }
 
-// Where W is longer than what it fills: p = 3, m = 9, each against the formula's value.
-TEST(ZeroBubbleTest, ClosedFormsEndWhereTheirDomainsDo) {
+// Cases in which W is longer than the wait that it fills: p = 3, m = 9, each with the value of the
+// formula.
+TEST(ZeroBubbleTest, ClosedFormsFailOutsideTheirDomains) {
   const Schedule h1 = Make("zb-h1", 3, 9), h2 = Make("zb-h2", 3, 9);
   EXPECT_EQ(LargestIdleInSpan(h1, {2, 1, 2}), 2);          // W <= F is enough for a device's span,
   EXPECT_GT(h1.Makespan({2, 1, 2}) - 9 * (2 + 1 + 2), 2);  // but not for the makespan
@@ -98,7 +99,7 @@ TEST(ZeroBubbleTest, ClosedFormsEndWhereTheirDomainsDo) {
   EXPECT_EQ(LargestIdleInSpan(h2, {1, 2, 2}), 2);          // not 2 (1 + 2 - 4)
 }
 
-TEST(ZeroBubbleTest, AutoIsNeverWorseThanWhatFits) {
+TEST(ZeroBubbleTest, AutoIsNeverWorseThanSchedulesThatFit) {
   for (int seed = 0; seed < 400; ++seed) {
     RandomStream stream(seed, 0, 0, RandomPurpose::kTest);
     ScheduleRequest request;
@@ -132,7 +133,7 @@ TEST(ZeroBubbleTest, AutoIsNeverWorseThanWhatFits) {
   }
 }
 
-TEST(ZeroBubbleTest, AutoWorksAtOneFOneBsPeakAndBelow) {
+TEST(ZeroBubbleTest, AutoWorksAtAndBelowPeakOfOneFOneB) {
   for (int p = 1; p <= 6; ++p) {
     for (int m : {1, p, 3 * p}) {
       const Nanos one_f_one_b = Make("1f1b", p, m).Makespan({1, 1, 1});
@@ -152,7 +153,7 @@ TEST(ZeroBubbleTest, AutoWorksAtOneFOneBsPeakAndBelow) {
   }
 }
 
-TEST(ZeroBubbleTest, AutoRefusesWhatCannotBe) {
+TEST(ZeroBubbleTest, AutoRejectsImpossibleRequests) {
   ScheduleRequest request{3, 4};
   request.costs = {{1, 1, 1}};
   EXPECT_EQ(MakeSchedule("zb-auto", request).status().message(),

@@ -23,8 +23,8 @@ Schedule Make(const ScheduleRequest& request) {
   return *std::move(schedule);
 }
 
-// How often a device begins to use the parameters of a stage: runs of forward passes, or of input
-// gradients, of one stage.
+// Returns how often a device starts to use the parameters of a stage: runs of forward passes, or of
+// input gradients, of one stage.
 int NumGathers(const Schedule& schedule, int device) {
   int count = 0;
   std::pair<Pass, int> last = {Pass::kWeightGrad, -1};
@@ -37,7 +37,7 @@ int NumGathers(const Schedule& schedule, int device) {
   return count;
 }
 
-TEST(ZeroPpTest, IdleIsTheRampOfTheFirstUnit) {
+TEST(ZeroPpTest, IdlesOnlyDuringTheFirstRamp) {
   for (int p = 1; p <= 8; ++p) {
     for (int v = 2; v <= 3; ++v) {
       for (int m = p; m <= 4 * p; ++m) {
@@ -45,19 +45,19 @@ TEST(ZeroPpTest, IdleIsTheRampOfTheFirstUnit) {
         EXPECT_EQ(schedule.Makespan({1, 1, 1}), 3 * v * m + 2 * (p - 1)) << p << v << m;
       }
     }
-    // One unit needs nothing from the unit before it.
+    // A single unit depends on no earlier unit.
     EXPECT_EQ(Make(RequestOf(p, p, 1)).Makespan({1, 1, 1}), 3 * p + 2 * (p - 1));
   }
 }
 
-TEST(ZeroPpTest, GathersOncePerStageUnitAndPass) {
+TEST(ZeroPpTest, GathersOncePerStageUnitAndDirection) {
   for (int p = 1; p <= 5; ++p) {
     for (int v = 2; v <= 3; ++v) {
       for (int m = 1; m <= 4 * p; ++m) {
         const Schedule schedule = Make(RequestOf(p, m, v));
         const int units = std::max(1, m / p);
         for (int d = 0; d < p; ++d) {
-          // Neighbouring blocks of one stage in unlike passes: at the turn only.
+          // Adjacent blocks of one stage with different passes occur only at the turn.
           EXPECT_EQ(NumGathers(schedule, d), 2 * v * units) << p << " " << v << " " << m;
           EXPECT_LE(schedule.PeakStashedOnDevice(d), 2 * v * ((m + units - 1) / units));
         }
@@ -77,7 +77,7 @@ TEST(ZeroPpTest, LimitsAndRandomCosts) {
     const Schedule schedule = Make(request);
     EXPECT_GE(schedule.Makespan(request.costs), MakespanBound(schedule, request.costs));
     request.peak_limit = v + static_cast<int>(stream.NextBelow(3 * v * p));
-    EXPECT_LE(PeakStashedOfAll(Make(request)), request.peak_limit) << p << " " << v;
+    EXPECT_LE(MaxPeakStashed(Make(request)), request.peak_limit) << p << " " << v;
   }
   ScheduleRequest request = RequestOf(2, 2, 3);
   request.peak_limit = 2;

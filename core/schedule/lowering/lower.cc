@@ -301,7 +301,7 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
                                const LowerOptions& options, const CostModel& cost) {
   const int quantum = options.frozen_quantum > 0 ? options.frozen_quantum : cost.frozen_quantum();
   DPIPE_RETURN_IF_ERROR(CheckLayout(layout, cost));
-  DPIPE_RETURN_IF_ERROR(CheckFit(layout, schedule));
+  DPIPE_RETURN_IF_ERROR(CheckLayoutMatchesSchedule(layout, schedule));
   const bool computes_frozen =
       options.frozen != FrozenPolicy::kCached && !cost.frozen_components().empty();
   if (computes_frozen && layout.samples_per_group() % quantum != 0) {

@@ -1,4 +1,4 @@
-// Plans of schedules with several stages a device, several chains, laps and recomputation.
+// Plans of schedules with several stages per device, several chains, laps and recomputation.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -47,7 +47,7 @@ Case MakeCase(const ModelProfile& profile, std::vector<ScheduleChain> chains,
   return c;
 }
 
-// Stages 0 and 3 on device 0, 1 and 2 on device 1.
+// A V: stages 0 and 3 on device 0, stages 1 and 2 on device 1.
 Case V() {
   UniformProfileOptions profile;
   profile.value_bytes = 10;
@@ -63,7 +63,7 @@ TEST(LowerChainsTest, VByHand) {
   c.options.recv_lookahead = 0;
   auto plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Stage 1 hands over to stage 2, and gradients back, without messages.
+  // Stages 1 and 2 exchange activations and gradients without messages.
   EXPECT_EQ(ListOf(*plan, 0, kStages),
             "F0.0 >1 F0.1 >1 <1 F3.0 B3.0 >1 <1 F3.1 B3.1 >1 <1 B0.0 <1 B0.1 O");
   EXPECT_EQ(ListOf(*plan, 1, kStages),
@@ -71,12 +71,12 @@ TEST(LowerChainsTest, VByHand) {
   EXPECT_TRUE(VerifyPlan(*plan, c.cost).ok()) << VerifyPlan(*plan, c.cost);
 }
 
-TEST(LowerChainsTest, VHandsOverInsideTheRank) {
+TEST(LowerChainsTest, VPassesValuesWithinTheRank) {
   const Case c = V();
   const auto plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
-  // A forward pass without its local input is named.
+  // The error names a forward pass without its local input.
   Plan swapped = *plan;
   auto* list = swapped.mutable_devices(1)->mutable_instructions();
   ASSERT_EQ((*list)[1].stage(), 1);
@@ -88,8 +88,8 @@ TEST(LowerChainsTest, VHandsOverInsideTheRank) {
             "rank 1, instruction 1 (FORWARD): stage 1 of this rank has not computed micro-batch 0");
 }
 
-// Two directions on two devices, a micro-batch each: chain 0 has stages 0 and 1, chain 1 stages 2
-// and 3 the other way round.
+// Two directions on two devices, with one micro-batch each. Chain 0 has stages 0 and 1; chain 1 has
+// stages 2 and 3 in the opposite direction.
 Case TwoDirections() {
   UniformProfileOptions profile;
   profile.num_layers = 2;
@@ -106,9 +106,9 @@ TEST(LowerChainsTest, TwoDirectionsByHand) {
   c.options.recv_lookahead = 0;
   auto plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Both copies of layer 1 have their gradients at once, when B3 and B1 end; those of layer 0 when
-  // B0 and B2 do. The gradients that the other device waits for change places before the first
-  // reduction.
+  // Both copies of layer 1 have their gradients at the same time, when B3 and B1 end; those of
+  // layer 0 when B0 and B2 end. The messages with gradients that the other device waits for are
+  // exchanged before the first reduction.
   EXPECT_EQ(ListOf(*plan, 0, kSamples),
             "F0.0[0,1) >1[0,1) <1[1,2) F3.0[1,2) B3.0[1,2) >1[1,2) <1[0,1) R1-2 B0.0[0,1) R0-1 O");
   EXPECT_EQ(ListOf(*plan, 1, kSamples),
@@ -122,7 +122,7 @@ TEST(LowerChainsTest, TwoDirectionsByHand) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(ListOf(*plan, 0, kStages), "F0.0 >1 <1 F3.0 B3.0 >1 <1 B0.0 R0-1 R1-2 O");
   ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
-  // Both members reduce in the same order, or they wait for each other.
+  // Both ranks must reduce in the same order; otherwise they deadlock.
   auto* list = plan->mutable_devices(1)->mutable_instructions();
   list->SwapElements(list->size() - 3, list->size() - 2);
   EXPECT_NE(VerifyPlan(*plan, c.cost).message().find("deadlock in the steady step"),
@@ -130,7 +130,7 @@ TEST(LowerChainsTest, TwoDirectionsByHand) {
       << VerifyPlan(*plan, c.cost);
 }
 
-TEST(LowerChainsTest, CopiesOnOneDeviceAreRefused) {
+TEST(LowerChainsTest, RejectsCopiesOnOneDevice) {
   Case c = TwoDirections();
   const ScheduleChain chain{{0, 1}, 1, 0, 0};
   auto schedule = Schedule::Create(
@@ -141,7 +141,7 @@ TEST(LowerChainsTest, CopiesOnOneDeviceAreRefused) {
   EXPECT_EQ(c.Lower().status().message(), "stages 0 and 2 hold the same layers [0, 1) on device 0");
 }
 
-// A second backbone, "up", of two layers that take twice as long, and the encoder read by both.
+// A second backbone, "up", of two layers that take twice as long. Both backbones read the encoder.
 ModelProfile TwoBackbones() {
   UniformProfileOptions options;
   options.num_layers = 2;
@@ -159,7 +159,8 @@ ModelProfile TwoBackbones() {
 }
 
 TEST(LowerChainsTest, TwoBackbonesByHand) {
-  // The first in two micro-batches of one sample, the second in one of two, the other way round.
+  // The first backbone runs two micro-batches of one sample. The second runs one micro-batch of two
+  // samples in the opposite direction.
   Case c = MakeCase(TwoBackbones(), {{{0, 1}, 2, 0, 0}, {{1, 0}, 1, 0, 1}},
                     {{F(0, 0), F(0, 1), F(3, 0), B(3, 0), B(0, 0), B(0, 1)},
                      {F(2, 0), F(1, 0), B(1, 0), F(1, 1), B(1, 1), B(2, 0)}},
@@ -170,7 +171,7 @@ TEST(LowerChainsTest, TwoBackbonesByHand) {
   auto plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
-  // Each rank encodes one sample and gives it to the other, whose first layer reads both.
+  // Each rank encodes one sample and sends the result to the other, whose first layer reads both.
   EXPECT_EQ(ListOf(*plan, 0, kSamples).substr(0, 47),
             "L[0,1) Z[0,1) >1[0,1) <1[1,2) F0.0[0,1) >1[0,1)");
   EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 47),
@@ -178,13 +179,13 @@ TEST(LowerChainsTest, TwoBackbonesByHand) {
   EXPECT_EQ(plan->num_micro_batches(), 2);
   EXPECT_EQ(plan->chains(1).num_micro_batches(), 1);
   EXPECT_NE(plan->chains(0).component(), plan->chains(1).component());
-  // Cached, each backbone's first stage loads for itself.
+  // With cached outputs, each backbone's first stage loads its own.
   c.options.frozen = FrozenPolicy::kCached;
   plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 25), "L[0,2) F2.0[0,2) >0[0,2) ");
   ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
-  // Every backbone trains on as many samples.
+  // All backbones must train on the same number of samples.
   c.layout.micro_batch_sizes = {1, 1};
   EXPECT_EQ(c.Lower().status().message(),
             "backbone 1 trains on 1 samples of a pipeline group and backbone 0 on 2");
@@ -209,19 +210,19 @@ TEST(LowerChainsTest, RecomputationByHand) {
       absl::StrCat("rank 0, instruction ", at, " (BACKWARD): micro-batch 0 is not recomputed"));
 }
 
-TEST(LowerChainsTest, MemoryOfAVAndOfRecomputation) {
+TEST(LowerChainsTest, MemoryOfVAndRecomputation) {
   Case c = V();
   auto plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Device 0 keeps both micro-batches of stage 0 (2 x 100), and of stage 3 one at a time (100) and
-  // its input (10, until its forward pass) or its gradient on the way out (10).
+  // Device 0 keeps both micro-batches of stage 0 (2 x 100) and one at a time of stage 3 (100). It
+  // also holds stage 3's input (10, until its forward pass) or outgoing gradient (10).
   const std::vector<int64_t> held = MemoryOfRank(*plan, 0, c.cost).instruction_bytes;
   EXPECT_EQ(*std::max_element(held.begin(), held.end()), 320);
   c.layout.recompute = {true, true, true, true};
   plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
-  // Nothing but one stage's 100 at a time, its gradients (10 in, 10 out) and inputs of 10.
+  // Only one stage's 100 at a time, its gradients (10 in, 10 out) and inputs of 10.
   EXPECT_LE(MemoryOfRank(*plan, 0, c.cost).peak_bytes, 140);
   EXPECT_GE(MemoryOfRank(*plan, 0, c.cost).peak_bytes, 110);
 }
@@ -244,9 +245,9 @@ TEST(LowerChainsTest, SelfConditioningByHand) {
   EXPECT_EQ(plan->devices(0).instructions(1).bytes(), 10);
   EXPECT_EQ(plan->devices(0).instructions(2).bytes(), 7);  // the estimate
   EXPECT_TRUE(plan->stages(1).forward_only());
-  // One set of weights, gradients and moments for both laps.
+  // Both laps share one set of weights, gradients and moments.
   EXPECT_EQ(MemoryOfRank(*plan, 0, c.cost).state_bytes, 4000);
-  // Laps that differ are refused, in the layout and in the plan.
+  // Laps that differ are rejected in the layout and in the plan.
   c.layout.layers[2].end = 0;
   EXPECT_EQ(c.Lower().status().message(),
             "stage 2: layers [0, 0) must begin at 0 and not be empty");
@@ -254,7 +255,7 @@ TEST(LowerChainsTest, SelfConditioningByHand) {
   EXPECT_EQ(VerifyPlan(*plan, c.cost).message(), "stage 2: layers.begin is 0 and must be 2");
 }
 
-TEST(LowerChainsTest, RefusesSchedulesOfAnotherLayout) {
+TEST(LowerChainsTest, RejectsSchedulesOfAnotherLayout) {
   const Case v = V();
   const auto layout = MakeLayout(v.schedule, v.layout);
   ASSERT_TRUE(layout.ok()) << layout.status();
@@ -280,11 +281,13 @@ TEST(LowerChainsTest, ShardedByHand) {
   auto plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
-  // Layer 1 stays between its two passes; layer 0 is gathered again beside the backward pass of 1.
+  // Layer 1 stays gathered between its two passes. Layer 0 is gathered again during the backward
+  // pass of layer 1.
   EXPECT_EQ(ListOf(*plan, 1), "G0-1 G1-2 F0 D0-1 F0 G0-1 B0 R1-2 D1-2 B0 R0-1 D0-1 O");
   EXPECT_TRUE(plan->stages(0).sharded());
-  // Half of 2 x (master, gradient, two moments), and while both layers are gathered and one has
-  // its whole gradient, 3 x 100. To sum up a bucket, the other rank's row of each of two chunks.
+  // State: half of 2 x 400 (master, gradient, two moments). Peak: 3 x 100 more while both layers
+  // are gathered and one has its whole gradient. The room for reducing a bucket is the other rank's
+  // row of each of two chunks.
   const RankMemory memory = MemoryOfRank(*plan, 0, c.cost);
   const int64_t room = 2 * (112 + 64);
   EXPECT_EQ(memory.state_bytes, 400 + room);
@@ -314,8 +317,8 @@ int Between(RandomStream& stream, int low, int high) {
   return low + static_cast<int>(stream.NextBelow(static_cast<uint32_t>(high - low + 1)));
 }
 
-// Stages anywhere, some of them neighbours on one device; or two chains of one backbone in opposite
-// directions; or two backbones.
+// Returns one of: stages on random devices, some of them adjacent on one device; two chains of one
+// backbone in opposite directions; two backbones.
 std::vector<ScheduleChain> RandomChains(RandomStream& stream, int num_backbones, int max_stages) {
   const int devices = Between(stream, 1, 4);
   std::vector<ScheduleChain> chains;
@@ -339,7 +342,7 @@ std::vector<ScheduleChain> RandomChains(RandomStream& stream, int num_backbones,
     chains.push_back(chain);
     if (twins) chains.push_back(twin);
   }
-  // No device without a stage.
+  // Renumbers the devices, so that each has a stage.
   std::vector<int> number(devices, -1);
   int used = 0;
   for (ScheduleChain& chain : chains) {
@@ -379,14 +382,14 @@ std::vector<LayerRange> RandomCuts(RandomStream& stream, int num_layers, int num
   return layers;
 }
 
-// Micro-batches whose samples are as many for every backbone: of the first, one sample for each of
-// the second, and the other way round.
+// Returns micro-batch sizes that give all backbones the same number of samples: each backbone's
+// size is the other's number of micro-batches.
 std::vector<int> BatchSizes(const Schedule& schedule, int num_backbones, int unit) {
   if (num_backbones == 1) return {unit};
   return {unit * schedule.num_micro_batches(1), unit * schedule.num_micro_batches(0)};
 }
 
-TEST(LowerChainsTest, EverySchedulesPlanIsValid) {
+TEST(LowerChainsTest, AllPlansAreValid) {
   int several_stages = 0, twins = 0, sharded = 0;
   for (int i = 0; i < 600; ++i) {
     RandomStream stream(41, i, 0, RandomPurpose::kTest);

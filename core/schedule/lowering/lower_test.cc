@@ -42,8 +42,8 @@ TEST(LowerTest, OneFOneBByHand) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 B0 <1 B1 O");
   EXPECT_EQ(ListOf(*plan, 1), "<0 F0 B0 >0 <0 F1 B1 >0 O");
-  // A slot earlier: the activation of F1 before B0, and the gradient of B1 before B0. That of B0
-  // before F1 as well would be a deadlock: it waits for F1's activation.
+  // One slot earlier: the activation of F1 and the gradient of B1 are both received before B0.
+  // Receiving the gradient of B0 before F1, too, would deadlock: it waits for F1's activation.
   setting.options.recv_lookahead = 1;
   plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -51,17 +51,18 @@ TEST(LowerTest, OneFOneBByHand) {
   EXPECT_EQ(ListOf(*plan, 1), "<0 F0 <0 B0 >0 F1 B1 >0 O");
 }
 
-TEST(LowerTest, GPipeReceivesNoGradientBeforeItsForwards) {
+TEST(LowerTest, GPipeReceivesGradientsAfterForwardPasses) {
   Setting setting = TwoStages(2);
   setting.schedule = "gpipe";
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // The first gradient waits for F1 of stage 1, which waits for F1 here: not before it.
+  // The first gradient waits for F1 of stage 1, which waits for F1 here, so it is not received
+  // before.
   EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 <1 B0 B1 O");
 }
 
-// Stage 0 is done with F0 to F2 while stage 1 runs F0, and with F3 as that begins F1.
-TEST(LowerTest, FarAheadReceivesComeNoSoonerThanWhatRunsWhenTheyAreSent) {
+// Stage 0 finishes F0 to F2 while stage 1 runs F0, and F3 when stage 1 begins F1.
+TEST(LowerTest, EarlyReceivesFollowWorkDuringTheirSend) {
   Setting setting;
   setting.layout = StraightLayout(2, 4, 1, {{{0, 1}, 1}, {{1, 4}, 1}});
   setting.schedule = "gpipe";
@@ -71,21 +72,22 @@ TEST(LowerTest, FarAheadReceivesComeNoSoonerThanWhatRunsWhenTheyAreSent) {
   EXPECT_EQ(ListOf(*plan, 1).substr(0, 23), "<0 <0 <0 F0 <0 F1 F2 F3");
 }
 
-TEST(LowerTest, UnequalReplicationSendsTheCommonSamples) {
+TEST(LowerTest, UnequalReplicationSendsCommonSamples) {
   Setting setting;
   setting.layout = StraightLayout(5, 1, 6, {{{0, 2}, 2}, {{2, 4}, 3}});
   setting.options.sync = SyncPolicy::kEnd;
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Stage 0 has [0,3) and [3,6), stage 1 [0,2), [2,4) and [4,6). Who straddles a border begins
-  // with the later samples, which are the other's first ones.
+  // Stage 0 has [0,3) and [3,6); stage 1 has [0,2), [2,4) and [4,6). A rank whose samples cross a
+  // boundary of the other stage begins with the later samples, because they come first on the other
+  // side.
   EXPECT_EQ(ListOf(*plan, 0, kSamples), "F0[0,3) >2[0,2) >3[2,3) <2[0,2) <3[2,3) B0[0,3) R0-2 O");
   EXPECT_EQ(ListOf(*plan, 3, kSamples), "<1[3,4) <0[2,3) F0[2,4) B0[2,4) >1[3,4) >0[2,3) R2-4 O");
 }
 
-TEST(LowerTest, BucketsAreReducedFromTheBackAndTheGradientGoesFirst) {
+TEST(LowerTest, SendsGradientBeforeReducingLastBucket) {
   Setting setting = TwoStages(1);
-  setting.layout.num_devices = 4;  // two groups
+  setting.layout.num_devices = 4;  // two pipeline groups
   setting.profile.parameter_bytes = 100;
   setting.options.bucket_bytes = 100;
   const auto plan = setting.Lower();
@@ -93,24 +95,24 @@ TEST(LowerTest, BucketsAreReducedFromTheBackAndTheGradientGoesFirst) {
   EXPECT_EQ(ListOf(*plan, 3), "<2 F0 B0 R3-4 B0 >2 R2-3 O");
 }
 
-TEST(LowerTest, FrozenWorkFirstIsSharedAndExchanged) {
+TEST(LowerTest, FrozenWorkIsSharedAndExchanged) {
   Setting setting = TwoStages(4);
   setting.profile.frozen_layers = 1;
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Only stage 0 reads: rank 1 computes samples 2 and 3 and sends them.
+  // Only stage 0 reads the outputs: rank 1 computes samples 2 and 3 and sends them.
   EXPECT_EQ(ListOf(*plan, 0, kSamples).substr(0, 29), "L[0,2) Z[0,2) <1[2,4) F0[0,1)");
   EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 21), "L[2,4) Z[2,4) >0[2,4)");
 }
 
-TEST(LowerTest, FrozenWorkOnTheFirstStageAlone) {
+TEST(LowerTest, FrozenWorkOnFirstStageOnly) {
   Setting setting;
   setting.profile.frozen_layers = 1;
   setting.options.frozen = FrozenPolicy::kFirstStage;
   setting.layout = StraightLayout(6, 2, 2, {{{0, 2}, 2}, {{2, 4}, 1}});
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Two groups of four samples, two ranks on the first stage of each.
+  // Two pipeline groups of four samples, with two ranks on the first stage of each.
   const std::vector<std::string> samples = {"[0,2)", "[2,4)", "", "[4,6)", "[6,8)", ""};
   for (int rank = 0; rank < 6; ++rank) {
     const std::string list = ListOf(*plan, rank, kSamples);
@@ -122,7 +124,7 @@ TEST(LowerTest, FrozenWorkOnTheFirstStageAlone) {
   }
 }
 
-TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
+TEST(LowerTest, SingleStageComputesItsFrozenSamples) {
   Setting setting;
   setting.profile.frozen_layers = 1;
   setting.schedule = "single";
@@ -133,7 +135,7 @@ TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
             "L[1,2) Z[1,2) L[3,4) Z[3,4) F0[1,2) B0[1,2) F1[3,4) B1[3,4) R0-4 O");
 }
 
-TEST(LowerTest, CachedOutputsAreLoadedByWhoReadsThem) {
+TEST(LowerTest, ReadersLoadCachedOutputs) {
   Setting setting = TwoStages(1);
   setting.profile.frozen_layers = 1;
   setting.options.frozen = FrozenPolicy::kCached;
@@ -143,7 +145,7 @@ TEST(LowerTest, CachedOutputsAreLoadedByWhoReadsThem) {
   EXPECT_EQ(ListOf(*plan, 1), "<0 F0 B0 >0 O");
 }
 
-TEST(LowerTest, FillItemsStandBeforeTheirInstructionAndOutputsTravelAtTheEnd) {
+TEST(LowerTest, FillItemsPrecedeInstructionsAndOutputsAreSentLast) {
   Setting setting = TwoStages(1);
   setting.profile.frozen_layers = 1;
   setting.options.frozen = FrozenPolicy::kFill;
@@ -160,7 +162,7 @@ TEST(LowerTest, FillItemsStandBeforeTheirInstructionAndOutputsTravelAtTheEnd) {
             "a fill item of rank 1 is at position 3; the rank has 3 compute instructions");
 }
 
-TEST(LowerTest, RefusesWhatDoesNotFit) {
+TEST(LowerTest, RejectsInconsistentSettings) {
   Setting setting = TwoStages(1);
   setting.layout.replicas[0] = 2;
   EXPECT_EQ(setting.Lower().status().message(),

@@ -16,7 +16,6 @@
 // and passes of unit time, a step takes 2 (M + p - 1) instead of 2 M, and throughput is understated
 // by that factor. Within a step, each pass sees the weights that the papers describe; at the start
 // of a step, it sees the current weights.
-// so much; which weights a pass sees is as published within a step, and current where one begins.
 #ifndef DPIPE_CORE_SCHEDULE_LOWERING_RELAXATION_H_
 #define DPIPE_CORE_SCHEDULE_LOWERING_RELAXATION_H_
 

@@ -72,7 +72,7 @@ TEST(RelaxationTest, VirtualWorkersShareUpdatesAndReduceNoGradients) {
   EXPECT_TRUE(VerifyPlan(c->plan, c->cost).ok()) << VerifyPlan(c->plan, c->cost);
 }
 
-// 1F1B has p - s micro-batches in flight on stage s, one of which sees the current weights.
+// 1F1B has p - s micro-batches in flight on stage s. One of them uses the current weights.
 TEST(RelaxationTest, StagesStashOneVersionPerFollowingStage) {
   for (int p = 1; p <= 4; ++p) {
     const auto c = Make(p, 8, Relaxed(Relaxation::STASHED));

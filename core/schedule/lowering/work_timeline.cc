@@ -148,7 +148,8 @@ void Timing::AddGathers(int device) {
         numbers.emplace(std::make_pair(component_[item.stage], item.layers), number).first->second);
     passes.push_back(n);
   }
-  const std::vector<PassGathers> gathers = GathersOf(parts, options_.gather == GatherPolicy::kOnce);
+  const std::vector<PassGathers> gathers =
+      PlanGathers(parts, options_.gather == GatherPolicy::kOnce);
   lanes_[device].clear();
   size_t pass = 0;
   for (size_t n = 0; n < lane.size(); ++n) {

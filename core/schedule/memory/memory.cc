@@ -22,7 +22,7 @@ PlanMemory::PlanMemory(const Plan& plan, const CostModel& cost)
   for (int c = 0; c < plan.chains_size(); ++c) boundaries_.push_back(BoundariesOf(plan, c, cost));
 }
 
-int64_t PlanMemory::ReductionRoomBytes(int rank) const {
+int64_t PlanMemory::ReductionBufferBytes(int rank) const {
   std::map<int, int64_t> max_bytes;  // of a reduction, by stage
   for (const Instruction& instruction : plan_.devices(rank).instructions()) {
     if (instruction.kind() != Instruction::REDUCE_GRADS &&
@@ -35,7 +35,8 @@ int64_t PlanMemory::ReductionRoomBytes(int rank) const {
   int64_t room = 0;
   for (const auto& [stage, bytes] : max_bytes) {
     const bool scatters = plan_.stages(stage).sharded();
-    room = std::max(room, cost_.ReductionRoomBytes(weights_.GroupOf(stage).ranks, scatters, bytes));
+    room =
+        std::max(room, cost_.ReductionBufferBytes(weights_.GroupOf(stage).ranks, scatters, bytes));
   }
   return room;
 }
@@ -47,7 +48,7 @@ RankMemory PlanMemory::OfRank(int rank) const {
   passes.AddTo(&timeline);
   frozen.AddTo(&timeline);
   RankMemory memory;
-  memory.state_bytes = frozen.WeightBytes() + ReductionRoomBytes(rank);
+  memory.state_bytes = frozen.WeightBytes() + ReductionBufferBytes(rank);
   for (int s : stages_[rank]) {
     const Stage& stage = plan_.stages(s);
     if (stage.forward_only()) continue;

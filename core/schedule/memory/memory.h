@@ -44,7 +44,7 @@ class PlanMemory {
  private:
   // Returns the communicator's buffer bytes for the rank's largest reduction. Reductions run one
   // after another, so they share the buffer.
-  int64_t ReductionRoomBytes(int rank) const;
+  int64_t ReductionBufferBytes(int rank) const;
 
   const Plan& plan_;
   const CostModel& cost_;

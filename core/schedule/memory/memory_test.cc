@@ -39,7 +39,7 @@ Case Uniform(const std::string& schedule, int num_stages, int num_micro_batches,
   return {*std::move(cost), *std::move(plan)};
 }
 
-TEST(MemoryTest, StashedMicroBatchesAreTheSchedules) {
+TEST(MemoryTest, StashesAsManyMicroBatchesAsTheSchedule) {
   UniformProfileOptions profile;
   profile.saved_bytes = 1000;
   profile.parameter_bytes = 10;
@@ -48,7 +48,7 @@ TEST(MemoryTest, StashedMicroBatchesAreTheSchedules) {
       const Case gpipe = Uniform("gpipe", p, m, profile);
       const Case one_f_one_b = Uniform("1f1b", p, m, profile);
       for (int s = 0; s < p; ++s) {
-        // Masters, gradients and two moments: 40 bytes.
+        // Master parameters, gradients and two moments: 40 bytes.
         EXPECT_EQ(MemoryOfRank(gpipe.plan, s, gpipe.cost).peak_bytes, 40 + 1000 * m);
         EXPECT_EQ(MemoryOfRank(one_f_one_b.plan, s, one_f_one_b.cost).peak_bytes,
                   40 + 1000 * std::min(m, p - s));
@@ -57,10 +57,10 @@ TEST(MemoryTest, StashedMicroBatchesAreTheSchedules) {
   }
 }
 
-TEST(MemoryTest, OutputsForTheNextStepAreHeldBesideThisSteps) {
-  // One device, two micro-batches of one sample, an encoder whose outputs take 8 bytes a sample.
-  // While the list begins with both samples' outputs of this step at hand, the two for the next one
-  // are made: 4 x 8. In the end, this step's are used up: 2 x 8.
+TEST(MemoryTest, HoldsOutputsOfTwoSteps) {
+  // One device, two micro-batches of one sample, and an encoder whose outputs take 8 bytes per
+  // sample. At first, the outputs of both samples of this step are present while those of the next
+  // step are computed: 4 x 8. At the end, those of this step are used up: 2 x 8.
   UniformProfileOptions profile;
   profile.frozen_layers = 1;
   profile.value_bytes = 8;
@@ -72,8 +72,9 @@ TEST(MemoryTest, OutputsForTheNextStepAreHeldBesideThisSteps) {
   EXPECT_EQ(memory.peak_instruction, 1);
 }
 
-// Two stages on two ranks each: what the communicator allocates to sum up a stage's gradients.
-TEST(MemoryTest, RoomForReductionsCounts) {
+// Two stages on two ranks each: memory that the communicator allocates to reduce a stage's
+// gradients.
+TEST(MemoryTest, CountsReductionBuffers) {
   UniformProfileOptions profile;
   profile.num_layers = 2;
   profile.parameter_bytes = int64_t{100} << 20;
@@ -82,11 +83,11 @@ TEST(MemoryTest, RoomForReductionsCounts) {
   const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 2}), {}, cost);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const int64_t room =
-      ReductionRoomFor({1, 2}, false, cost.GradientBytes(0, {0, 1}), ReductionChunkBytes(1))
+      ReductionBufferFor({1, 2}, false, cost.GradientBytes(0, {0, 1}), ReductionChunkBytes(1))
           .size_bytes();
   EXPECT_GT(room, int64_t{32} << 20);
   const int64_t without = cost.StateBytes(0, {0, 1});
-  // CPUs sum up in the tensors, and so do parts of one GPU.
+  // CPUs, and devices that share one GPU, reduce within the tensors.
   ClusterSpec cpus = IdealCluster(4), parts = IdealCluster(4);
   cpus.set_collectives_use_compute(true);
   parts.set_devices_share_memory(true);
@@ -99,7 +100,7 @@ TEST(MemoryTest, RoomForReductionsCounts) {
   }
 }
 
-TEST(MemoryTest, TheLimitIsNamed) {
+TEST(MemoryTest, ErrorNamesTheLimit) {
   UniformProfileOptions profile;
   profile.saved_bytes = 1000;
   const Case c = Uniform("gpipe", 2, 3, profile, /*limit=*/2500);

@@ -5,7 +5,7 @@
 
 namespace dpipe {
 
-std::vector<PassGathers> GathersOf(const std::vector<int>& parts, bool once) {
+std::vector<PassGathers> PlanGathers(const std::vector<int>& parts, bool once) {
   const int count = static_cast<int>(parts.size());
   std::vector<PassGathers> gathers(count);
   std::set<int> held;

@@ -22,7 +22,7 @@ struct PassGathers {
 
 // Returns the gathers and releases of each pass. `parts` holds the part number that each pass
 // reads; `once` selects ZeRO-1. At most three parts are held at a time, or all of them with `once`.
-std::vector<PassGathers> GathersOf(const std::vector<int>& parts, bool once = false);
+std::vector<PassGathers> PlanGathers(const std::vector<int>& parts, bool once = false);
 
 // Returns the bytes that a gather of these layers moves and then holds: their weights in the
 // profile's dtype.

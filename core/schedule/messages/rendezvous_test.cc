@@ -42,8 +42,8 @@ TEST(RendezvousTest, OpposingSendsPostedTogetherDoNotDeadlock) {
   EXPECT_EQ((*match)[0], (std::vector<int>{1, 0, -1}));
 }
 
-// Rank 1 sends to rank 2 after its second message to rank 0. Rank 0 has posted, in the same run,
-// its receive of rank 1's first message and of what rank 2 sends afterwards.
+// Rank 1 sends to rank 2 after its second message to rank 0. Rank 0 has posted, in one group, its
+// receives of rank 1's first message and of rank 2's later message.
 TEST(RendezvousTest, SecondMessageOfALinkWaitsForEarlierMessages) {
   Plan plan;
   for (int peer : {1, 2, 1}) Add(&plan, 0, kRecv, peer);
@@ -84,8 +84,8 @@ TEST(RendezvousTest, NamesBothValuesOfAMismatch) {
   plan.mutable_devices(1)->mutable_instructions(0)->set_bytes(4);
   EXPECT_EQ(
       MatchMessages(plan).status().message(),
-      "rank 0, instruction 0 (SEND) meets rank 1, instruction 0 (RECV): bytes 8 is sent and 4 "
-      "is received");
+      "rank 0, instruction 0 (SEND) does not match rank 1, instruction 0 (RECV): SEND has bytes 8 "
+      "and RECV has 4");
 }
 
 TEST(RendezvousTest, CollectiveWaitsForAllItsRanks) {

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// A message takes `latency_ns`, and `sample_ns` a sample.
+// A message takes `latency_ns` plus `sample_ns` per sample.
 struct ReshardingCosts {
   Nanos latency_ns = 0;
   Nanos sample_ns = 1;
@@ -21,7 +21,7 @@ Nanos TimeOf(const ReshardingMessage& message, const ReshardingCosts& costs) {
   return costs.latency_ns + message.samples.size() * costs.sample_ns;
 }
 
-// The time of the engine, sending or receiving, with most to move: no order is quicker.
+// Returns the time of the busiest engine, sending or receiving: a lower bound for every order.
 Nanos BusiestEngine(const std::vector<ReshardingMessage>& messages, const ReshardingCosts& costs) {
   std::map<int, Nanos> sending, receiving;
   Nanos busiest = 0;
@@ -32,8 +32,8 @@ Nanos BusiestEngine(const std::vector<ReshardingMessage>& messages, const Reshar
   return busiest;
 }
 
-// When the last message has arrived if each starts as soon as its two engines have done those
-// before it in the list.
+// Returns when the last message arrives if each one starts as soon as its two engines have finished
+// those before it in the list.
 Nanos ReshardingTime(const std::vector<ReshardingMessage>& messages, const ReshardingCosts& costs) {
   std::map<int, Nanos> sender_free, receiver_free;
   Nanos done = 0;
@@ -47,11 +47,11 @@ Nanos ReshardingTime(const std::vector<ReshardingMessage>& messages, const Resha
 }
 
 TEST(ReshardingTest, ByHand) {
-  // Senders have [0, 3) and [3, 6), receivers two samples each; receiver 1 straddles.
+  // Senders have [0, 3) and [3, 6), and receivers two samples each; receiver 1 reads from both.
   const std::vector<ReshardingMessage> messages = ReshardingMessages(6, 2, 3);
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[0].samples, (SampleRange{0, 2}));
-  EXPECT_EQ(messages[1].samples, (SampleRange{3, 4}));  // receiver 1's later sample first
+  EXPECT_EQ(messages[1].samples, (SampleRange{3, 4}));  // receiver 1: its later sample first
   EXPECT_EQ(messages[2].samples, (SampleRange{4, 6}));
   EXPECT_EQ(messages[3].samples, (SampleRange{2, 3}));
   EXPECT_EQ(messages[3].from, 0);
@@ -60,7 +60,7 @@ TEST(ReshardingTest, ByHand) {
 }
 
 TEST(ReshardingTest, OrderCanMatter) {
-  // Three senders to two receivers; in sample order receiver 1 waits for sender 1, which is last at
+  // Three senders, two receivers. In sample order, receiver 1 waits for sender 1, which is last at
   // receiver 0.
   std::vector<ReshardingMessage> messages = ReshardingMessages(6, 3, 2);
   EXPECT_EQ(ReshardingTime(messages, {0, 1}), 3);
@@ -69,7 +69,7 @@ TEST(ReshardingTest, OrderCanMatter) {
   EXPECT_EQ(ReshardingTime(messages, {0, 1}), 6);
 }
 
-TEST(ReshardingTest, EverySampleMovesOnceBetweenThoseWhoHaveIt) {
+TEST(ReshardingTest, EverySampleMovesOnceBetweenItsRanks) {
   for (int senders = 1; senders <= 8; ++senders) {
     for (int receivers = 1; receivers <= 8; ++receivers) {
       const int size = std::lcm(senders, receivers) * 2;
@@ -101,7 +101,7 @@ TEST(ReshardingTest, TakesAsLongAsTheBusiestEngine) {
   }
 }
 
-TEST(ReshardingTest, NoOrderIsQuicker) {
+TEST(ReshardingTest, NoOrderIsFaster) {
   int compared = 0;
   for (int senders = 1; senders <= 5; ++senders) {
     for (int receivers = 1; receivers <= 5; ++receivers) {
@@ -109,13 +109,13 @@ TEST(ReshardingTest, NoOrderIsQuicker) {
       if (planned.size() > 7) continue;
       std::vector<int> order(planned.size());
       std::iota(order.begin(), order.end(), 0);
-      Nanos least = ReshardingTime(planned, {3, 2});
+      Nanos shortest = ReshardingTime(planned, {3, 2});
       do {
         std::vector<ReshardingMessage> messages;
         for (int m : order) messages.push_back(planned[m]);
-        least = std::min(least, ReshardingTime(messages, {3, 2}));
+        shortest = std::min(shortest, ReshardingTime(messages, {3, 2}));
       } while (std::next_permutation(order.begin(), order.end()));
-      EXPECT_EQ(ReshardingTime(planned, {3, 2}), least);
+      EXPECT_EQ(ReshardingTime(planned, {3, 2}), shortest);
       ++compared;
     }
   }

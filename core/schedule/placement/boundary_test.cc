@@ -7,8 +7,8 @@
 namespace dpipe {
 namespace {
 
-// Four layers in a chain of 10-byte values (v0 to v2), and a skip of 100 bytes from layer 0 that
-// layers 1 (stage 1 below) and 3 read.
+// Four layers in a chain of 10-byte values (v0 to v2), and a skip connection of 100 bytes from
+// layer 0 to layers 1 (stage 1 below) and 3.
 CostModel SkipModel() {
   UniformProfileOptions options;
   options.value_bytes = 10;
@@ -27,7 +27,7 @@ CostModel SkipModel() {
   return *std::move(cost);
 }
 
-TEST(BoundaryTest, StraightChainsCarryEverythingLiveAtTheCut) {
+TEST(BoundaryTest, StraightChainsSendAllLiveValues) {
   for (int i = 0; i < 200; ++i) {
     RandomStream stream(31, i, 0, RandomPurpose::kTest);
     const auto cost = CostModel::Create(RandomProfile(stream), IdealCluster(1));
@@ -50,16 +50,16 @@ TEST(BoundaryTest, StraightChainsCarryEverythingLiveAtTheCut) {
   }
 }
 
-TEST(BoundaryTest, ASkipBackToItsDeviceStaysThere) {
+TEST(BoundaryTest, SkipToOwnDeviceIsNotSent) {
   const CostModel cost = SkipModel();
   const ChainBoundaries v(
       cost, 0, {{{0, 1}, 0, false}, {{1, 2}, 1, false}, {{2, 3}, 1, false}, {{3, 4}, 0, false}});
-  // Stage 1 reads the skip; after it only stage 3 does, which has it.
+  // Stage 1 reads the skip. Of the later stages only stage 3 does, and its device already has it.
   EXPECT_EQ(v.ForwardBytes(0), 110);
   EXPECT_EQ(v.GradientBytes(0), 110);
-  EXPECT_EQ(v.ForwardBytes(1), 0);  // v1 is made and read on device 1
+  EXPECT_EQ(v.ForwardBytes(1), 0);  // v1 is produced and read on device 1
   EXPECT_EQ(v.ForwardBytes(2), 10);
-  // Stage 3's part of the skip's gradient goes to stage 1, which adds its own.
+  // Stage 3 sends its part of the skip's gradient to stage 1, which adds its own.
   EXPECT_EQ(v.GradientBytes(1), 100);
   EXPECT_EQ(v.GradientBytes(2), 110);
   ASSERT_EQ(v.kept().size(), 2u);
@@ -71,7 +71,7 @@ TEST(BoundaryTest, ASkipBackToItsDeviceStaysThere) {
   EXPECT_FALSE(v.kept()[1].has_gradient);
 }
 
-TEST(BoundaryTest, ASkipThatNobodyElseReadsStaysWithItsGradient) {
+TEST(BoundaryTest, SkipReadOnlyLocallyHasNoMessages) {
   const CostModel cost = SkipModel();
   const ChainBoundaries v(cost, 0, {{{0, 2}, 0, false}, {{2, 3}, 1, false}, {{3, 4}, 0, false}});
   for (int k : {0, 1}) {
@@ -84,7 +84,7 @@ TEST(BoundaryTest, ASkipThatNobodyElseReadsStaysWithItsGradient) {
   EXPECT_TRUE(v.kept()[0].has_gradient);
 }
 
-TEST(BoundaryTest, TheFirstLapHandsOverItsEstimate) {
+TEST(BoundaryTest, FirstLapSendsItsEstimate) {
   const CostModel cost = SkipModel();
   const ChainBoundaries laps(
       cost, 0, {{{0, 2}, 0, true}, {{2, 4}, 1, true}, {{0, 2}, 0, false}, {{2, 4}, 1, false}});

@@ -11,17 +11,18 @@ namespace dpipe {
 namespace {
 
 TEST(FrozenExchangeTest, SplitsInQuanta) {
-  const std::vector<SampleRange> shares = SplitEvenly({8, 24}, 3, 4);  // 4 quanta over 3
+  const std::vector<SampleRange> shares = SplitEvenly({8, 24}, 3, 4);  // 4 quanta over 3 ranks
   EXPECT_EQ(shares, (std::vector<SampleRange>{{8, 16}, {16, 20}, {20, 24}}));
   EXPECT_EQ(SplitEvenly({0, 2}, 3, 1), (std::vector<SampleRange>{{0, 1}, {1, 2}, {2, 2}}));
 }
 
-TEST(FrozenExchangeTest, MergesNeighbours) {
+TEST(FrozenExchangeTest, MergesAdjacentRanges) {
   EXPECT_EQ(Merge({{4, 6}, {0, 2}, {2, 4}, {8, 9}}), (std::vector<SampleRange>{{0, 6}, {8, 9}}));
 }
 
-TEST(FrozenExchangeTest, SendsWhatIsReadElsewhere) {
-  // Rank 0 computes samples 0 to 3, rank 1 samples 4 to 7; rank 0 reads all, rank 2 the middle.
+TEST(FrozenExchangeTest, SendsSamplesReadElsewhere) {
+  // Rank 0 computes samples 0 to 3, and rank 1 samples 4 to 7. Rank 0 reads all samples, and rank 2
+  // reads 2 to 5.
   const std::vector<FrozenMessage> messages = FrozenExchange(
       {{0, 0, {0, 4}, 1}, {0, 1, {4, 8}, 1}}, {{0, 0, {0, 8}, 0}, {0, 2, {2, 6}, 0}});
   ASSERT_EQ(messages.size(), 3u);
@@ -34,8 +35,8 @@ TEST(FrozenExchangeTest, SendsWhatIsReadElsewhere) {
   EXPECT_EQ(messages[2].step_offset, 1);
 }
 
-// Against every pair of an owner's and a reader's sample.
-TEST(FrozenExchangeTest, EverySampleReachesItsReadersOnce) {
+// Against brute force: all pairs of an owner's and a reader's sample.
+TEST(FrozenExchangeTest, EachSampleReachesEachReaderOnce) {
   RandomStream random(17, 0, 0, RandomPurpose::kTest);
   for (int round = 0; round < 300; ++round) {
     constexpr int kSamples = 24;

@@ -288,7 +288,7 @@ absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost) {
   return CheckDevices(layout, cost);
 }
 
-absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
+absl::Status CheckLayoutMatchesSchedule(const PipelineLayout& layout, const Schedule& schedule) {
   const auto differ = [&](const char* what, int scheduled, int laid_out) {
     return absl::InvalidArgumentError(absl::StrCat("schedule ", schedule.name(), " has ", scheduled,
                                                    " ", what, " and the layout has ", laid_out));

@@ -93,7 +93,7 @@ PipelineLayout StraightLayout(int num_devices, int num_micro_batches, int micro_
 absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost);
 
 // Returns InvalidArgument, with both values, if the layout does not belong to the schedule.
-absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule);
+absl::Status CheckLayoutMatchesSchedule(const PipelineLayout& layout, const Schedule& schedule);
 
 // Returns the component of the profile's backbone number `backbone`, or -1 if there are fewer.
 int BackboneComponent(const CostModel& cost, int backbone);

@@ -10,9 +10,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Two groups of two devices, the first of which has two replicas. Both chains are of one backbone,
-// in opposite directions.
-TEST(WeightGroupsTest, CopiesOfABackboneAndReplicasHoldTheSameWeights) {
+// Two pipeline groups of two devices; the first device has two replicas. Both chains belong to the
+// same backbone, in opposite directions.
+TEST(WeightGroupsTest, CopiesAndReplicasShareAGroup) {
   PipelineLayout layout;
   layout.num_devices = 6;
   layout.replicas = {2, 1};
@@ -28,9 +28,9 @@ TEST(WeightGroupsTest, CopiesOfABackboneAndReplicasHoldTheSameWeights) {
   EXPECT_THAT(groups.GroupOf(3).stages, ElementsAre(1, 3));
 }
 
-// Layers of the same numbers of another backbone are other weights; the forward-only lap of a chain
-// uses those of its second lap.
-TEST(WeightGroupsTest, BackbonesAreApartAndLapsTogether) {
+// Equal layer ranges of another backbone are different weights. The forward-only lap of a chain
+// uses the weights of its second lap.
+TEST(WeightGroupsTest, BackbonesAreSeparateAndLapsShareAGroup) {
   Plan plan;
   const auto add = [&](int component, int begin, int end, bool forward_only, int rank) {
     Stage* const stage = plan.add_stages();

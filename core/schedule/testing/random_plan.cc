@@ -205,7 +205,7 @@ RandomInstance MakeRandomInstance(RandomStream& stream, const RandomPlanOptions&
   Schedule schedule = ChooseSchedule(stream, options, num_layers);
   PipelineLayout layout = RandomLayout(stream, options, schedule, num_layers);
   ClusterSpec cluster = RandomCluster(stream, layout.num_devices);
-  if (options.unlike_devices && stream.NextBelow(4) == 0) AddRandomClasses(stream, &cluster);
+  if (options.heterogeneous_devices && stream.NextBelow(4) == 0) AddRandomClasses(stream, &cluster);
   const auto cost = CostModel::Create(profile, cluster);
   DPIPE_CHECK(cost.ok()) << cost.status().message();
   LowerOptions lower;

@@ -61,9 +61,11 @@ class Justifier {
       : options_(options), graph_(schedule, options.times), random_(kSeed) {}
 
   Schedule Run() {
-    Placed best = Justified(Place(graph_.ListBy(graph_.OwnTimes()), /*backward=*/false));
+    Placed best = Justified(
+        Place(graph_.TopologicalOrderBy(graph_.OriginalStartTimes()), /*backward=*/false));
     while (num_placed_ < options_.max_placed) {
-      Placed perturbed = Justified(Place(graph_.ListBy(Perturbed(best)), /*backward=*/false));
+      Placed perturbed =
+          Justified(Place(graph_.TopologicalOrderBy(Perturbed(best)), /*backward=*/false));
       if (perturbed.makespan_ns <= best.makespan_ns) best = std::move(perturbed);
     }
     return graph_.OrderedBy(best.start_ns);

@@ -31,13 +31,13 @@ TEST(JustifyOrderTest, NeverLongerAtRandomCosts) {
     EXPECT_LE(after, before) << name;
     EXPECT_GE(after, MakespanBound(schedule, options.times.costs)) << name;
     better += after < before;
-    // Once more: the same.
+    // A second run gives the same order.
     EXPECT_EQ(JustifyOrder(schedule, options).ToString(), justified.ToString());
   }
   EXPECT_GT(better, 10);
 }
 
-TEST(JustifyOrderTest, NeverLongerWherePassesTakeNoTime) {
+TEST(JustifyOrderTest, NeverLongerWithZeroCosts) {
   RandomStream stream(35, 0, 0, RandomPurpose::kTest);
   const std::vector<std::string> names = {"gpipe", "1f1b", "zb-h1", "zb-v", "cascaded-zb"};
   for (int trial = 0; trial < 100; ++trial) {
@@ -53,7 +53,7 @@ TEST(JustifyOrderTest, NeverLongerWherePassesTakeNoTime) {
   }
 }
 
-TEST(JustifyOrderTest, StagesKeepNoMoreThanTheyMay) {
+TEST(JustifyOrderTest, RespectsStageLimits) {
   RandomStream stream(34, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 20; ++trial) {
     const Schedule schedule = NamedSchedule(trial % 2 == 0 ? "gpipe" : "zb-v", 4, 8);
@@ -71,9 +71,9 @@ TEST(JustifyOrderTest, StagesKeepNoMoreThanTheyMay) {
   }
 }
 
-// Device 0 begins with one backbone and ends with the other, whose first pass there is on its way
-// for longer than all passes of the first take.
-TEST(JustifyOrderTest, KnowsHowLongMessagesTake) {
+// Device 0 runs all passes of one backbone before the other: the first message of the other takes
+// longer than all these passes.
+TEST(JustifyOrderTest, AccountsForMessageTimes) {
   const Schedule schedule = NamedSchedule("cascaded-zb", 2, 1);
   JustifyOptions options;
   options.times.costs.assign(4, {1, 1, 1});
@@ -85,8 +85,8 @@ TEST(JustifyOrderTest, KnowsHowLongMessagesTake) {
   EXPECT_EQ(stages, "000333");
 }
 
-// Device 0 is busy elsewhere first, so device 1's own work goes before what it gets from there.
-TEST(JustifyOrderTest, KnowsWhenDevicesAreReady) {
+// Device 0 is ready late, so device 1 runs its own stage first, before stages that need device 0.
+TEST(JustifyOrderTest, AccountsForReadyTimes) {
   const Schedule schedule = NamedSchedule("cascaded-zb", 2, 1);
   JustifyOptions options;
   options.times.costs.assign(4, {1, 1, 1});

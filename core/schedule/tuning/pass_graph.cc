@@ -28,7 +28,7 @@ PassGraph::PassGraph(const Schedule& schedule, const PassGraphCosts& times)
   AddOps(times);
   SetArcs(EdgesOf(times));
   rank_.resize(ops_.size());
-  const std::vector<int> order = ListBy(std::vector<double>(ops_.size(), 0));
+  const std::vector<int> order = TopologicalOrderBy(std::vector<double>(ops_.size(), 0));
   for (size_t i = 0; i < order.size(); ++i) rank_[order[i]] = static_cast<int>(i);
 }
 
@@ -113,7 +113,7 @@ void PassGraph::SetArcs(const std::vector<Edge>& edges) {
   }
 }
 
-std::vector<double> PassGraph::OwnTimes() const {
+std::vector<double> PassGraph::OriginalStartTimes() const {
   std::vector<double> times(ops_.size(), 0);
   std::vector<PassCosts> costs(schedule_.num_stages());
   for (int s = 0; s < schedule_.num_stages(); ++s) {
@@ -140,7 +140,7 @@ std::vector<double> PassGraph::OwnTimes() const {
   return times;
 }
 
-std::vector<int> PassGraph::ListBy(const std::vector<double>& keys) const {
+std::vector<int> PassGraph::TopologicalOrderBy(const std::vector<double>& keys) const {
   std::vector<int> missing(ops_.size());
   using Entry = std::tuple<double, bool, int>;
   const auto entry = [&](int op) { return Entry(keys[op], ops_[op].ns > 0, op); };

@@ -68,10 +68,10 @@ class PassGraph {
   Arcs After(int op) const { return Of(after_, after_begin_, op); }
 
   // Returns the start time of each pass under the schedule's own order, if messages take no time.
-  std::vector<double> OwnTimes() const;
+  std::vector<double> OriginalStartTimes() const;
   // Returns all passes in a topological order that prefers smaller keys. At equal keys, passes of
   // zero duration come first: if keys are start times, no pass then precedes one that it waits for.
-  std::vector<int> ListBy(const std::vector<double>& keys) const;
+  std::vector<int> TopologicalOrderBy(const std::vector<double>& keys) const;
   // Returns the schedule that orders each device's passes by start time. At equal times, passes of
   // zero duration come first, then those that are first in a topological order.
   Schedule OrderedBy(const std::vector<Nanos>& start_ns) const;

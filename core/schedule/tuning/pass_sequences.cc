@@ -91,7 +91,7 @@ bool PassSequences::CanGoBefore(int op, int other) const {
 
 // Without `op`, `other` ends earlier by at most the time from the end of the pass before `op` to
 // the end of `op`.
-Nanos PassSequences::BoundBehind(int op, int other) const {
+Nanos PassSequences::BoundAfter(int op, int other) const {
   const Nanos free = FreeBefore(op);
   const Nanos after = next_[other] == kNone ? 0 : rest_[next_[other]];
   return end_[other] - (StartOf(op) - free) + std::max(after, RestBy(op));
@@ -103,7 +103,7 @@ Nanos PassSequences::BoundBefore(int op, int other) const {
   return std::max(FreeBefore(other), EarliestBy(op)) + rest_[other] - idle_after;
 }
 
-Nanos PassSequences::EstimateBehind(int op, int other) {
+Nanos PassSequences::EstimateAfter(int op, int other) {
   window_.clear();
   for (int i = next_[op]; i != other; i = next_[i]) window_.push_back(i);
   window_.push_back(other);
@@ -156,7 +156,7 @@ void PassSequences::LinkBehind(int op, int other) {
   (next_[op] == kNone ? last_[device] : previous_[next_[op]]) = op;
 }
 
-void PassSequences::MoveBehind(int op, int other) {
+void PassSequences::MoveAfter(int op, int other) {
   const int low = place_[op], high = place_[other];
   Unlink(op);
   LinkBehind(op, other);

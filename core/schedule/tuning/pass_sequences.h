@@ -46,16 +46,16 @@ class PassSequences {
   // The same for moving `op` right before `other`, which must come before it.
   bool CanGoBefore(int op, int other) const;
   // Returns a lower bound on the estimate below. O(arcs of op).
-  Nanos BoundBehind(int op, int other) const;
+  Nanos BoundAfter(int op, int other) const;
   Nanos BoundBefore(int op, int other) const;
   // Returns the longest path through the passes that would change places. All other passes keep
   // their ends and rests. O(passes between).
-  Nanos EstimateBehind(int op, int other);
+  Nanos EstimateAfter(int op, int other);
   Nanos EstimateBefore(int op, int other);
   // Recomputes all ends and rests; call it after the graph's durations change. O(passes).
   void Recompute();
   // Makes the move. O(passes).
-  void MoveBehind(int op, int other);
+  void MoveAfter(int op, int other);
   void MoveBefore(int op, int other);
 
  private:

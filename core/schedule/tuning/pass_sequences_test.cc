@@ -32,7 +32,7 @@ std::vector<double> StartsOf(const PassGraph& graph, const PassSequences& sequen
   return starts;
 }
 
-// Ends from the front and rests from the back meet on every pass of a longest path.
+// On every pass of a longest path, end + rest - duration is the makespan.
 TEST(PassSequencesTest, TwoDevicesByHand) {
   const Schedule schedule = NamedSchedule("gpipe", 2, 1);
   PassGraphCosts times;
@@ -41,8 +41,8 @@ TEST(PassSequencesTest, TwoDevicesByHand) {
   times.gradient_delay_ns = {0, 20};
   times.ready_ns = {7, 0};
   const PassGraph graph(schedule, times);
-  const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
-  // 7 ready, 3 forward, 10 on the way, 5 forward, 6 backward, 20 on the way, 3 backward.
+  const PassSequences sequences(graph, graph.TopologicalOrderBy(graph.OriginalStartTimes()));
+  // ready at 7, forward 3, message 10, forward 5, backward 6, message 20, backward 3.
   EXPECT_EQ(sequences.makespan_ns(), 7 + 3 + 10 + 5 + 6 + 20 + 3);
   for (int op = 0; op < graph.num_ops(); ++op) {
     EXPECT_EQ(sequences.StartOf(op) + sequences.RestOf(op), sequences.makespan_ns());
@@ -53,16 +53,16 @@ TEST(PassSequencesTest, TwoDevicesByHand) {
   }
 }
 
-// After every move all numbers are those of sequences made anew, and no path is longer than was
-// estimated, or than the longest was before.
-TEST(PassSequencesTest, MovesAtRandom) {
+// After each move, all numbers equal those of newly built sequences. No path is longer than the
+// estimate or the previous longest path.
+TEST(PassSequencesTest, RandomMovesKeepNumbersConsistent) {
   RandomStream stream(51, 0, 0, RandomPurpose::kTest);
   const std::vector<std::string> names = {"gpipe", "zb-h1", "zb-v", "cascaded-zb", "chimera"};
   int moved = 0;
   for (int trial = 0; trial < 50; ++trial) {
     const Schedule schedule = NamedSchedule(names[trial % names.size()], 4, 8);
     const PassGraph graph(schedule, RandomTimes(schedule, stream));
-    PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
+    PassSequences sequences(graph, graph.TopologicalOrderBy(graph.OriginalStartTimes()));
     for (int step = 0; step < 200; ++step) {
       int op = static_cast<int>(stream.NextBelow(graph.num_ops())), other = op;
       const bool behind = stream.NextBelow(2) == 0;
@@ -74,15 +74,15 @@ TEST(PassSequencesTest, MovesAtRandom) {
       const bool can = behind ? sequences.CanGoBehind(op, other) : sequences.CanGoBefore(op, other);
       if (!can) continue;
       const Nanos estimate =
-          behind ? sequences.EstimateBehind(op, other) : sequences.EstimateBefore(op, other);
-      ASSERT_LE(behind ? sequences.BoundBehind(op, other) : sequences.BoundBefore(op, other),
+          behind ? sequences.EstimateAfter(op, other) : sequences.EstimateBefore(op, other);
+      ASSERT_LE(behind ? sequences.BoundAfter(op, other) : sequences.BoundBefore(op, other),
                 estimate);
       const Nanos before = sequences.makespan_ns();
-      behind ? sequences.MoveBehind(op, other) : sequences.MoveBefore(op, other);
+      behind ? sequences.MoveAfter(op, other) : sequences.MoveBefore(op, other);
       ++moved;
       ASSERT_EQ(behind ? sequences.Previous(op) : sequences.Next(op), other);
       ASSERT_LE(sequences.makespan_ns(), std::max(estimate, before));
-      const PassSequences anew(graph, graph.ListBy(StartsOf(graph, sequences)));
+      const PassSequences anew(graph, graph.TopologicalOrderBy(StartsOf(graph, sequences)));
       for (int i = 0; i < graph.num_ops(); ++i) {
         ASSERT_EQ(sequences.EndOf(i), anew.EndOf(i)) << i;
         ASSERT_EQ(sequences.RestOf(i), anew.RestOf(i)) << i;
@@ -93,17 +93,17 @@ TEST(PassSequencesTest, MovesAtRandom) {
   EXPECT_GT(moved, 1000);
 }
 
-// What would close a cycle is never taken for possible.
-TEST(PassSequencesTest, NoPassGoesBehindWhatWaitsForIt) {
+// A move that would close a cycle is never reported as possible.
+TEST(PassSequencesTest, NoPassMovesBehindPassesThatWaitForIt) {
   RandomStream stream(52, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 20; ++trial) {
     const Schedule schedule = NamedSchedule(trial % 2 == 0 ? "zb-v" : "cascaded-zb", 3, 4);
     const PassGraph graph(schedule, RandomTimes(schedule, stream));
-    const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
+    const PassSequences sequences(graph, graph.TopologicalOrderBy(graph.OriginalStartTimes()));
     for (int op = 0; op < graph.num_ops(); ++op) {
       for (const PassGraph::Arc& arc : graph.After(op)) {
         for (int i = sequences.Next(op); i != PassSequences::kNone; i = sequences.Next(i)) {
-          // `i` comes no sooner than what waits for `op`.
+          // `i` is at or after a pass that waits for `op`.
           bool follows = i == arc.op;
           for (int j = i; j != PassSequences::kNone && !follows; j = sequences.Previous(j)) {
             follows = j == arc.op;

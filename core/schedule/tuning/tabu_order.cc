@@ -36,7 +36,7 @@ class TabuSearch {
   TabuSearch(const Schedule& schedule, const TabuOptions& options)
       : options_(options),
         graph_(schedule, options.times),
-        sequences_(graph_, graph_.ListBy(graph_.OwnTimes())),
+        sequences_(graph_, graph_.TopologicalOrderBy(graph_.OriginalStartTimes())),
         random_(kSeed + static_cast<uint32_t>(options.seed)),
         tabu_until_(1 << kPlaceBits, 0) {
     Keep();
@@ -44,7 +44,8 @@ class TabuSearch {
 
   TabuResult Run() {
     int since_gain = 0;
-    for (step_ = 1; step_ <= options_.max_moves && best_ns_ > options_.enough_ns; ++step_) {
+    for (step_ = 1; step_ <= options_.max_moves && best_ns_ > options_.target_makespan_ns;
+         ++step_) {
       const Move move = Choose();
       if (move.op == kNone) break;
       Do(move);
@@ -52,7 +53,7 @@ class TabuSearch {
         Keep();
         since_gain = 0;
       } else if (++since_gain == kPatience) {
-        sequences_ = PassSequences(graph_, graph_.ListBy(best_keys_));
+        sequences_ = PassSequences(graph_, graph_.TopologicalOrderBy(best_keys_));
         std::fill(tabu_until_.begin(), tabu_until_.end(), 0);
         since_gain = 0;
       }
@@ -164,7 +165,7 @@ class TabuSearch {
   }
 
   Nanos BoundOf(const Move& move) const {
-    return move.behind ? sequences_.BoundBehind(move.op, move.other)
+    return move.behind ? sequences_.BoundAfter(move.op, move.other)
                        : sequences_.BoundBefore(move.op, move.other);
   }
 
@@ -173,7 +174,7 @@ class TabuSearch {
     const bool can = move.behind ? sequences_.CanGoBehind(move.op, move.other)
                                  : sequences_.CanGoBefore(move.op, move.other);
     if (!can || !AllPassed(move, [&](int i) { return !IsSameStageAndPass(i, move.op); })) return;
-    move.estimate_ns = move.behind ? sequences_.EstimateBehind(move.op, move.other)
+    move.estimate_ns = move.behind ? sequences_.EstimateAfter(move.op, move.other)
                                    : sequences_.EstimateBefore(move.op, move.other);
     if (move.estimate_ns >= best_ns_ && IsTabu(move)) {
       if (random_() % ++num_any_ == 0) any_move_ = move;
@@ -191,7 +192,7 @@ class TabuSearch {
       return true;
     });
     if (move.behind) {
-      sequences_.MoveBehind(move.op, move.other);
+      sequences_.MoveAfter(move.op, move.other);
     } else {
       sequences_.MoveBefore(move.op, move.other);
     }

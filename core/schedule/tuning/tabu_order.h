@@ -30,7 +30,7 @@ struct TabuOptions {
   PassGraphCosts times;
   int max_moves = 1000;
   int seed = 0;
-  Nanos enough_ns = 0;  // stop at a makespan of at most this
+  Nanos target_makespan_ns = 0;  // stop at a makespan of at most this
 };
 
 struct TabuResult {

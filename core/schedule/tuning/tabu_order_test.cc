@@ -12,7 +12,7 @@
 namespace dpipe {
 namespace {
 
-// Every order in which passes may start one after another, cut off where it cannot be the best.
+// Branch and bound over all orders in which passes may start.
 class Exhaustive {
  public:
   explicit Exhaustive(const PassGraph& graph)
@@ -38,7 +38,8 @@ class Exhaustive {
       for (const PassGraph::Arc& arc : graph_.Before(op)) {
         start = std::max(start, end_[arc.op] + arc.delay_ns);
       }
-      // Orders that differ in who is named first alone are looked at once.
+      // Visits passes in order of start time, so that orders that differ only in the order of their
+      // construction are visited once.
       if (start < last_start_) continue;
       const Nanos last_start = last_start_;
       last_start_ = start;
@@ -59,7 +60,7 @@ class Exhaustive {
   Nanos best_ = Nanos{1} << 60;
 };
 
-TEST(TabuOrderTest, FindsTheOptimumOfSmallOnes) {
+TEST(TabuOrderTest, FindsTheOptimumOfSmallSchedules) {
   RandomStream stream(61, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 30; ++trial) {
     const std::string name = trial % 2 == 0 ? "zb-h1" : "cascaded-zb";
@@ -95,14 +96,15 @@ TEST(TabuOrderTest, NeverLongerAtRandomCosts) {
     EXPECT_LE(result.makespan_ns, before) << name;
     EXPECT_GE(result.makespan_ns, MakespanBound(schedule, options.times.costs)) << name;
     better += result.makespan_ns < before;
-    // Once more: the same.
+    // Deterministic.
     EXPECT_EQ(TabuOrder(schedule, options).schedule.ToString(), result.schedule.ToString());
   }
   EXPECT_GT(better, 20);
 }
 
-// Passes that take no time begin together with others of their device, but in some order.
-TEST(TabuOrderTest, NeverLongerWherePassesTakeNoTime) {
+// Passes that take no time start together with other passes of their device, but still have an
+// order.
+TEST(TabuOrderTest, NeverLongerIfPassesTakeNoTime) {
   RandomStream stream(64, 0, 0, RandomPurpose::kTest);
   const std::vector<std::string> names = {"gpipe", "1f1b", "zb-h1", "zb-v", "cascaded-zb"};
   for (int trial = 0; trial < 100; ++trial) {
@@ -118,7 +120,7 @@ TEST(TabuOrderTest, NeverLongerWherePassesTakeNoTime) {
   }
 }
 
-TEST(TabuOrderTest, StagesKeepNoMoreThanTheyMay) {
+TEST(TabuOrderTest, RespectsStageLimits) {
   RandomStream stream(63, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 20; ++trial) {
     const Schedule schedule = NamedSchedule(trial % 2 == 0 ? "gpipe" : "zb-v", 4, 8);
@@ -134,11 +136,11 @@ TEST(TabuOrderTest, StagesKeepNoMoreThanTheyMay) {
   }
 }
 
-TEST(TabuOrderTest, StopsWhereItIsShortEnough) {
+TEST(TabuOrderTest, StopsWhenShortEnough) {
   const Schedule schedule = NamedSchedule("gpipe", 4, 8);
   TabuOptions options;
   options.times.costs.assign(4, {1, 1, 1});
-  options.enough_ns = schedule.Makespan(options.times.costs);
+  options.target_makespan_ns = schedule.Makespan(options.times.costs);
   EXPECT_EQ(TabuOrder(schedule, options).schedule.ToString(), schedule.ToString());
 }
 

@@ -18,8 +18,8 @@ std::vector<int> PeaksOf(const Schedule& schedule) {
   return peaks;
 }
 
-// F F B B on both of two devices: 1f1b would keep less, and take as long.
-TEST(TuneOrderTest, KeepsWhatIsBest) {
+// F F B B on two devices: 1f1b would keep less but take as long.
+TEST(TuneOrderTest, KeepsTheBestSchedule) {
   const Schedule gpipe = NamedSchedule("gpipe", 2, 2);
   TuneOrderOptions options;
   options.costs.assign(2, {1, 1, 1});
@@ -27,7 +27,7 @@ TEST(TuneOrderTest, KeepsWhatIsBest) {
   EXPECT_EQ(tuned.ToString(), gpipe.ToString());
 }
 
-TEST(TuneOrderTest, UsesTheRoomItIsGiven) {
+TEST(TuneOrderTest, UsesAvailableMemory) {
   RandomStream stream(32, 0, 0, RandomPurpose::kTest);
   Nanos within = 0, without = 0;
   for (int trial = 0; trial < 20; ++trial) {
@@ -66,7 +66,7 @@ TEST(TuneOrderTest, NeverWorseAndWithinLimitsAtRandomCosts) {
     better += after < before;
     const std::vector<int> limits = PeaksOf(schedule), peaks = PeaksOf(tuned);
     for (int d = 0; d < p; ++d) EXPECT_LE(peaks[d], limits[d]) << name;
-    // Once more: the same.
+    // Deterministic.
     EXPECT_EQ(TuneOrder(schedule, options).ToString(), tuned.ToString());
   }
   EXPECT_GT(better, 5);

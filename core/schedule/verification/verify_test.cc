@@ -11,9 +11,9 @@
 namespace dpipe {
 namespace {
 
-constexpr int kSteps = 3;  // a first, a steady and a last one
+constexpr int kSteps = 3;  // a first, a steady and a last step
 
-// What a plan may have besides one chain with a stage on each rank.
+// Counts plans with features beyond one chain with one stage per rank.
 struct Coverage {
   int chains = 0, backbones = 0, laps = 0, recomputed = 0, stages = 0;
 
@@ -31,7 +31,7 @@ struct Coverage {
   }
 };
 
-TEST(VerifyTest, AcceptsEveryLoweredPlanAndItTrainsTheRightModel) {
+TEST(VerifyTest, AcceptedLoweredPlansTrainTheRightModel) {
   Coverage coverage;
   constexpr int kInstances = 1500;
   for (int i = 0; i < kInstances; ++i) {
@@ -52,9 +52,9 @@ TEST(VerifyTest, AcceptsEveryLoweredPlanAndItTrainsTheRightModel) {
   }
 }
 
-// Whatever is not refused must train the same model, bit by bit, as the undamaged plan; and only
-// another order of the same instructions may.
-TEST(VerifyTest, RefusesDamage) {
+// Every damaged plan that is accepted must train the same model, bit by bit, as the original. Only
+// plans with another order of the same instructions may be accepted.
+TEST(VerifyTest, RejectsDamage) {
   int refused = 0, other_orders = 0;
   for (int i = 0; i < 400; ++i) {
     RandomStream stream(22, i, 0, RandomPurpose::kTest);
@@ -79,10 +79,10 @@ TEST(VerifyTest, RefusesDamage) {
     }
   }
   EXPECT_GT(refused, 5000);
-  EXPECT_GT(other_orders, 50);  // verification is not a comparison with one order either
+  EXPECT_GT(other_orders, 50);  // verification must not accept a single order only
 }
 
-// A plan of two uniform stages on two devices, 1F1B, two micro-batches, and an encoder that runs
+// A 1F1B plan of two uniform stages on two devices, two micro-batches, and an encoder that runs
 // first.
 class VerifyMessageTest : public testing::Test {
  protected:
@@ -125,7 +125,7 @@ TEST_F(VerifyMessageTest, NamesRankInstructionAndBothValues) {
       "rank 0, instruction 5 (FORWARD): samples [0, 2) of micro-batch 1; this rank's are [1, 2)");
 }
 
-TEST_F(VerifyMessageTest, NamesAMessageWithoutCounterpart) {
+TEST_F(VerifyMessageTest, NamesUnpairedMessage) {
   auto* list = plan_.mutable_devices(0)->mutable_instructions();
   for (int i = 0; i < list->size(); ++i) {
     if ((*list)[i].kind() == Instruction::SEND && (*list)[i].micro_batch() == 1) {
@@ -138,7 +138,7 @@ TEST_F(VerifyMessageTest, NamesAMessageWithoutCounterpart) {
       << Error();
 }
 
-TEST_F(VerifyMessageTest, NamesAPlanForAnotherCluster) {
+TEST_F(VerifyMessageTest, NamesPlanForAnotherCluster) {
   cluster_.set_memory_bytes_per_device(100);
   plan_.set_cluster_fingerprint("0123");
   EXPECT_NE(Error().find("cluster_fingerprint is 0123 and must be "), std::string::npos) << Error();

@@ -107,7 +107,7 @@ CudaDevice::~CudaDevice() {
   });
 }
 
-std::shared_ptr<Device> CudaDevice::Twin() const {
+std::shared_ptr<Device> CudaDevice::MakeSibling() const {
   auto twin = Create(driver_, gpu_, context_, name());
   DPIPE_CHECK(twin.ok()) << "a twin of " << name() << ": " << twin.status().message();
   return *std::move(twin);

@@ -33,7 +33,7 @@ class CudaDevice : public Device, public DeviceGraphs {
                                                             std::string name);
   ~CudaDevice() override;
 
-  std::shared_ptr<Device> Twin() const override;
+  std::shared_ptr<Device> MakeSibling() const override;
   Allocator& allocator() override { return *allocator_; }
   bool has_host_memory() const override { return false; }
   absl::Status BindThread() const override;

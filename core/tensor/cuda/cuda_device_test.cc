@@ -164,7 +164,7 @@ TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
   const int before = driver.num_live_handles();
   {
     const auto device = Virtual(&driver, 1)[0];
-    const auto twin = device->Twin();
+    const auto twin = device->MakeSibling();
     const Tensor t = Tensor::Zeros(twin, {128}, DType::kF32);
     EXPECT_EQ(twin->name(), device->name());
     EXPECT_EQ(twin->allocator().stats().allocated_bytes, 512);
@@ -181,7 +181,7 @@ TEST(CudaDeviceTest, TwinsGetWhatTheDeviceKeeps) {
   driver.set_memory_limit(1 << 20);
   const auto device = Virtual(&driver, 1)[0];
   { const Tensor profiled = Tensor::Zeros(device, {3 << 16}, DType::kF32); }
-  const auto twin = device->Twin();
+  const auto twin = device->MakeSibling();
   const Tensor trained = Tensor::Zeros(twin, {1 << 18}, DType::kF32);
   EXPECT_EQ(device->allocator().stats().reserved_bytes, 0);
   EXPECT_TRUE(twin->Synchronize().ok());
@@ -197,7 +197,7 @@ TEST(CudaDeviceTest, WhoMakesSharesLeavesThemToOtherThreads) {
   for (const auto& device : devices) {
     threads.emplace_back([device] {
       EXPECT_TRUE(device->BindThread().ok());
-      const auto twin = device->Twin();
+      const auto twin = device->MakeSibling();
       Tensor t = Tensor::Zeros(twin, {4}, DType::kF32);
       twin->Accumulate(t.raw_data(), t.raw_data(), 4);
     });

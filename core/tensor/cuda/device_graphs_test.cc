@@ -38,7 +38,7 @@ class DeviceGraphsTest : public ::testing::Test {
 
   FakeDriver driver_{5};
   const std::shared_ptr<Device> device_ = (*CreateCudaDevices(&driver_, 1))[0];
-  const std::shared_ptr<Device> peer_ = device_->Twin();
+  const std::shared_ptr<Device> peer_ = device_->MakeSibling();
 };
 
 TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 // Enough blocks to fill any GPU; each then strides over the rest.
-constexpr int64_t kMostBlocks = 4096;
+constexpr int64_t kMaxBlocks = 4096;
 
 __device__ void Put(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
 __device__ void Put(float* to, __nv_bfloat16 value) { *to = __bfloat162float(value); }
@@ -39,7 +39,7 @@ __global__ void DelayKernel(int64_t duration_ns) {
 }
 
 unsigned BlocksFor(int64_t count) {
-  return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
+  return static_cast<unsigned>(std::min(kMaxBlocks, (count + kThreads - 1) / kThreads));
 }
 
 // Errors that earlier calls have left to the thread are not the launch's.

@@ -16,11 +16,11 @@ void MemoryKeepers::Remove(MemoryKeeper* keeper) {
                  keepers_.end());
 }
 
-bool MemoryKeepers::GiveUpUnused(int gpu) {
+bool MemoryKeepers::ReleaseUnused(int gpu) {
   absl::MutexLock lock(&mutex_);
   bool more = false;
   for (const auto& [of, keeper] : keepers_) {
-    if (of == gpu && keeper->GiveUpUnused()) more = true;
+    if (of == gpu && keeper->ReleaseUnused()) more = true;
   }
   return more;
 }

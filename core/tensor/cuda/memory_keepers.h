@@ -15,7 +15,7 @@ class MemoryKeeper {
   virtual ~MemoryKeeper() = default;
   // Gives back to the GPU what nobody uses, and waits for nothing. By any thread. Whether there
   // will be more when the GPU has done what is enqueued.
-  virtual bool GiveUpUnused() = 0;
+  virtual bool ReleaseUnused() = 0;
 };
 
 // Thread-safe.
@@ -26,7 +26,7 @@ class MemoryKeepers {
   void Remove(MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
   // Has all of that GPU give up what they do not use, one after another; whether one of them will
   // have more. The calling thread holds no lock that one of them takes.
-  bool GiveUpUnused(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ReleaseUnused(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   absl::Mutex mutex_;

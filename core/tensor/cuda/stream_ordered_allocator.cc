@@ -68,7 +68,7 @@ absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
     // What the GPU's other pools keep. Without the lock: they may be about to ask for this one's.
     mutex_.Unlock();
     if (i > 0) absl::SleepFor(kPoll);
-    more = driver_->memory_keepers().GiveUpUnused(context_.gpu);
+    more = driver_->memory_keepers().ReleaseUnused(context_.gpu);
     mutex_.Lock();
     AwaitPool();
     data = driver_->Allocate(pool_, size_bytes, stream_);
@@ -347,7 +347,7 @@ bool StreamOrderedAllocator::FreesDone() {
 }
 
 // Whoever has the lock may be waiting for the GPU.
-bool StreamOrderedAllocator::GiveUpUnused() {
+bool StreamOrderedAllocator::ReleaseUnused() {
   if (!mutex_.TryLock()) return true;
   if (!captured()) Collect(/*wait=*/false);
   const bool all = FreesDone() && leaving_.empty() && held_up_.empty();

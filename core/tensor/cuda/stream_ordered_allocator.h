@@ -50,7 +50,7 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   MemoryStats stats() const override;
   void ResetPeak() override;
   void ReleaseCache() override;
-  bool GiveUpUnused() override;
+  bool ReleaseUnused() override;
   void set_poison(bool poison) override { poison_ = poison; }
 
   // The blocks are in use by `user`, another stream, until it has come to `end`, an event of it.

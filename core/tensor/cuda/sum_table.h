@@ -11,8 +11,8 @@ namespace dpipe::cuda {
 // What a kernel adds up: its argument, of which there are 4 KiB. Plain C++, since nvcc compiles it,
 // too.
 struct SumTable {
-  static constexpr int kMostSums = 96;
-  static constexpr int kMostTerms = 220;
+  static constexpr int kMaxSums = 96;
+  static constexpr int kMaxTerms = 220;
   static constexpr uint32_t kThreads = 256;  // of a block
   static constexpr int kAtOnce = 4;          // elements that a thread has on their way
   static constexpr int64_t kElementsOfBlock = 4096;
@@ -25,8 +25,8 @@ struct SumTable {
     bool adds;
   };
 
-  Sum sums[kMostSums];
-  const float* terms[kMostTerms];
+  Sum sums[kMaxSums];
+  const float* terms[kMaxTerms];
   int32_t num_sums;
   int32_t num_terms;
 

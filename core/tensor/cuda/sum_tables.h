@@ -11,7 +11,7 @@
 namespace dpipe::cuda {
 
 // Tables of all the sums, in their order; those without elements are left out. A sum has at most
-// SumTable::kMostTerms terms.
+// SumTable::kMaxTerms terms.
 std::vector<SumTable> SumTablesOf(absl::Span<const OrderedSum> sums);
 
 }  // namespace dpipe::cuda

@@ -46,7 +46,7 @@ TEST(SumTablesTest, ElementsAreAddedFromLeftToRight) {
   constexpr int64_t kBlock = SumTable::kElementsOfBlock;
   for (const int64_t count : {int64_t{1}, int64_t{255}, int64_t{257}, kBlock - 1, kBlock,
                               kBlock + 1, 3 * kBlock + 1025}) {
-    for (const int num_terms : {1, 2, 3, 8, SumTable::kMostTerms}) {
+    for (const int num_terms : {1, 2, 3, 8, SumTable::kMaxTerms}) {
       for (const bool adds : {false, true}) {
         std::vector<std::vector<float>> terms;
         OrderedSum sum = {nullptr, {}, count, adds};
@@ -97,9 +97,8 @@ TEST(SumTablesTest, ManySumsTakeFewTables) {
   for (int s = 0; s < kSums; ++s) there[s].sum = expected[s].data();
   Device::Cpu()->AddUp(there);
   const std::vector<SumTable> tables = SumTablesOf(ordered);
-  EXPECT_LE(
-      static_cast<int64_t>(tables.size()),
-      std::max<int64_t>(num_terms / (SumTable::kMostTerms - 5), 450 / SumTable::kMostSums) + 1);
+  EXPECT_LE(static_cast<int64_t>(tables.size()),
+            std::max<int64_t>(num_terms / (SumTable::kMaxTerms - 5), 450 / SumTable::kMaxSums) + 1);
   RunAll(tables);
   EXPECT_EQ(sums, expected);
 }
@@ -109,7 +108,7 @@ TEST(SumTablesTest, WhereThereIsNothingToAddThereIsNoTable) {
   float sum = 2;
   EXPECT_THAT(SumTablesOf({}), IsEmpty());
   EXPECT_THAT(SumTablesOf({{&sum, {&term}, 0}}), IsEmpty());
-  std::vector<OrderedSum> copies(SumTable::kMostSums, {&sum, {&term}, 1});
+  std::vector<OrderedSum> copies(SumTable::kMaxSums, {&sum, {&term}, 1});
   EXPECT_THAT(SumTablesOf(copies), SizeIs(1));
   copies.push_back(copies[0]);
   EXPECT_THAT(SumTablesOf(copies), SizeIs(2));

@@ -231,7 +231,7 @@ TEST_P(GpuTest, MemoryIsCountedAndReused) {
 TEST_P(GpuTest, WhatOneDeviceKeepsAnotherOneGets) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
-  const auto device = (*devices)[0], twin = device->Twin();
+  const auto device = (*devices)[0], twin = device->MakeSibling();
   int64_t size_bytes = (*driver_->Gpus())[0].memory_bytes / 5 * 3;
   if (fake_ != nullptr) {
     size_bytes = 3 << 20;

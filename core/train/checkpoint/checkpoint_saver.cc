@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
 #include "core/base/files/open_file.h"
-#include "core/comm/rendezvous/launch/end_hold.h"
+#include "core/comm/rendezvous/launch/exit_hold.h"
 
 namespace dpipe {
 namespace {
@@ -70,7 +70,7 @@ CheckpointSaver::~CheckpointSaver() {
 }
 
 absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
-  const EndHold hold;
+  const ExitHold hold;
   const Nanos start = MonotonicNow();
   auto bytes = folder_->Write(content);
   if (IsDiskFull(bytes.status()) && MakeRoom(content.info.step, bytes.status())) {

@@ -16,7 +16,7 @@
 
 #include "core/base/files/file.h"
 #include "core/base/philox.h"
-#include "core/comm/rendezvous/launch/end_hold.h"
+#include "core/comm/rendezvous/launch/exit_hold.h"
 #include "core/tensor/cpu_device.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checkpoint_manifest.h"
@@ -361,7 +361,7 @@ class WatchedDevice : public CpuDevice {
       : CpuDevice(DeviceKind::kCpu, "watched", {}, 1), was_held_(was_held) {}
   bool has_host_memory() const override { return false; }
   void CopyToHost(void* host, const void* from, int64_t size_bytes) override {
-    *was_held_ = EndHold::held();
+    *was_held_ = ExitHold::held();
     CpuDevice::CopyToHost(host, from, size_bytes);
   }
 
@@ -380,7 +380,7 @@ TEST_F(CheckpointTest, AFailingJobWaitsForTheWrite) {
   part = part.CopyTo(std::make_shared<WatchedDevice>(&was_held));
   ASSERT_TRUE(saver.Save(std::move(content)).ok());
   EXPECT_TRUE(was_held);
-  EXPECT_FALSE(EndHold::held());
+  EXPECT_FALSE(ExitHold::held());
 }
 
 TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestComplete) {

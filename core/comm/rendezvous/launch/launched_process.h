@@ -19,7 +19,7 @@ bool StartedByLauncher();
 std::optional<int> InheritedListener();
 
 // Returns a pipe to the launcher, if a launcher has started this process. The process writes '1' to
-// it when its first EndHold begins and '0' when its last one ends.
+// it when its first ExitHold begins and '0' when its last one ends.
 std::optional<int> InheritedHoldPipe();
 
 }  // namespace dpipe

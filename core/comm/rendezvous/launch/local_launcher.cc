@@ -44,7 +44,7 @@ struct Child {
   pid_t pid = -1;
   bool running = false;
   Stream out, err;
-  Socket holds;       // pipe from which its holds are read; see EndHold
+  Socket holds;       // pipe from which its holds are read; see ExitHold
   bool held = false;  // its last report
   bool waited_for = false;
   Nanos kill_at_ns = std::numeric_limits<Nanos>::max();  // after a failure

@@ -5,7 +5,7 @@
 // authenticate each other with a secret, drawn for this job (job_secret.h) and passed in their
 // environment. Their output is printed line by line with a prefix such as "[2] ". SIGINT, SIGTERM
 // and SIGHUP are forwarded to all of them. When one fails, the others get a grace period to report
-// and exit, which restarts after an EndHold; then they are killed. No process outlives the
+// and exit, which restarts after an ExitHold; then they are killed. No process outlives the
 // launcher, however the launcher ends.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_LOCAL_LAUNCHER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_LOCAL_LAUNCHER_H_
@@ -15,7 +15,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
-#include "core/comm/rendezvous/launch/end_hold.h"
+#include "core/comm/rendezvous/launch/exit_hold.h"
 #include "core/comm/rendezvous/launch/launched_process.h"  // the launched processes' side
 
 namespace dpipe {

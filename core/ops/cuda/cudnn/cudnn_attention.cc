@@ -157,7 +157,7 @@ void RequireSound(CudnnGraph* graph) {
 
 // Limit of the gradient's workspace, 1.5 GiB. Example: 8 of 64 samples of 4096 tokens in 5 heads
 // fit at once, with 1.34 GB.
-constexpr int64_t kMostScoreBytes = int64_t{3} << 29;
+constexpr int64_t kMaxScoreBytes = int64_t{3} << 29;
 
 }  // namespace
 
@@ -199,7 +199,7 @@ bool IsFasterInAnyOrder(const AttentionShape& s) {
 int64_t SamplesAtOnce(const AttentionShape& s) {
   if (s.any_order) return s.batch;
   const int64_t of_sample = ScoreBytes(s);
-  const int64_t most = std::max<int64_t>(1, kMostScoreBytes / of_sample);
+  const int64_t most = std::max<int64_t>(1, kMaxScoreBytes / of_sample);
   if (s.batch <= most) return s.batch;
   // The sums of each part begin at a multiple of 16 bytes.
   const int64_t multiple = 4 / std::gcd(int64_t{4}, s.heads * s.queries);

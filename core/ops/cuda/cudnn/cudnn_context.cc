@@ -12,7 +12,7 @@ namespace {
 
 // Maximum number of engines that are timed. The heuristics are mostly right; the engines they name
 // last are seldom fast.
-constexpr int kMostTimed = 8;
+constexpr int kMaxTimed = 8;
 // Workspace allowed for the other engines if the first one needs less: an amount that a nearly full
 // GPU may still have.
 constexpr int64_t kTimedWorkspaceBytes = int64_t{64} << 20;
@@ -70,7 +70,7 @@ absl::StatusOr<const CudnnPlan*> CudnnContext::PlanFor(
     DPIPE_ASSIGN_OR_RETURN(
         const std::string name,
         choices.Choose({operation, device_text_, library_text_}, *device, [&] {
-          others = first.NextQuick(kMostTimed - 1,
+          others = first.NextQuick(kMaxTimed - 1,
                                    std::max(plan->workspace_bytes(), kTimedWorkspaceBytes));
           std::vector<Engine> engines;
           const auto add = [&](const CudnnPlan* one) {

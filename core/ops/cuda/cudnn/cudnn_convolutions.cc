@@ -22,10 +22,10 @@ CudnnTensor OutputOf(const Convolution& s, DType dtype) {
 }
 
 // Excludes engines that would unfold all images at once.
-constexpr int64_t kMostWorkspaceBytes = int64_t{2} << 30;
+constexpr int64_t kMaxWorkspaceBytes = int64_t{2} << 30;
 
 const CudnnDescriptor& AddWindow(const Convolution& s, CudnnGraph* graph) {
-  graph->LimitWorkspace(kMostWorkspaceBytes);
+  graph->LimitWorkspace(kMaxWorkspaceBytes);
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   return graph->Finish(
       graph->Add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)

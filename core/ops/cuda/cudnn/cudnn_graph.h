@@ -84,7 +84,7 @@ class CudnnGraph {
   const CudnnApi& api() const { return api_; }
   const absl::Status& status() const { return status_; }
   const std::vector<const CudnnDescriptor*>& operations() const { return operations_; }
-  int64_t most_workspace_bytes() const { return most_workspace_bytes_; }
+  int64_t max_workspace_bytes() const { return most_workspace_bytes_; }
   bool any_order() const { return any_order_; }
 
  private:

@@ -9,7 +9,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-constexpr int64_t kMostConfigs = 32;
+constexpr int64_t kMaxConfigs = 32;
 
 }  // namespace
 
@@ -57,18 +57,18 @@ bool CudnnEngines::Fill() {
   int64_t found = 0;
   if (named.ok()) {
     std::vector<cudnnBackendDescriptor_t> raw;
-    for (int64_t i = 0; i < kMostConfigs; ++i) {
+    for (int64_t i = 0; i < kMaxConfigs; ++i) {
       configs.push_back(std::make_unique<CudnnDescriptor>(api, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
       raw.push_back(configs.back()->get());
     }
     named = CudnnStatus(api,
                         api.cudnnBackendGetAttribute(
                             heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                            CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostConfigs, &found, raw.data()),
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &found, raw.data()),
                         "the engines that cuDNN's heuristics name");
   }
   if (!named.ok()) Keep(named);
-  for (int64_t i = 0; named.ok() && i < std::min(found, kMostConfigs); ++i) {
+  for (int64_t i = 0; named.ok() && i < std::min(found, kMaxConfigs); ++i) {
     configs_.push_back(std::move(configs[i]));
   }
   return true;
@@ -180,10 +180,10 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Make(
       api.cudnnBackendGetAttribute(descriptor->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                    CUDNN_TYPE_INT64, 1, &count, &plan->workspace_bytes_),
       "a plan's workspace"));
-  if (plan->workspace_bytes_ > graph_->most_workspace_bytes()) {
+  if (plan->workspace_bytes_ > graph_->max_workspace_bytes()) {
     return absl::UnimplementedError(absl::StrCat("the engine takes ", plan->workspace_bytes_,
                                                  " bytes besides its tensors, and ",
-                                                 graph_->most_workspace_bytes(), " are the limit"));
+                                                 graph_->max_workspace_bytes(), " are the limit"));
   }
   plan->graph_ = graph_;
   plan->operation_graph_ = operation_graph_;
@@ -226,12 +226,12 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Next(const std::string&
 }
 
 std::vector<std::unique_ptr<CudnnPlan>> CudnnEngines::NextQuick(int most,
-                                                                int64_t most_workspace_bytes) {
+                                                                int64_t max_workspace_bytes) {
   std::vector<std::unique_ptr<CudnnPlan>> plans;
   while (static_cast<int>(plans.size()) < most) {
     absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = Next("", /*quick=*/true);
     if (!plan.ok()) break;
-    if ((*plan)->workspace_bytes() <= most_workspace_bytes) plans.push_back(*std::move(plan));
+    if ((*plan)->workspace_bytes() <= max_workspace_bytes) plans.push_back(*std::move(plan));
   }
   return plans;
 }

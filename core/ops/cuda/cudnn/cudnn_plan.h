@@ -62,7 +62,7 @@ class CudnnEngines {
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Next(const std::string& name = "");
   // Returns plans by at most `most` of the following engines that need neither compilation nor a
   // larger workspace.
-  std::vector<std::unique_ptr<CudnnPlan>> NextQuick(int most, int64_t most_workspace_bytes);
+  std::vector<std::unique_ptr<CudnnPlan>> NextQuick(int most, int64_t max_workspace_bytes);
 
  private:
   CudnnEngines(const CudnnTarget& target, std::shared_ptr<const CudnnGraph> graph,

@@ -17,7 +17,9 @@ class EmulatedDevice : public CpuDevice {
   EmulatedDevice()
       : CpuDevice(DeviceKind::kCuda, "cuda-emulated", /*cores=*/{}, /*num_threads=*/1) {}
 
-  std::shared_ptr<Device> Twin() const override { return std::make_shared<EmulatedDevice>(); }
+  std::shared_ptr<Device> MakeSibling() const override {
+    return std::make_shared<EmulatedDevice>();
+  }
   Allocator& allocator() override { return allocator_; }
   bool has_host_memory() const override { return false; }
 

@@ -14,8 +14,8 @@ struct UpdateAll {
   TensorList<AdamWTensor, kAdamWTensors> all;
 
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPackOf(all,
-             [](const AdamWTensor& tensor, int64_t i, int count) { Update(tensor, i, count); });
+    ForEachPackOf(
+        all, [](const AdamWTensor& tensor, int64_t i, int count) { Update(tensor, i, count); });
   }
 
   static DPIPE_KERNEL_FUNCTION void Update(const AdamWTensor& tensor, int64_t i, int count) {
@@ -37,7 +37,7 @@ struct PredictAll {
   AdamWFactors factors;
 
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPackOf(all, [this](const AdamWPredictTensor& tensor, int64_t i, int count) {
+    ForEachPackOf(all, [this](const AdamWPredictTensor& tensor, int64_t i, int count) {
       const Pack<float> m = LoadPack(tensor.m + i, count), v = LoadPack(tensor.v + i, count);
       Pack<float> p = LoadPack(tensor.parameter + i, count);
       DPIPE_UNROLL for (int j = 0; j < kPack<float>; ++j) {

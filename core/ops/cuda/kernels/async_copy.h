@@ -8,7 +8,7 @@
 
 namespace dpipe::ops::cuda {
 
-// A thread's copies, at most kMost of them in flight. After waiting for a copy, its own thread sees
+// A thread's copies, at most kMax of them in flight. After waiting for a copy, its own thread sees
 // the data; other threads do so after a Barrier().
 //
 //   Copy: copies the aligned 16 bytes at `from`, in the open group.
@@ -16,7 +16,7 @@ namespace dpipe::ops::cuda {
 //   Wait: blocks until all closed groups except the last kLeft are complete.
 //
 // In emulation, data is copied only in Wait.
-template <int kMost>
+template <int kMax>
 class AsyncCopies {
  public:
 #if defined(__CUDA_ARCH__)
@@ -35,14 +35,14 @@ class AsyncCopies {
   }
 #else
   DPIPE_KERNEL_FUNCTION void Copy(const void* from, Words* to_shared) {
-    DPIPE_CHECK(end_ - begin_ < kMost) << "more copies than " << kMost;
-    copies_[end_++ % kMost] = {from, to_shared, group_};
+    DPIPE_CHECK(end_ - begin_ < kMax) << "more copies than " << kMax;
+    copies_[end_++ % kMax] = {from, to_shared, group_};
   }
   DPIPE_KERNEL_FUNCTION void EndGroup() { ++group_; }
   template <int kLeft>
   DPIPE_KERNEL_FUNCTION void Wait() {
-    for (; begin_ < end_ && copies_[begin_ % kMost].group + kLeft < group_; ++begin_) {
-      *copies_[begin_ % kMost].to = LoadWords(copies_[begin_ % kMost].from);
+    for (; begin_ < end_ && copies_[begin_ % kMax].group + kLeft < group_; ++begin_) {
+      *copies_[begin_ % kMax].to = LoadWords(copies_[begin_ % kMax].from);
     }
   }
 
@@ -52,7 +52,7 @@ class AsyncCopies {
     Words* to;
     int group;
   };
-  OneCopy copies_[kMost];
+  OneCopy copies_[kMax];
   int begin_ = 0, end_ = 0;  // of the copies in flight, counted from the first
   int group_ = 0;            // the open group
 #endif

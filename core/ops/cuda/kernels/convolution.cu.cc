@@ -105,7 +105,7 @@ struct AddMoved {
   const T* from;
   float* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPack<float>(size, [this](int64_t i, int count) {
+    ForEachPack<float>(size, [this](int64_t i, int count) {
       Pack<float> sums = LoadPack(to + i, count);
       const uint32_t row = static_cast<uint32_t>(i) / elements;
       uint32_t e = static_cast<uint32_t>(i) % elements, o = row / channels, c = row % channels;

@@ -38,7 +38,7 @@ struct MapOne {
   const T* x;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPack<T>(n, [this](int64_t i, int count) {
+    ForEachPack<T>(n, [this](int64_t i, int count) {
       Pack<T> v = LoadPack(x + i, count);
       for (float& value : v.v) value = f(value);
       StorePack(y + i, count, v);
@@ -54,7 +54,7 @@ struct MapTwo {
   const T* b;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPack<T>(n, [this](int64_t i, int count) {
+    ForEachPack<T>(n, [this](int64_t i, int count) {
       Pack<T> va = LoadPack(a + i, count);
       const Pack<T> vb = LoadPack(b + i, count);
       for (int j = 0; j < kPack<T>; ++j) va.v[j] = f(va.v[j], vb.v[j]);
@@ -73,7 +73,7 @@ struct MapInto {
   const From* from;
   To* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPack<Bf16>(n, [this](int64_t i, int count) {
+    ForEachPack<Bf16>(n, [this](int64_t i, int count) {
       float x[kSpan], y[kSpan];
       LoadSpan(from + i, count, x);
       LoadSpan(to + i, count, y);
@@ -89,7 +89,7 @@ struct Convert {
   const From* from;
   To* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPack<Bf16>(n, [this](int64_t i, int count) {
+    ForEachPack<Bf16>(n, [this](int64_t i, int count) {
       float x[kSpan];
       LoadSpan(from + i, count, x);
       StoreSpan(to + i, count, x);

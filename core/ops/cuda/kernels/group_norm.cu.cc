@@ -63,9 +63,9 @@ struct Moments {
 // A group is processed by a warp, or by a block if its channels have many runs: 8,192 for the VAE
 // at 512 x 512 pixels, with few samples. The choice depends only on the shape, so that sums have
 // one order.
-constexpr int64_t kMostOfWarp = 512;
+constexpr int64_t kMaxOfWarp = 512;
 bool IsOfBlock(const GroupNormShape& shape) {
-  return shape.x.channels / shape.groups * Runs(shape.x) > kMostOfWarp;
+  return shape.x.channels / shape.groups * Runs(shape.x) > kMaxOfWarp;
 }
 
 template <bool kOfBlock>

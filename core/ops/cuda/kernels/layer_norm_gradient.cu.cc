@@ -342,7 +342,7 @@ struct BothGradients {
 };
 
 // With fewer blocks than this, too much of a GPU is idle.
-constexpr int64_t kFewestBlocks = 128;
+constexpr int64_t kMinBlocks = 128;
 
 // What has been launched: nothing, the kernels for dx, or those for dx and run_sums.
 enum class Launched { kNothing, kGradient, kBoth };
@@ -354,7 +354,7 @@ Launched LaunchGradients(const Stream& stream, const GradTensors<T>& of, float* 
   const int64_t blocks = (of.shape.batch * Runs(of.shape) + Lanes::kRows - 1) / Lanes::kRows;
   const bool aligned = IsAligned(of.x) && IsAligned(of.dy) && IsAligned(of.scale) &&
                        IsAligned(of.addend) && IsAligned(of.dx);
-  if (blocks >= kFewestBlocks && aligned) {
+  if (blocks >= kMinBlocks && aligned) {
     Launch(stream, BlocksFor(blocks * kThreads), BothGradients<T, kLanes>{of, run_sums});
     return Launched::kBoth;
   }

@@ -11,7 +11,7 @@ struct AxpbyOfAll {
   float a, b;
 
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPackOf(all, [this](const AxpbyTensor& tensor, int64_t i, int count) {
+    ForEachPackOf(all, [this](const AxpbyTensor& tensor, int64_t i, int count) {
       const Pack<float> x = LoadPack(tensor.x + i, count);
       Pack<float> y = LoadPack(tensor.y + i, count);
       DPIPE_UNROLL for (int j = 0; j < kPack<float>; ++j) y.v[j] = b * y.v[j] + a * x.v[j];

@@ -184,7 +184,7 @@ DPIPE_KERNEL_FUNCTION int PackCount(int64_t n, int64_t first) {
 // For kernels over all elements, one pack per thread: calls `f(i, count)` for elements [i, i +
 // count).
 template <typename T, typename F>
-DPIPE_KERNEL_FUNCTION void OnPack(int64_t n, const F& f) {
+DPIPE_KERNEL_FUNCTION void ForEachPack(int64_t n, const F& f) {
   const int64_t i = int64_t{ThreadOfAll()} * kPack<T>;
   if (i < n) f(i, PackCount<T>(n, i));
 }

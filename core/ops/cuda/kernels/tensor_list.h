@@ -28,7 +28,7 @@ struct TensorList {
       end_blocks[t] = blocks;
     }
   }
-  // Gives each entry one thread per pack of fp32, for OnPackOf.
+  // Gives each entry one thread per pack of fp32, for ForEachPackOf.
   void DividePacks(const Entry* first, int count) {
     Divide(first, count, [](const Entry& entry) { return BlocksFor(Packs<float>(entry.size)); });
   }
@@ -44,7 +44,7 @@ struct TensorList {
 // Calls `f(entry, i, count)` for the elements [i, i + count) of each tensor, one pack of fp32 per
 // thread.
 template <typename List, typename F>
-DPIPE_KERNEL_FUNCTION void OnPackOf(const List& list, const F& f) {
+DPIPE_KERNEL_FUNCTION void ForEachPackOf(const List& list, const F& f) {
   const int t = list.Here();
   const auto& entry = list.tensors[t];
   const int64_t i = (int64_t{Block() - list.FirstBlock(t)} * kThreads + Thread()) * kPack<float>;

@@ -8,7 +8,7 @@ namespace dpipe {
 absl::StatusOr<Partition> PartitionByParameters(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
   return FinishPartition(
-      problem, LeastLargestStage(
+      problem, MinimizeLargestStage(
                    problem.costs->num_layers(), problem.num_stages(),
                    [&](int, LayerRange layers) { return problem.costs->ParameterBytes(layers); }));
 }

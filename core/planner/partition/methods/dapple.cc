@@ -259,7 +259,7 @@ absl::StatusOr<Partition> PartitionDapple(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
   DPIPE_RETURN_IF_ERROR(CheckStraight(problem, "dapple"));
   const Choice choice = Dapple(problem).Run();
-  if (choice.stages.empty()) return WhyNothingFits(problem);
+  if (choice.stages.empty()) return NothingFitsError(problem);
   return FinishPartition(problem, choice.stages, choice.replicas);
 }
 

@@ -112,7 +112,7 @@ absl::StatusOr<Partition> PartitionDawnPiper(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckStraight(problem, "dawnpiper"));
   const StageWindows windows(problem);
   Bisection bisection(problem, windows);
-  if (!bisection.IsFeasible()) return windows.WhyNone();
+  if (!bisection.IsFeasible()) return windows.NothingFitsError();
   return FinishPartition(problem, bisection.Run());
 }
 

@@ -145,9 +145,7 @@ class Ordering {
 
 }  // namespace
 
-DeviceOrder LeastBottleneckOrder(const PartitionProblem& problem) {
-  return Ordering(problem).Run();
-}
+DeviceOrder MinBottleneckOrder(const PartitionProblem& problem) { return Ordering(problem).Run(); }
 
 absl::StatusOr<Partition> PartitionHeterogeneous(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));

@@ -34,7 +34,7 @@ struct DeviceOrder {
 };
 
 // Returns the order with the minimum largest stage or link.
-DeviceOrder LeastBottleneckOrder(const PartitionProblem& problem);
+DeviceOrder MinBottleneckOrder(const PartitionProblem& problem);
 
 }  // namespace dpipe
 

@@ -49,7 +49,7 @@ TEST(HeterogeneousTest, OrderEqualsBruteForceOnRandomChains) {
     PartitionProblem problem = StraightProblem(costs, options.num_stages, 4, replicas);
     problem.recompute = random.NextBelow(4) == 0 ? Recompute::kFull : Recompute::kNone;
     const Nanos expected = LeastOfAll(problem);
-    const DeviceOrder order = LeastBottleneckOrder(problem);
+    const DeviceOrder order = MinBottleneckOrder(problem);
     const absl::StatusOr<Partition> got = PartitionHeterogeneous(problem);
     if (expected < 0) {
       ++infeasible;

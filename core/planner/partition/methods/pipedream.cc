@@ -39,7 +39,7 @@ absl::StatusOr<Partition> PartitionPipeDream(const PartitionProblem& problem) {
   };
   costs.link = [&](int cut, int m) { return tables.BorderLink(cut, m); };
   const ReplicatedSolution solution = SolveReplicated(problem, tables, costs);
-  if (solution.stages.empty()) return WhyNothingFits(problem);
+  if (solution.stages.empty()) return NothingFitsError(problem);
   return FinishPartition(problem, solution.stages, solution.replicas);
 }
 

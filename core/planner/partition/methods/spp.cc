@@ -33,7 +33,7 @@ absl::StatusOr<Partition> PartitionSpp(const PartitionProblem& problem) {
   };
   costs.link = [&](int cut, int m) { return count * tables.BorderLink(cut, m); };
   const ReplicatedSolution solution = SolveReplicated(problem, tables, costs);
-  if (solution.stages.empty()) return WhyNothingFits(problem);
+  if (solution.stages.empty()) return NothingFitsError(problem);
   return FinishPartition(problem, solution.stages, solution.replicas);
 }
 

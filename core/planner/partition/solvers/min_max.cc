@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-std::vector<LayerRange> LeastLargestStage(
+std::vector<LayerRange> MinimizeLargestStage(
     int num_layers, int num_stages, const std::function<int64_t(int stage, LayerRange)>& cost) {
   const int64_t infinity = std::numeric_limits<int64_t>::max();
   std::vector<int64_t> next(num_layers + 1, infinity);

@@ -13,7 +13,7 @@ namespace dpipe {
 // Returns the cuts. `cost` must not fall when a layer is added to a stage. Of equally good cuts,
 // each stage in turn gets the minimum number of layers with which the later stages are still at
 // their best. 1 <= num_stages <= num_layers. O(S L W) if W ends of a stage are tried.
-std::vector<LayerRange> LeastLargestStage(
+std::vector<LayerRange> MinimizeLargestStage(
     int num_layers, int num_stages, const std::function<int64_t(int stage, LayerRange)>& cost);
 
 }  // namespace dpipe

@@ -89,7 +89,7 @@ Nanos ExposedSync(const StageCosts& costs, const std::vector<LayerRange>& stages
 }
 
 // Returns the error for evenly divided layers, as an example that does not fit.
-absl::Status WhyNone(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
+absl::Status NothingFitsError(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
   const int count = problem.num_devices();
   const auto part = [count](const StageCosts& costs, int s) {
     return LayerRange{s * costs.num_layers() / count, (s + 1) * costs.num_layers() / count};
@@ -123,7 +123,7 @@ absl::StatusOr<PairPartition> PartitionPair(const PairProblem& problem) {
   PairPartition partition;
   partition.seats = ConsecutiveSeats(problem.replicas, problem.recompute);
   const NestedSolution solution = SolveNested(MakeNested(problem, partition.seats));
-  if (solution.devices.empty()) return WhyNone(problem, partition.seats);
+  if (solution.devices.empty()) return NothingFitsError(problem, partition.seats);
   for (const auto& [front, back] : solution.devices) {
     partition.down.push_back(front);
     partition.up.insert(partition.up.begin(), back);

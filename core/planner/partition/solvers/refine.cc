@@ -57,7 +57,7 @@ class Refinement {
   // Minimises the largest stage time on the first device's seat.
   Cuts EvenInTime() const {
     Cuts cuts = {0};
-    for (const LayerRange& layers : LeastLargestStage(
+    for (const LayerRange& layers : MinimizeLargestStage(
              costs_.num_layers(), problem_.num_stages(),
              [&](int, LayerRange range) { return costs_.ComputeNs(plain_[0], range); })) {
       cuts.push_back(layers.end);

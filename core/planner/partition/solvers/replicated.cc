@@ -139,8 +139,8 @@ ReplicatedSolution SolveReplicated(const PartitionProblem& problem, SeatTables& 
   return Solver(problem, tables, costs).Run();
 }
 
-absl::Status WhyNothingFits(const PartitionProblem& problem) {
-  const absl::Status why = StageWindows(problem).WhyNone();
+absl::Status NothingFitsError(const PartitionProblem& problem) {
+  const absl::Status why = StageWindows(problem).NothingFitsError();
   if (!problem.choose_replicas) return why;
   return absl::ResourceExhaustedError(
       absl::StrCat(why.message(), ", with ", problem.num_ranks(), " ranks shared evenly"));

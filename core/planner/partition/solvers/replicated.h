@@ -71,7 +71,7 @@ ReplicatedSolution SolveReplicated(const PartitionProblem& problem, SeatTables& 
                                    const ReplicatedCosts& costs);
 
 // Returns ResourceExhausted, with the problem's own replicas as an example that does not fit.
-absl::Status WhyNothingFits(const PartitionProblem& problem);
+absl::Status NothingFitsError(const PartitionProblem& problem);
 
 }  // namespace dpipe
 

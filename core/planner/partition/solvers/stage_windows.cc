@@ -44,7 +44,7 @@ int StageWindows::LastThatFits(int s, const DeviceSeat& seat, int i, int last) c
   return fits;
 }
 
-absl::Status StageWindows::WhyNone() const {
+absl::Status StageWindows::NothingFitsError() const {
   // The minimum, over all partitions, of the largest (excess, limit) of a device.
   using Excess = std::pair<int64_t, int64_t>;
   const Excess none = {std::numeric_limits<int64_t>::max(), 0};

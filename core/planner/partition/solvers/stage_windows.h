@@ -25,7 +25,7 @@ class StageWindows {
   }
   // Returns the error if no partition fits: it names the partition that exceeds a limit by the
   // minimum, and both values.
-  absl::Status WhyNone() const;
+  absl::Status NothingFitsError() const;
 
  private:
   int LastThatFits(int s, const DeviceSeat& seat, int i, int last) const;

@@ -193,7 +193,7 @@ absl::StatusOr<Partition> PartitionStraight(const PartitionProblem& problem) {
   DPIPE_CHECK(IsStraight(problem));
   const StageWindows windows(problem);
   const Fronts fronts(problem, windows);
-  if (!fronts.feasible()) return windows.WhyNone();
+  if (!fronts.feasible()) return windows.NothingFitsError();
   const std::vector<LayerRange> stages = fronts.Best();
   std::vector<DeviceSeat> seats;
   for (int s = 0; s < problem.num_stages(); ++s) {

@@ -24,7 +24,7 @@ Partition BestOfAll(const PartitionProblem& problem) {
 }
 
 // Returns the number of rounds in which nothing fits.
-int CompareWithBruteForce(uint64_t seed, int rounds, bool unlike_devices) {
+int CompareWithBruteForce(uint64_t seed, int rounds, bool heterogeneous_devices) {
   RandomStream random(seed, 0, 0, RandomPurpose::kTest);
   int infeasible = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -35,8 +35,8 @@ int CompareWithBruteForce(uint64_t seed, int rounds, bool unlike_devices) {
     options.limited = random.NextBelow(2) == 0;
     std::vector<int> replicas(options.num_stages, 1);
     for (int& r : replicas) {
-      if (unlike_devices) r = 1 + random.NextBelow(3);
-      options.num_ranks += unlike_devices ? r : 0;
+      if (heterogeneous_devices) r = 1 + random.NextBelow(3);
+      options.num_ranks += heterogeneous_devices ? r : 0;
     }
     const ChainCosts costs = RandomChain(random, options);
     PartitionProblem problem = StraightProblem(costs, options.num_stages, 1 + random.NextBelow(9));

@@ -1,4 +1,4 @@
-#include "core/runtime/interpreter/rehearsal.h"
+#include "core/runtime/interpreter/warm_up.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@ namespace {
 // Creates zero values, or zero gradients of values.
 class Zeros {
  public:
-  Zeros(const RehearsedPass& pass, std::shared_ptr<Device> device, DType compute_dtype)
+  Zeros(const WarmUpPass& pass, std::shared_ptr<Device> device, DType compute_dtype)
       : program_(*pass.program),
         layers_(pass.layers),
         samples_(pass.samples),
@@ -43,27 +43,27 @@ class Zeros {
   const DType compute_dtype_;
 };
 
-absl::Status RunBack(const RehearsedPass& pass, const Zeros& zeros, nn::RangeState* state) {
+absl::Status RunBack(const WarmUpPass& pass, const Zeros& zeros, nn::RangeState* state) {
   const nn::Program& program = *pass.program;
   nn::ValueMap grads;
   zeros.AddUsed(program.GradientsAt(pass.layers.end), &grads);
   for (ValueId id : program.OutputsOf(pass.layers)) {
     if (program.value(id).has_gradient) zeros.Add(id, &grads);
   }
-  if (pass.back == RehearsedPass::Back::kWhole) {
+  if (pass.back == WarmUpPass::Back::kWhole) {
     return nn::Backward(program, pass.layers, pass.parameters, state, &grads);
   }
   DPIPE_RETURN_IF_ERROR(nn::InputGrad(program, pass.layers, *pass.parameters, state, &grads));
   return nn::WeightGrad(program, pass.layers, pass.parameters, state);
 }
 
-absl::Status Run(const RehearsedPass& pass, const std::shared_ptr<Device>& device,
+absl::Status Run(const WarmUpPass& pass, const std::shared_ptr<Device>& device,
                  DType compute_dtype) {
   const Zeros zeros(pass, device, compute_dtype);
   nn::ValueMap values;
   zeros.AddUsed(pass.program->InputsReadBy(pass.layers), &values);
   zeros.AddUsed(pass.program->LiveAt(pass.layers.begin), &values);
-  const bool goes_back = pass.back != RehearsedPass::Back::kNone;
+  const bool goes_back = pass.back != WarmUpPass::Back::kNone;
   nn::RangeState state;
   DPIPE_RETURN_IF_ERROR(nn::Forward(*pass.program, pass.layers,
                                     pass.parameters != nullptr ? *pass.parameters : *pass.frozen,
@@ -74,9 +74,9 @@ absl::Status Run(const RehearsedPass& pass, const std::shared_ptr<Device>& devic
 
 }  // namespace
 
-absl::Status Rehearse(const RehearsedPass& pass, const std::shared_ptr<Device>& device,
-                      DType compute_dtype) {
-  const bool goes_back = pass.back != RehearsedPass::Back::kNone;
+absl::Status WarmUp(const WarmUpPass& pass, const std::shared_ptr<Device>& device,
+                    DType compute_dtype) {
+  const bool goes_back = pass.back != WarmUpPass::Back::kNone;
   if (pass.on_demand) {
     pass.parameters->AllocateMasters(pass.layers);
     if (goes_back) pass.parameters->AllocateGrads(pass.layers);

@@ -2,14 +2,14 @@
 //
 // A failure ends every wait for other processes at once. But a process may be computing on its own,
 // or be blocked by a disk, and would reach its next wait much later, or never.
-#ifndef DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_END_WITH_JOB_H_
-#define DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_END_WITH_JOB_H_
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_EXIT_WITH_JOB_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_EXIT_WITH_JOB_H_
 
 #include <atomic>
 #include <thread>
 
 #include "absl/time/time.h"
-#include "core/comm/rendezvous/launch/end_hold.h"
+#include "core/comm/rendezvous/launch/exit_hold.h"
 #include "core/comm/rendezvous/store/store_client.h"
 
 namespace dpipe {
@@ -17,16 +17,16 @@ namespace dpipe {
 // Long enough for a waiting rank to report what it waits for.
 inline constexpr absl::Duration kShutdownGrace = absl::Seconds(10);
 
-class EndWithJob {
+class ExitWithJob {
  public:
   // While this exists, a failure of the job ends the process `shutdown_grace` later, without
   // cleanup, with exit code 1 and a line on standard error that says why. Time during which there
-  // is an EndHold does not count, up to a total of `max_hold`. `store` outlives this.
-  explicit EndWithJob(StoreClient* store, absl::Duration shutdown_grace = kShutdownGrace,
-                      absl::Duration max_hold = kMaxHold);
-  ~EndWithJob();
-  EndWithJob(const EndWithJob&) = delete;
-  EndWithJob& operator=(const EndWithJob&) = delete;
+  // is an ExitHold does not count, up to a total of `max_hold`. `store` outlives this.
+  explicit ExitWithJob(StoreClient* store, absl::Duration shutdown_grace = kShutdownGrace,
+                       absl::Duration max_hold = kMaxHold);
+  ~ExitWithJob();
+  ExitWithJob(const ExitWithJob&) = delete;
+  ExitWithJob& operator=(const ExitWithJob&) = delete;
 
  private:
   void Loop();
@@ -40,4 +40,4 @@ class EndWithJob {
 
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_END_WITH_JOB_H_
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_LAUNCH_EXIT_WITH_JOB_H_

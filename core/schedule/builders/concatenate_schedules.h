@@ -2,8 +2,8 @@
 //
 // This is what systems for a single backbone do with a cascaded model. The cool-down of one
 // backbone overlaps the warm-up of the next one on devices that are free. [algorithms.md §3]
-#ifndef DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
-#define DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
+#ifndef DPIPE_CORE_SCHEDULE_BUILDERS_CONCATENATE_SCHEDULES_H_
+#define DPIPE_CORE_SCHEDULE_BUILDERS_CONCATENATE_SCHEDULES_H_
 
 #include <vector>
 
@@ -15,8 +15,8 @@ namespace dpipe {
 // Returns the concatenation of the schedules, under the name of the first. Element i is the
 // schedule of backbone i. InvalidArgument if there are none, or (with both values) if their numbers
 // of devices differ.
-absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones);
+absl::StatusOr<Schedule> ConcatenateSchedules(const std::vector<Schedule>& backbones);
 
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
+#endif  // DPIPE_CORE_SCHEDULE_BUILDERS_CONCATENATE_SCHEDULES_H_

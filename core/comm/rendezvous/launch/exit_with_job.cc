@@ -1,4 +1,4 @@
-#include "core/comm/rendezvous/launch/end_with_job.h"
+#include "core/comm/rendezvous/launch/exit_with_job.h"
 
 #include <unistd.h>
 
@@ -10,17 +10,17 @@
 
 namespace dpipe {
 
-EndWithJob::EndWithJob(StoreClient* store, absl::Duration shutdown_grace, absl::Duration max_hold)
+ExitWithJob::ExitWithJob(StoreClient* store, absl::Duration shutdown_grace, absl::Duration max_hold)
     : store_(store), shutdown_grace_(shutdown_grace), max_hold_(max_hold) {
   thread_ = std::thread([this] { Loop(); });
 }
 
-EndWithJob::~EndWithJob() {
+ExitWithJob::~ExitWithJob() {
   stopping_ = true;
   thread_.join();
 }
 
-void EndWithJob::Loop() {
+void ExitWithJob::Loop() {
   RunningClock clock = HeartbeatClock();
   absl::Duration failed_for, held_for;
   while (!stopping_) {
@@ -30,7 +30,7 @@ void EndWithJob::Loop() {
     }
     absl::SleepFor(kHeartbeatTick);
     const absl::Duration lap = clock.Lap();
-    const bool waits = held_for < max_hold_ && EndHold::held();
+    const bool waits = held_for < max_hold_ && ExitHold::held();
     (waits ? held_for : failed_for) += lap;
     if (failed_for < shutdown_grace_) continue;
     const std::string line =

@@ -1,4 +1,4 @@
-#include "core/schedule/builders/one_after_another.h"
+#include "core/schedule/builders/concatenate_schedules.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones) {
+absl::StatusOr<Schedule> ConcatenateSchedules(const std::vector<Schedule>& backbones) {
   if (backbones.empty()) return absl::InvalidArgumentError("there are no schedules to join");
   if (backbones.size() == 1) return backbones[0];
   std::vector<ScheduleChain> chains;

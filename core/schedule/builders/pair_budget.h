@@ -13,27 +13,27 @@
 // admitted. A new micro-batch may enter an empty device if it makes no more pairs than the limit.
 // If all devices use the order in which micro-batches entered the pipeline, the argument holds for
 // the whole pipeline: the oldest micro-batch can always continue.
-#ifndef DPIPE_CORE_SCHEDULE_BUILDERS_SAFE_ROOM_H_
-#define DPIPE_CORE_SCHEDULE_BUILDERS_SAFE_ROOM_H_
+#ifndef DPIPE_CORE_SCHEDULE_BUILDERS_PAIR_BUDGET_H_
+#define DPIPE_CORE_SCHEDULE_BUILDERS_PAIR_BUDGET_H_
 
 #include <deque>
 
 namespace dpipe {
 
 // A micro-batch is (chain, number). Each operation takes O(micro-batches in flight).
-class SafeRoom {
+class PairBudget {
  public:
   // 0 means no limit: only the count of pairs is tracked.
-  explicit SafeRoom(int limit = 0) : limit_(limit) {}
+  explicit PairBudget(int limit = 0) : limit_(limit) {}
 
   int kept() const { return kept_; }
   // Registers a micro-batch, the newest so far, that will make `num_pairs` >= 1 pairs here.
   void Enter(int chain, int micro_batch, int num_pairs);
   // True if the micro-batch may add one of its pairs now. One that has not entered counts as the
   // newest, without pairs.
-  bool MayAdd(int chain, int micro_batch) const;
+  bool CanAdd(int chain, int micro_batch) const;
   void Add(int chain, int micro_batch);
-  void GiveBack(int chain, int micro_batch);
+  void Release(int chain, int micro_batch);
 
  private:
   struct InFlight {
@@ -52,4 +52,4 @@ class SafeRoom {
 
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_SCHEDULE_BUILDERS_SAFE_ROOM_H_
+#endif  // DPIPE_CORE_SCHEDULE_BUILDERS_PAIR_BUDGET_H_

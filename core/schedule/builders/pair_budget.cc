@@ -1,4 +1,4 @@
-#include "core/schedule/builders/safe_room.h"
+#include "core/schedule/builders/pair_budget.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-std::deque<SafeRoom::InFlight>::iterator SafeRoom::Find(int chain, int micro_batch) {
+std::deque<PairBudget::InFlight>::iterator PairBudget::Find(int chain, int micro_batch) {
   const auto found = std::find_if(in_flight_.begin(), in_flight_.end(), [&](const InFlight& entry) {
     return entry.chain == chain && entry.micro_batch == micro_batch;
   });
@@ -15,11 +15,11 @@ std::deque<SafeRoom::InFlight>::iterator SafeRoom::Find(int chain, int micro_bat
   return found;
 }
 
-void SafeRoom::Enter(int chain, int micro_batch, int num_pairs) {
+void PairBudget::Enter(int chain, int micro_batch, int num_pairs) {
   if (limit_ > 0) in_flight_.push_back({chain, micro_batch, 0, num_pairs});
 }
 
-bool SafeRoom::MayAdd(int chain, int micro_batch) const {
+bool PairBudget::CanAdd(int chain, int micro_batch) const {
   if (limit_ == 0) return true;
   int kept = kept_ + 1;  // pairs kept by this entry's micro-batch and those after it
   for (const InFlight& entry : in_flight_) {
@@ -30,7 +30,7 @@ bool SafeRoom::MayAdd(int chain, int micro_batch) const {
   return kept <= limit_;
 }
 
-void SafeRoom::Add(int chain, int micro_batch) {
+void PairBudget::Add(int chain, int micro_batch) {
   ++kept_;
   if (limit_ == 0) return;
   const auto entry = Find(chain, micro_batch);
@@ -38,7 +38,7 @@ void SafeRoom::Add(int chain, int micro_batch) {
   --entry->to_come;
 }
 
-void SafeRoom::GiveBack(int chain, int micro_batch) {
+void PairBudget::Release(int chain, int micro_batch) {
   --kept_;
   if (limit_ == 0) return;
   const auto entry = Find(chain, micro_batch);

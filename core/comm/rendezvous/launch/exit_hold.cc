@@ -1,4 +1,4 @@
-#include "core/comm/rendezvous/launch/end_hold.h"
+#include "core/comm/rendezvous/launch/exit_hold.h"
 
 #include <unistd.h>
 
@@ -44,8 +44,8 @@ Holds& OfThisProcess() {
 
 }  // namespace
 
-EndHold::EndHold() { OfThisProcess().Add(1); }
-EndHold::~EndHold() { OfThisProcess().Add(-1); }
-bool EndHold::held() { return OfThisProcess().held(); }
+ExitHold::ExitHold() { OfThisProcess().Add(1); }
+ExitHold::~ExitHold() { OfThisProcess().Add(-1); }
+bool ExitHold::held() { return OfThisProcess().held(); }
 
 }  // namespace dpipe

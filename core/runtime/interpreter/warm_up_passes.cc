@@ -1,4 +1,4 @@
-// The passes that a rank rehearses before its first message: each pass of its lists, once.
+// The passes that a rank runs once before its first message: each pass of its lists, once.
 #include <set>
 #include <utility>
 
@@ -8,8 +8,8 @@
 
 namespace dpipe {
 
-absl::Status RankExecutor::RehearsePasses() {
-  std::set<RehearsedPass> passes;
+absl::Status RankExecutor::WarmUpPasses() {
+  std::set<WarmUpPass> passes;
   const int num_plans = static_cast<int>(lists_.size());
   const int num_models = static_cast<int>(resources_.models.size());
   for (current_plan_ = 0; current_plan_ < num_plans; ++current_plan_) {
@@ -19,8 +19,8 @@ absl::Status RankExecutor::RehearsePasses() {
     }
   }
   current_plan_ = current_model_ = 0;
-  for (const RehearsedPass& pass : passes) {
-    const absl::Status status = Rehearse(pass, resources_.device, resources_.compute_dtype);
+  for (const WarmUpPass& pass : passes) {
+    const absl::Status status = WarmUp(pass, resources_.device, resources_.compute_dtype);
     if (status.ok()) continue;
     return absl::Status(
         status.code(), absl::StrCat("rank ", rank_.value(), ", before its first step: ",
@@ -31,7 +31,7 @@ absl::Status RankExecutor::RehearsePasses() {
 }
 
 // Adds those of the current plan and model.
-void RankExecutor::AddStagePasses(std::set<RehearsedPass>* passes) const {
+void RankExecutor::AddStagePasses(std::set<WarmUpPass>* passes) const {
   const DeviceProgram& list = *lists_[current_plan_].program;
   std::set<std::pair<int, Instruction::Kind>> kinds;
   for (const Instruction& instruction : list.instructions()) {
@@ -42,7 +42,7 @@ void RankExecutor::AddStagePasses(std::set<RehearsedPass>* passes) const {
     if (instruction.kind() != Instruction::FORWARD && !again) continue;
     const int s = instruction.stage();
     const StageRoutes& stage = routes(s);
-    RehearsedPass pass;
+    WarmUpPass pass;
     pass.program = &program(s);
     pass.layers = LayersIn(instruction, stage.layers);
     pass.samples = SamplesIn(instruction).size();
@@ -52,17 +52,17 @@ void RankExecutor::AddStagePasses(std::set<RehearsedPass>* passes) const {
       passes->insert(pass);
       continue;
     }
-    pass.back = RehearsedPass::Back::kWhole;
+    pass.back = WarmUpPass::Back::kWhole;
     if (kinds.count({s, Instruction::BACKWARD}) > 0) passes->insert(pass);
-    pass.back = RehearsedPass::Back::kSplit;
+    pass.back = WarmUpPass::Back::kSplit;
     if (kinds.count({s, Instruction::INPUT_GRAD}) > 0) passes->insert(pass);
   }
 }
 
-void RankExecutor::AddFrozenPasses(std::set<RehearsedPass>* passes) const {
+void RankExecutor::AddFrozenPasses(std::set<WarmUpPass>* passes) const {
   for (const Instruction& instruction : lists_[current_plan_].program->instructions()) {
     if (instruction.kind() != Instruction::FROZEN_FORWARD) continue;
-    RehearsedPass pass;
+    WarmUpPass pass;
     pass.program = &component(instruction.component()).program;
     pass.layers = LayersIn(instruction);
     pass.frozen = resources_.frozen_parameters[instruction.component()];

@@ -2,9 +2,9 @@
 //
 // When libraries first see a shape they create handles, choose algorithms and load kernels. Some of
 // that waits for all work on the device, including receives posted before, whose senders may in
-// turn be waiting for this rank. A rehearsed pass has no such waits later.
-#ifndef DPIPE_CORE_RUNTIME_INTERPRETER_REHEARSAL_H_
-#define DPIPE_CORE_RUNTIME_INTERPRETER_REHEARSAL_H_
+// turn be waiting for this rank. A pass that has run once has no such waits later.
+#ifndef DPIPE_CORE_RUNTIME_INTERPRETER_WARM_UP_H_
+#define DPIPE_CORE_RUNTIME_INTERPRETER_WARM_UP_H_
 
 #include <memory>
 #include <tuple>
@@ -18,7 +18,7 @@
 namespace dpipe {
 
 // A forward pass over some layers, and the backward passes that follow it.
-struct RehearsedPass {
+struct WarmUpPass {
   enum class Back { kNone, kWhole, kSplit };  // kWhole: BACKWARD; kSplit: INPUT_GRAD, WEIGHT_GRAD
 
   const nn::Program* program = nullptr;
@@ -30,8 +30,8 @@ struct RehearsedPass {
   bool on_demand = false;
   Back back = Back::kNone;
 
-  friend bool operator<(const RehearsedPass& a, const RehearsedPass& b) {
-    const auto key = [](const RehearsedPass& pass) {
+  friend bool operator<(const WarmUpPass& a, const WarmUpPass& b) {
+    const auto key = [](const WarmUpPass& pass) {
       return std::make_tuple(pass.program, pass.layers, pass.samples, pass.parameters, pass.frozen,
                              pass.back);
     };
@@ -41,9 +41,9 @@ struct RehearsedPass {
 
 // Runs the pass on zeros. Leaves the gradients zero, and a set on demand empty. Returns the passes'
 // errors.
-absl::Status Rehearse(const RehearsedPass& pass, const std::shared_ptr<Device>& device,
-                      DType compute_dtype);
+absl::Status WarmUp(const WarmUpPass& pass, const std::shared_ptr<Device>& device,
+                    DType compute_dtype);
 
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_RUNTIME_INTERPRETER_REHEARSAL_H_
+#endif  // DPIPE_CORE_RUNTIME_INTERPRETER_WARM_UP_H_

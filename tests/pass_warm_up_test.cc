@@ -1,5 +1,5 @@
 // If receives occupy the device, ranks must run everything once before their first message: no pass
-// of any strategy may have a new shape after that. The rehearsal leaves no trace in the training
+// of any strategy may have a new shape after that. The warm_up leaves no trace in the training
 // results.
 #include <algorithm>
 #include <map>
@@ -218,7 +218,7 @@ class Trainer {
 // Strategy, recomputation.
 using Case = std::tuple<std::string, bool>;
 
-class RehearsalTest : public ::testing::TestWithParam<Case> {};
+class PassWarmUpTest : public ::testing::TestWithParam<Case> {};
 
 void ExpectNothingNew(Trainer* trainer, const Plan& plan) {
   const auto expected = trainer->Train(plan, Receives::kNotOnDevice);
@@ -229,7 +229,7 @@ void ExpectNothingNew(Trainer* trainer, const Plan& plan) {
   EXPECT_THAT(trainer->late(), IsEmpty());
 }
 
-TEST_P(RehearsalTest, NothingIsNewAfterTheFirstMessage) {
+TEST_P(PassWarmUpTest, NothingIsNewAfterTheFirstMessage) {
   const auto& [strategy, recompute] = GetParam();
   testlib::ToyModelOptions options;
   options.u_shaped = true;
@@ -245,7 +245,7 @@ TEST_P(RehearsalTest, NothingIsNewAfterTheFirstMessage) {
   }
 }
 
-TEST(RehearsalOfTwoLapsTest, NothingIsNewAfterTheFirstMessage) {
+TEST(WarmUpOfTwoLapsTest, NothingIsNewAfterTheFirstMessage) {
   testlib::ToyModelOptions options;
   options.self_conditioning = true;
   Trainer trainer(options);
@@ -263,13 +263,13 @@ std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, RehearsalTest,
+INSTANTIATE_TEST_SUITE_P(Registry, PassWarmUpTest,
                          ::testing::Combine(::testing::ValuesIn(StrategyNames()),
                                             ::testing::Bool()),
                          CaseName);
 
 // The check can fail.
-TEST(RehearsalCheckTest, DetectsNewWorkWithoutARehearsal) {
+TEST(WarmUpCheckTest, DetectsNewWorkWithoutAWarmUp) {
   Trainer trainer({});
   const auto plan = trainer.MakePlan("1f1b", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();
