@@ -8,10 +8,11 @@
 
 #include "core/base/files/file.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/roofline/catalogue.h"
+#include "core/cost/roofline/modelled_profile.h"
 #include "core/cost/testing/fake_profile.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
+#include "tools/profiles/catalogue.h"
 
 namespace dpipe {
 namespace {
@@ -36,11 +37,13 @@ std::set<std::string> FilesBelow(const std::string& folder) {
 TEST(CheckedInInputsTest, ModelledProfilesAreExactlyTheGeneratorsOutput) {
   std::set<std::string> expected;
   size_t total = 0;
-  for (const roofline::CatalogueEntry& entry : roofline::Catalogue()) {
+  for (const tools::CatalogueEntry& entry : tools::Catalogue()) {
     expected.insert(entry.path);
     const auto text = ReadFile(kProfiles + entry.path);
     ASSERT_TRUE(text.ok()) << text.status();
-    EXPECT_TRUE(*text == roofline::CompactTextProto(roofline::ProfileOf(entry)))
+    const auto profile = tools::ProfileOf(entry);
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    EXPECT_TRUE(*text == roofline::CompactTextProto(*profile))
         << entry.path << " differs from the output of //tools:make_profiles";
     EXPECT_LT(text->size(), kLargestProfile) << entry.path;
     total += text->size();

@@ -7,15 +7,17 @@
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
 #include "core/cost/roofline/modelled_profile.h"
-#include "core/cost/roofline/unet.h"
-#include "core/cost/roofline/vae_encoder.h"
 #include "core/cost/testing/fake_profile.h"
+#include "core/profile/component_work.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "core/schedule/testing/random_plan.h"
 #include "core/schedule/testing/symbolic_run.h"
 #include "core/schedule/verification/verify.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/unet/unet.h"
+#include "models/vae/vae.h"
 
 namespace dpipe {
 namespace {
@@ -104,24 +106,41 @@ void Mutate(RandomStream& stream, std::string* text) {
   }
 }
 
+nn::Program SmallVaeEncoder() {
+  models::VaeConfig config;
+  config.block_out_channels = {8, 8};
+  config.layers_per_block = 1;
+  config.norm_groups = 4;
+  return models::BuildVaeEncoder(config, 16, 16).value();
+}
+
+// With self-conditioning.
+nn::Program SmallUNet() {
+  models::UNetConfig config;
+  config.in_channels = 8;
+  config.further_input = models::FurtherInput::kEstimate;
+  config.block_out_channels = {8, 16};
+  config.down_has_attention = config.up_has_attention = {false, true};
+  config.layers_per_block = 1;
+  config.num_heads = {1, 2};
+  config.transformer_layers = {1, 1};
+  config.cross_attention_dim = 4;
+  config.norm_groups = 4;
+  auto schedule = diffusion::NoiseSchedule::Create({});
+  return models::BuildUNetForTraining(config, {8, 8, 3}, {*std::move(schedule)}).value();
+}
+
 // Returns a profile of a U-Net and a VAE encoder with every feature of a profile, but few layers.
 std::string SmallProfileText() {
-  roofline::UNetArchitecture unet;
-  unet.channels = {8, 16};
-  unet.transformer_blocks = {0, 1};
-  unet.layers_per_block = 1;
-  roofline::UNetTrainingOptions training;
-  training.latent_size = 8;
-  training.self_conditioning = true;
-  training.contexts = {{"vae_encoder", "latents", 4}};
-  roofline::VaeEncoderOptions vae;
-  vae.image_size = 16;
-  vae.channels = {8, 8};
-  vae.layers_per_block = 1;
   roofline::ModelWork model;
   model.name = "small";
   model.self_conditioning_probability = 0.5;
-  model.components = {roofline::VaeEncoder(vae), roofline::UNetForTraining(unet, training)};
+  model.components = {WorkOf({"vae_encoder", false, SmallVaeEncoder(), {}}),
+                      WorkOf({"unet",
+                              true,
+                              SmallUNet(),
+                              {{"latents", {"vae_encoder", "latents"}}},
+                              {"estimate", "prediction"}})};
   ModelProfile profile = roofline::ModelledProfile(model, roofline::Devices().front());
   for (ComponentProfile& component : *profile.mutable_components()) {
     for (LayerProfile& layer : *component.mutable_layers()) {

@@ -65,7 +65,7 @@ class LoggedNode : public nn::Node {
 
   absl::string_view kind() const override { return inner_.kind(); }
   nn::ValueType output() const override { return inner_.output(); }
-  int64_t MultiplyAdds() const override { return inner_.MultiplyAdds(); }
+  nn::NodeWork Work(const nn::WorkContext& context) const override { return inner_.Work(context); }
   bool stops_gradient() const override { return inner_.stops_gradient(); }
   bool AddsToGrad() const override { return inner_.AddsToGrad(); }
 

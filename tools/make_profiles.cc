@@ -7,8 +7,8 @@
 #include "core/base/files/run_paths.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"
-#include "core/cost/roofline/catalogue.h"
 #include "gflags/gflags.h"
+#include "tools/profiles/catalogue.h"
 
 DEFINE_string(output, "", "folder to write DEVICE/MODEL_RESOLUTION.textproto into");
 DEFINE_string(only, "", "write only paths that contain this text");
@@ -21,11 +21,11 @@ constexpr char kUsage[] =
     "  bazel run //tools:make_profiles -- --output=data/profiles/modelled\n";
 
 absl::Status WriteAll(const std::string& folder) {
-  for (const roofline::CatalogueEntry& entry : roofline::Catalogue()) {
+  for (const CatalogueEntry& entry : Catalogue()) {
     if (entry.path.find(FLAGS_only) == std::string::npos) continue;
     const std::string path = folder + "/" + entry.path;
     DPIPE_RETURN_IF_ERROR(MakeFolder(folder + "/" + entry.device));
-    const ModelProfile profile = roofline::ProfileOf(entry);
+    DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileOf(entry));
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, roofline::CompactTextProto(profile)));
     std::printf("%s\n", path.c_str());
   }

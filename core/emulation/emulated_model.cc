@@ -43,6 +43,11 @@ class ComponentBuilder {
  private:
   bool self_conditions() const { return profile_.self_conditioning_bytes_per_sample() > 0; }
 
+  // The estimate of a self-conditioned backbone is its only output without a gradient.
+  bool IsEstimate(const ValueProfile& value) const {
+    return self_conditions() && value.is_output() && !value.has_gradient();
+  }
+
   absl::Status Wrong(const std::string& what) const {
     return absl::InvalidArgumentError(absl::StrCat("component ", profile_.name(), ": ", what));
   }
@@ -51,6 +56,7 @@ class ComponentBuilder {
     for (int v = 0; v < profile_.values_size(); ++v) {
       const ValueProfile& value = profile_.values(v);
       for (int layer : value.consumer_layers()) read_[layer].push_back(v);
+      if (IsEstimate(value)) continue;  // made by the last layer: AddLayer
       if (value.producer_layer() >= 0) {
         made_[value.producer_layer()].push_back(v);
         if (value.consumer_layers().empty() && !value.is_output()) {
@@ -97,8 +103,9 @@ class ComponentBuilder {
   }
 
   bool HasOutput() const {
-    return std::any_of(profile_.values().begin(), profile_.values().end(),
-                       [](const ValueProfile& value) { return value.is_output(); });
+    return std::any_of(
+        profile_.values().begin(), profile_.values().end(),
+        [this](const ValueProfile& value) { return value.is_output() && !IsEstimate(value); });
   }
 
   // Begins a layer. It gets a parameter if it is trainable, or if the profile has gradients that

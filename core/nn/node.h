@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/status.h"
+#include "core/cost/roofline/op_work.h"
 #include "core/ops/product/weight.h"
 #include "core/tensor/tensor.h"
 
@@ -60,15 +61,39 @@ struct NodeContext {
   bool WantsAnyInputGrad() const { return input_grad_mask != 0; }
 };
 
+// The place of a node in a program, as far as its work depends on it. Bytes are per sample, with
+// compute dtype bf16.
+struct WorkContext {
+  std::vector<int64_t> input_bytes;  // by input
+  int64_t output_bytes = 0;
+  uint32_t input_grad_mask = 0;  // see NodeContext
+  bool wants_weight_grad = false;
+
+  bool WantsInputGrad(int i) const { return (input_grad_mask >> i) & 1u; }
+  roofline::Gradients gradients() const { return {WantsInputGrad(0), wants_weight_grad}; }
+  int64_t read_bytes() const;      // sum of input_bytes
+  int64_t gradient_bytes() const;  // of the inputs that need a gradient
+};
+
+// The work of a node for the cost model.
+struct NodeWork {
+  std::vector<roofline::OpWork> ops;  // none: the output shares the memory of input 0
+  // Kept for the backward passes, if there are any: inputs as bits, the output, and other bytes per
+  // sample. Statistics (moments of norms, sums of attention) are not counted.
+  uint32_t saved_inputs = 0;
+  bool saves_output = false;
+  int64_t saved_bytes = 0;
+};
+
 class Node {
  public:
   virtual ~Node() = default;
 
   virtual absl::string_view kind() const = 0;  // "conv2d", for summaries
   virtual ValueType output() const = 0;
-  // Multiply-adds per sample of the forward pass in convolutions, linear layers and attention;
-  // other ops count as zero.
-  virtual int64_t MultiplyAdds() const { return 0; }
+  // Returns what the passes compute and move, and keep between them. The default is an elementwise
+  // op whose backward pass needs no value of the forward pass.
+  virtual NodeWork Work(const WorkContext& context) const;
 
   // True if the output has no gradient, even if inputs have one.
   virtual bool stops_gradient() const { return false; }

@@ -1,6 +1,7 @@
 #include "core/nn/program.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -35,6 +36,23 @@ absl::string_view LayerKindName(LayerKind kind) {
 
 InitRule InitRule::FanIn(int64_t fan_in) {
   return {Kind::kUniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
+}
+
+int64_t WorkContext::read_bytes() const {
+  return std::accumulate(input_bytes.begin(), input_bytes.end(), int64_t{0});
+}
+
+int64_t WorkContext::gradient_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < input_bytes.size(); ++i) {
+    if (WantsInputGrad(static_cast<int>(i))) bytes += input_bytes[i];
+  }
+  return bytes;
+}
+
+NodeWork Node::Work(const WorkContext& context) const {
+  return {{roofline::ElementwiseWork(context.read_bytes(), context.output_bytes,
+                                     context.gradient_bytes(), /*rereads=*/false)}};
 }
 
 ValueId Program::InputNamed(absl::string_view name) const {
@@ -105,11 +123,23 @@ int64_t Program::ParameterBytes(LayerRange range) const {
   return ParameterCount(range) * SizeOf(DType::kF32);
 }
 
+NodeWork Program::Work(NodeId id) const {
+  const NodeInfo& info = node(id);
+  WorkContext context;
+  for (ValueId input : info.inputs) {
+    context.input_bytes.push_back(BytesPerSample(input, DType::kBf16));
+  }
+  context.output_bytes = BytesPerSample(info.output, DType::kBf16);
+  context.input_grad_mask = info.input_grad_mask;
+  context.wants_weight_grad = info.wants_weight_grad;
+  return info.node->Work(context);
+}
+
 int64_t Program::MultiplyAdds(LayerRange range) const {
   if (range.empty()) return 0;
   int64_t sum = 0;
   for (int i = layers_[range.begin].begin_node; i < layers_[range.end - 1].end_node; ++i) {
-    sum += nodes_[i].node->MultiplyAdds();
+    for (const roofline::OpWork& op : Work(NodeId(i)).ops) sum += op.forward.macs;
   }
   return sum;
 }

@@ -130,7 +130,10 @@ class Program {
   int64_t ParameterBytes(LayerRange range) const;
   int64_t ParameterCount(LayerRange range) const;
   int64_t TrainableParameterCount(LayerRange range) const;
-  // Multiply-adds per sample of the forward pass.
+  // Returns the work of a node per sample, with compute dtype bf16.
+  NodeWork Work(NodeId id) const;
+  // Multiply-adds per sample of the forward pass in convolutions, linear layers and attention;
+  // other ops count as zero.
   int64_t MultiplyAdds(LayerRange range) const;
   // Bytes of a value per sample.
   int64_t BytesPerSample(ValueId id, DType compute_dtype) const;

@@ -17,7 +17,11 @@ class AbstractNode : public Node {
       : output_(std::move(output)), multiply_adds_(multiply_adds) {}
   absl::string_view kind() const override { return "abstract"; }
   ValueType output() const override { return output_; }
-  int64_t MultiplyAdds() const override { return multiply_adds_; }
+  NodeWork Work(const WorkContext&) const override {
+    roofline::OpWork op;
+    op.forward.macs = multiply_adds_;
+    return {{op}};
+  }
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor>,
                                  SavedTensors*) const override {
     return absl::UnimplementedError("abstract");

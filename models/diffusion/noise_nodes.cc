@@ -41,6 +41,15 @@ class DiffusionLossNode : public nn::Node {
 
   absl::string_view kind() const override { return "diffusion_loss"; }
   nn::ValueType output() const override { return {Shape(), nn::Element::kF32}; }
+  nn::NodeWork Work(const nn::WorkContext& context) const override {
+    // The target is as large as x0.
+    const int64_t prediction = context.input_bytes[0], target = context.input_bytes[1];
+    nn::NodeWork work;
+    work.ops = {roofline::LossWork(context.read_bytes(), prediction + target, prediction)};
+    work.saved_inputs = 1;
+    work.saved_bytes = target;
+    return work;
+  }
 
   absl::StatusOr<Tensor> Forward(const nn::NodeContext&, absl::Span<const Tensor> inputs,
                                  nn::SavedTensors* saved) const override {

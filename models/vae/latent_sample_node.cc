@@ -14,6 +14,13 @@ class LatentSampleNode : public nn::Node {
 
   absl::string_view kind() const override { return "latent_sample"; }
   nn::ValueType output() const override { return {shape_, nn::Element::kF32}; }
+  nn::NodeWork Work(const nn::WorkContext& context) const override {
+    nn::NodeWork work;
+    work.ops = {roofline::ElementwiseWork(context.read_bytes(), context.output_bytes,
+                                          context.gradient_bytes(), /*rereads=*/true)};
+    work.saved_inputs = 0b11;
+    return work;
+  }
 
   absl::StatusOr<Tensor> Forward(const nn::NodeContext&, absl::Span<const Tensor> inputs,
                                  nn::SavedTensors* saved) const override {

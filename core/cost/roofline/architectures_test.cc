@@ -1,32 +1,27 @@
-// Totals against published or independently counted figures, and small cases by hand.
+// Totals against published figures, and small cases by hand.
 #include <cmath>
-#include <functional>
 
-#include "core/cost/roofline/controlnet.h"
-#include "core/cost/roofline/guided_unet.h"
+#include "core/cost/roofline/component_builder.h"
 #include "core/cost/roofline/mmdit.h"
+#include "core/cost/roofline/sdxl_unet.h"
 #include "core/cost/roofline/text_encoders.h"
-#include "core/cost/roofline/unet.h"
-#include "core/cost/roofline/vae_encoder.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::roofline {
 namespace {
 
-double GigaMacs(const ComponentWork& component) { return ForwardMacs(component) / 1e9; }
-
-ComponentWork StableDiffusion(int64_t latent_size, int64_t context_width) {
-  UNetTrainingOptions options;
-  options.latent_size = latent_size;
-  options.contexts = {{"text_encoder", "last_hidden_state", context_width}};
-  return UNetForTraining(context_width == 768 ? StableDiffusionV15UNet() : StableDiffusionV21UNet(),
-                         options);
+int64_t ParameterCount(const ComponentWork& component) {
+  int64_t bytes = 0;
+  for (const LayerProfile& layer : component.profile.layers()) bytes += layer.parameter_bytes();
+  return bytes / kMasterBytes;
 }
 
-ComponentWork Vae(int64_t image_size) {
-  VaeEncoderOptions options;
-  options.image_size = image_size;
-  return VaeEncoder(options);
+double GigaMacs(const ComponentWork& component) {
+  int64_t macs = 0;
+  for (const auto& layer : component.ops) {
+    for (const OpWork& op : layer) macs += op.forward.macs;
+  }
+  return macs / 1e9;
 }
 
 ClipTextOptions Clip(int64_t width, int num_layers) {
@@ -37,18 +32,7 @@ ClipTextOptions Clip(int64_t width, int num_layers) {
   return options;
 }
 
-int64_t KindCount(const ComponentWork& component, LayerKind kind) {
-  int64_t bytes = 0;
-  for (const LayerProfile& layer : component.profile.layers()) {
-    if (layer.kind() == kind) bytes += layer.parameter_bytes();
-  }
-  return bytes / 4;
-}
-
 TEST(ArchitecturesTest, ParameterCounts) {
-  EXPECT_EQ(ParameterCount(StableDiffusion(64, 1024)), 865910724);
-  EXPECT_EQ(ParameterCount(StableDiffusion(64, 768)), 859520964);
-  EXPECT_EQ(ParameterCount(Vae(512)), 34163664);  // encoder and quant_conv
   EXPECT_EQ(ParameterCount(ClipText(Clip(768, 12))), 123060480);
   EXPECT_EQ(ParameterCount(ClipText(Clip(1024, 23))), 340387840);
   ClipTextOptions big = Clip(1280, 32);
@@ -56,80 +40,12 @@ TEST(ArchitecturesTest, ParameterCounts) {
   EXPECT_EQ(ParameterCount(ClipText(big)), 694659840);
   EXPECT_EQ(ParameterCount(T5XxlEncoder(512)), 4762310656);
   EXPECT_EQ(ParameterCount(Mmdit({})), 11901408320);
-  UNetTrainingOptions sdxl;
-  sdxl.latent_size = 128;
-  sdxl.contexts = {{"a", "b", 768}, {"c", "d", 1280}};
-  sdxl.pooled = {"c", "pooled", 1280};
-  EXPECT_EQ(ParameterCount(UNetForTraining(SdxlUNet(), sdxl)), 2567463684);
+  EXPECT_EQ(ParameterCount(SdxlUNet(128)), 2567463684);
 }
 
-// 296 M, 312 M and 552 M parameters: Dhariwal and Nichol (2021).
-TEST(ArchitecturesTest, GuidedDiffusionParameterCounts) {
-  GuidedUNetOptions options;
-  options.class_labels = true;
-  EXPECT_NEAR(ParameterCount(GuidedUNet(options)) / 1e6, 296, 0.5);
-  options.image_size = 256;
-  options.multipliers = {1, 1, 2, 2, 4, 4};
-  options.resnets_per_level = 2;
-  options.conditioned = true;
-  EXPECT_NEAR(ParameterCount(GuidedUNet(options)) / 1e6, 312, 0.5);
-  options.channels = 256;
-  options.class_labels = options.conditioned = false;
-  EXPECT_NEAR(ParameterCount(GuidedUNet(options)) / 1e6, 552.8, 0.5);
-}
-
-// The totals in the reference models' description, per image.
+// The total in the reference model's description, per image.
 TEST(ArchitecturesTest, MultiplyAdds) {
-  EXPECT_NEAR(GigaMacs(StableDiffusion(64, 1024)), 402, 4);
-  EXPECT_NEAR(GigaMacs(StableDiffusion(32, 1024)), 90.5, 0.9);
-  EXPECT_NEAR(GigaMacs(Vae(512)), 558, 5);
-  EXPECT_NEAR(GigaMacs(Vae(256)), 136, 1);
   EXPECT_EQ(std::round(GigaMacs(ClipText(Clip(1024, 23)))), 23);  // 22.6, stated as 23
-}
-
-// Frozen work is about 48 % of the trainable part's forward and backward work.
-TEST(ArchitecturesTest, FrozenShare) {
-  const double frozen = GigaMacs(Vae(512)) + GigaMacs(ClipText(Clip(1024, 23)));
-  EXPECT_NEAR(frozen / (3 * GigaMacs(StableDiffusion(64, 1024))), 0.48, 0.005);
-}
-
-TEST(ArchitecturesTest, StableDiffusionIsFine) {
-  EXPECT_EQ(StableDiffusion(64, 1024).profile.layers_size(), 149);
-}
-
-TEST(ArchitecturesTest, ControlNet) {
-  const UNetArchitecture unet = StableDiffusionV15UNet();
-  const ComponentWork controlnet = ControlNetForTraining(unet, 64);
-  EXPECT_EQ(KindCount(controlnet, TRAINABLE), 361279120);
-  EXPECT_NEAR(KindCount(controlnet, FROZEN_WITH_GRADIENT) / 1e6, 511, 0.5);
-  const ComponentWork locked = LockedEncoder(unet, 64);
-  // Encoder, middle and decoder are the whole U-Net.
-  EXPECT_EQ(ParameterCount(locked) + KindCount(controlnet, FROZEN_WITH_GRADIENT), 859520964);
-  int outputs = 0;
-  for (const ValueProfile& value : locked.profile.values()) outputs += value.is_output();
-  EXPECT_EQ(outputs, 12 + 2);
-}
-
-// The loss's gradient passes every layer of the decoder and reaches no layer before the trainable
-// copy.
-TEST(ArchitecturesTest, ControlNetGradientsPassTheLockedDecoder) {
-  const ComponentWork controlnet = ControlNetForTraining(StableDiffusionV15UNet(), 64);
-  for (int l = 0; l < controlnet.profile.layers_size(); ++l) {
-    const LayerProfile& layer = controlnet.profile.layers(l);
-    int input_grads = 0, weight_grads = 0;
-    for (const OpWork& op : controlnet.ops[l]) {
-      input_grads += op.input_grad.kernels;
-      weight_grads += op.weight_grad.kernels;
-    }
-    if (layer.kind() == FROZEN_WITH_GRADIENT) {
-      EXPECT_GT(input_grads, 0) << layer.name();
-      EXPECT_EQ(weight_grads, 0) << layer.name();
-    } else if (layer.kind() == FROZEN) {
-      EXPECT_EQ(input_grads + weight_grads, 0) << layer.name();
-    } else {
-      EXPECT_GT(weight_grads, 0) << layer.name();
-    }
-  }
 }
 
 // A convolution and a sum, all numbers by hand.
@@ -137,7 +53,7 @@ TEST(ComponentBuilderTest, Convolution) {
   ComponentBuilder builder("c", true);
   const auto x = builder.Input("x", {4, 6, 8}, 2);
   builder.BeginLayer("a", TRAINABLE);
-  const auto h = builder.Conv(x, 16, 3, 2);  // [2, 3, 16]
+  const auto h = builder.Conv(x, 16, 2);  // [2, 3, 16]
   builder.BeginLayer("b", FROZEN_WITH_GRADIENT);
   builder.MarkOutput(builder.Add(builder.Conv(h, 16), h), "y");
   const ComponentWork work = builder.Build();

@@ -6,9 +6,8 @@
 namespace dpipe::roofline {
 namespace {
 
-constexpr int64_t kActivationBytes = 2;               // bf16
-constexpr int64_t kMasterBytes = 4;                   // fp32
-constexpr int64_t kGradientMoves = 2 * kMasterBytes;  // a gradient is read, accumulated and written
+// Channels per head. Any other multiple of 64 takes as long (PassNs).
+constexpr int64_t kHeadSize = 64;
 
 std::vector<int64_t> WithChannels(std::vector<int64_t> dims, int64_t channels) {
   dims.back() = channels;
@@ -16,36 +15,6 @@ std::vector<int64_t> WithChannels(std::vector<int64_t> dims, int64_t channels) {
 }
 
 }  // namespace
-
-int64_t ForwardMacs(const ComponentWork& component) {
-  int64_t macs = 0;
-  for (const auto& layer : component.ops) {
-    for (const OpWork& op : layer) macs += op.forward.macs;
-  }
-  return macs;
-}
-
-int64_t ParameterCount(const ComponentWork& component) {
-  int64_t bytes = 0;
-  for (const LayerProfile& layer : component.profile.layers()) bytes += layer.parameter_bytes();
-  return bytes / kMasterBytes;
-}
-
-int64_t TrainableCount(const ComponentWork& component) {
-  int64_t bytes = 0;
-  for (const LayerProfile& layer : component.profile.layers()) {
-    bytes += layer.trainable_parameter_bytes();
-  }
-  return bytes / kMasterBytes;
-}
-
-int64_t SavedBytesPerSample(const ComponentWork& component) {
-  int64_t bytes = 0;
-  for (const LayerProfile& layer : component.profile.layers()) {
-    bytes += layer.saved_bytes_per_sample();
-  }
-  return bytes;
-}
 
 int64_t ComponentBuilder::Value::positions() const {
   int64_t count = 1;
@@ -119,24 +88,16 @@ ComponentBuilder::Value ComponentBuilder::Product(OpClass op_class, const Value&
                                                   int64_t weights, int64_t biases) {
   const Value y =
       Output({x}, dims, weights + biases, op_class == OpClass::kConvolution ? "conv" : "linear");
-  OpWork op;
-  op.op_class = op_class;
-  const int64_t moved = Bytes(x) + Bytes(y);
-  op.forward = {macs, moved, weights * kActivationBytes, 1};
-  if (HasGradient(x)) op.input_grad = {macs, moved, weights * kActivationBytes, 1};
-  if (Trainable()) {
-    op.weight_grad = {macs, moved + (biases > 0 ? Bytes(y) : 0), weights * kGradientMoves, 1};
-    Save(x);
-  }
-  AddOp(op);
+  AddOp(ProductWork({op_class, macs, Bytes(x), Bytes(y), weights, biases > 0},
+                    {HasGradient(x), Trainable()}));
+  if (Trainable()) Save(x);
   return y;
 }
 
-ComponentBuilder::Value ComponentBuilder::Conv(const Value& x, int64_t out, int kernel,
-                                               int stride) {
+ComponentBuilder::Value ComponentBuilder::Conv(const Value& x, int64_t out, int stride) {
   DPIPE_CHECK(x.dims.size() == 3 && x.dims[0] % stride == 0 && x.dims[1] % stride == 0);
   const std::vector<int64_t> dims{x.dims[0] / stride, x.dims[1] / stride, out};
-  const int64_t weights = x.channels() * out * kernel * kernel;
+  const int64_t weights = x.channels() * out * 3 * 3;
   return Product(OpClass::kConvolution, x, dims, dims[0] * dims[1] * weights, weights, out);
 }
 
@@ -148,17 +109,9 @@ ComponentBuilder::Value ComponentBuilder::Linear(const Value& x, int64_t out, bo
 
 ComponentBuilder::Value ComponentBuilder::Norm(const Value& x, int64_t parameters) {
   const Value y = Output({x}, x.dims, parameters, "norm");
-  const int64_t size = Bytes(x);
-  OpWork op;
-  op.forward = {0, 3 * size, 0, 1};  // read for the moments, read again, write
-  // x and dy are read for the sums and again for dx, which is written.
-  if (HasGradient(x)) op.input_grad = {0, 5 * size, 0, 1};
   const bool own_gradient = Trainable() && parameters > 0;
-  if (own_gradient && !HasGradient(x))
-    op.weight_grad = {0, 2 * size, 0, 1};  // else in the same
-                                           // pass
+  AddOp(NormWork(Bytes(x), {HasGradient(x), own_gradient}));
   if (own_gradient || HasGradient(x)) Save(x);
-  AddOp(op);
   return y;
 }
 
@@ -174,24 +127,26 @@ ComponentBuilder::Value ComponentBuilder::HeadNorm(const Value& x, int64_t head_
 }
 ComponentBuilder::Value ComponentBuilder::PlainNorm(const Value& x) { return Norm(x, 0); }
 
-ComponentBuilder::Value ComponentBuilder::Attention(const Value& q, const Value& k, const Value& v,
-                                                    int64_t head_size) {
+ComponentBuilder::Value ComponentBuilder::Attention(const Value& q, const Value& k,
+                                                    const Value& v) {
   const Value y = Output({q, k, v}, q.dims, 0, "attention");
-  const int64_t product = q.positions() * k.positions() * q.channels();
-  const int64_t moved = Bytes(q) + Bytes(k) + Bytes(v) + Bytes(y);
-  OpWork op;
-  op.op_class = OpClass::kAttention;
-  op.head_size = head_size;
-  op.forward = {2 * product, moved, 0, 1};
   const bool to_context = HasGradient(k) || HasGradient(v);
+  AddOp(AttentionWork(
+      {q.positions(), k.positions(), q.channels(), kHeadSize, Bytes(q), Bytes(k) + Bytes(v)},
+      HasGradient(q), to_context));
   if (to_context || HasGradient(q)) {
-    // q, k, v, y and dy are read; the required gradients are written.
-    const int64_t written = Bytes(q) + (to_context ? Bytes(k) + Bytes(v) : 0);
-    op.input_grad = {(to_context ? 5 : 3) * product, moved + Bytes(y) + written, 0, 2};
     for (const Value& kept : {q, k, v, y}) Save(kept);
   }
-  AddOp(op);
   return y;
+}
+
+ComponentBuilder::Value ComponentBuilder::ProjectedAttention(const Value& x, const Value& context,
+                                                             bool qkv_bias) {
+  const int64_t width = x.channels();
+  const Value q = Linear(x, width, qkv_bias);
+  const Value k = Linear(context, width, qkv_bias);
+  const Value v = Linear(context, width, qkv_bias);
+  return Linear(Attention(q, k, v), width);
 }
 
 ComponentBuilder::Value ComponentBuilder::Pointwise(const std::vector<Value>& inputs,
@@ -203,15 +158,10 @@ ComponentBuilder::Value ComponentBuilder::Pointwise(const std::vector<Value>& in
     read += Bytes(input);
     if (HasGradient(input)) gradients += Bytes(input);
   }
-  OpWork op;
-  op.forward = {0, read + Bytes(y), 0, 1};
-  if (gradients > 0) {
-    op.input_grad = {0, (saves_inputs ? read : 0) + Bytes(y) + gradients, 0, 1};
-    if (saves_inputs) {
-      for (const Value& input : inputs) Save(input);
-    }
+  AddOp(ElementwiseWork(read, Bytes(y), gradients, saves_inputs));
+  if (gradients > 0 && saves_inputs) {
+    for (const Value& input : inputs) Save(input);
   }
-  AddOp(op);
   return y;
 }
 
@@ -253,21 +203,13 @@ ComponentBuilder::Value ComponentBuilder::Upsample2x(const Value& x) {
                    /*saves_inputs=*/false);
 }
 
-ComponentBuilder::Value ComponentBuilder::AveragePool2x(const Value& x) {
-  return Pointwise({x}, {x.dims[0] / 2, x.dims[1] / 2, x.channels()}, "pooled",
-                   /*saves_inputs=*/false);
-}
-
 ComponentBuilder::Value ComponentBuilder::Embedding(const Value& ids, int64_t vocabulary,
                                                     int64_t positions, int64_t width) {
   const int64_t length = ids.dims.empty() ? 1 : ids.dims[0];
   const std::vector<int64_t> dims =
       ids.dims.empty() ? std::vector<int64_t>{width} : std::vector<int64_t>{length, width};
   const Value y = Output({ids}, dims, (vocabulary + positions) * width, "embedding");
-  OpWork op;
-  op.forward = {0, 2 * Bytes(y), 0, 1};
-  if (Trainable()) op.weight_grad = {0, 2 * Bytes(y), 0, 1};
-  AddOp(op);
+  AddOp(LookupWork(Bytes(y), Trainable()));
   return y;
 }
 
@@ -275,10 +217,9 @@ ComponentBuilder::Value ComponentBuilder::Elementwise(const std::vector<Value>& 
                                                       const std::vector<int64_t>& dims,
                                                       int element_bytes) {
   const Value y = Output(inputs, dims, 0, "elementwise", element_bytes);
-  OpWork op;
-  op.forward = {0, Bytes(y), 0, 1};
-  for (const Value& input : inputs) op.forward.bytes += Bytes(input);
-  AddOp(op);
+  int64_t read = 0;
+  for (const Value& input : inputs) read += Bytes(input);
+  AddOp(ElementwiseWork(read, Bytes(y), /*gradient_bytes=*/0, /*rereads=*/false));
   return y;
 }
 
@@ -289,11 +230,8 @@ ComponentBuilder::Value ComponentBuilder::Loss(const Value& prediction,
   const Value y = Output(inputs, {}, 0, "loss", kMasterBytes);
   int64_t read = 0;
   for (const Value& input : inputs) read += Bytes(input);
-  OpWork op;
-  op.forward = {0, read, 0, 2};
-  op.input_grad = {0, read + Bytes(prediction), 0, 1};
+  AddOp(LossWork(read, read, Bytes(prediction)));
   for (const Value& input : inputs) Save(input);
-  AddOp(op);
   return y;
 }
 

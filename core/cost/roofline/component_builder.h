@@ -6,16 +6,8 @@
 // every operation's three passes, parameters, bytes kept for the backward pass, and the values that
 // cross a cut between layers. There are no tensors.
 //
-// Counting rules (activations are bf16, 2 bytes; parameters and their gradients fp32, 4 bytes):
-// - a convolution or linear layer has as many multiply-adds in each gradient as in its forward
-//   pass;
-// - attention never stores its T x S scores: its backward pass recomputes them, with 5 matrix
-//   products for the forward pass's 2 (3 if keys and values need no gradient);
-// - normalization reads its input twice, and a SiLU after it is part of it; any other elementwise
-//   operation reads its inputs and writes its output once;
-// - the gradients of a sum count as one pass over them, for adding up the gradients from its
-//   inputs' several readers;
-// - a layer keeps each value that its operations' gradients read, once.
+// A layer keeps each value that its operations' gradients read, once. op_work.h has the rules by
+// which work is counted.
 #ifndef DPIPE_CORE_COST_ROOFLINE_COMPONENT_BUILDER_H_
 #define DPIPE_CORE_COST_ROOFLINE_COMPONENT_BUILDER_H_
 
@@ -24,38 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "core/proto/profile.pb.h"
+#include "core/cost/roofline/modelled_profile.h"
 
 namespace dpipe::roofline {
-
-// The class of an operation, which selects the device's limit and efficiency.
-enum class OpClass { kConvolution, kMatmul, kAttention, kMemory };
-
-// One pass of one operation; it runs as `kernels` kernels (0: there is no such pass).
-struct PassWork {
-  int64_t macs = 0;         // multiply-adds per sample
-  int64_t bytes = 0;        // activations read and written per sample
-  int64_t fixed_bytes = 0;  // parameters and their gradients read and written, independent of the
-                            // batch
-  int kernels = 0;
-};
-
-struct OpWork {
-  OpClass op_class = OpClass::kMemory;
-  PassWork forward, input_grad, weight_grad;
-  int64_t head_size = 0;  // channels per head of an attention
-};
-
-// `profile` has everything except times: layers have no timings and no optimizer_step_ns.
-struct ComponentWork {
-  ComponentProfile profile;
-  std::vector<std::vector<OpWork>> ops;  // [layer]
-};
-
-int64_t ForwardMacs(const ComponentWork& component);          // per sample
-int64_t ParameterCount(const ComponentWork& component);       // of all layers
-int64_t TrainableCount(const ComponentWork& component);       // of the trainable layers
-int64_t SavedBytesPerSample(const ComponentWork& component);  // of all layers
 
 class ComponentBuilder {
  public:
@@ -79,8 +42,8 @@ class ComponentBuilder {
   // Begins a layer. All following operations belong to it.
   void BeginLayer(const std::string& name, LayerKind kind);
 
-  // Square kernel, "same" padding, output size divided by `stride`; with bias.
-  Value Conv(const Value& x, int64_t out, int kernel = 3, int stride = 1);
+  // 3x3 kernel, "same" padding, output size divided by `stride`; with bias.
+  Value Conv(const Value& x, int64_t out, int stride = 1);
   Value Linear(const Value& x, int64_t out, bool bias = true);
   Value GroupNorm(const Value& x);  // with or without SiLU; a scale and a shift per channel
   Value LayerNorm(const Value& x);  // a scale and a shift per channel
@@ -88,7 +51,9 @@ class ComponentBuilder {
   Value HeadNorm(const Value& x, int64_t head_size);  // RMS over each head; one scale of head_size
   Value PlainNorm(const Value& x);                    // without parameters
   // q [T, C], k and v [S, C] -> [T, C].
-  Value Attention(const Value& q, const Value& k, const Value& v, int64_t head_size = 64);
+  Value Attention(const Value& q, const Value& k, const Value& v);
+  // Projects x [T, C] and context [S, C'] to width C separately, attends, and projects back.
+  Value ProjectedAttention(const Value& x, const Value& context, bool qkv_bias);
   Value Activation(const Value& x);
   Value Gated(const Value& x);  // [.., 2C] -> [.., C]: one half gates the other
   Value Add(const Value& a, const Value& b);
@@ -99,7 +64,6 @@ class ComponentBuilder {
   // The part of x's positions or channels that `dims` describes; moves no bytes (a view).
   Value Slice(const Value& x, const std::vector<int64_t>& dims);
   Value Upsample2x(const Value& x);
-  Value AveragePool2x(const Value& x);
   // ids [T] -> [T, width]. Looks up a table of `vocabulary` rows and, if `positions` is not 0, adds
   // rows of a second table with that many.
   Value Embedding(const Value& ids, int64_t vocabulary, int64_t positions, int64_t width);
@@ -154,6 +118,8 @@ class ComponentBuilder {
   std::vector<ValueState> values_;
   std::vector<LayerState> layers_;
 };
+
+using Value = ComponentBuilder::Value;
 
 }  // namespace dpipe::roofline
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "core/cost/roofline/component_builder.h"
+#include "core/cost/roofline/op_work.h"
 
 namespace dpipe::roofline {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/cost/roofline/blocks.h"
+#include "core/cost/roofline/component_builder.h"
 
 namespace dpipe::roofline {
 namespace {

@@ -4,7 +4,7 @@
 #ifndef DPIPE_CORE_COST_ROOFLINE_MMDIT_H_
 #define DPIPE_CORE_COST_ROOFLINE_MMDIT_H_
 
-#include "core/cost/roofline/component_builder.h"
+#include "core/cost/roofline/modelled_profile.h"
 
 namespace dpipe::roofline {
 

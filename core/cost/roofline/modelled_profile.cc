@@ -15,7 +15,6 @@ constexpr Nanos kOptimizerFixedNs = 50 * kNanosPerMicro;
 // AdamW, bytes per parameter: weight, gradient and two moments read; weight and moments written
 // (fp32); the bf16 copy written; the gradient read once more for the global norm.
 constexpr int kOptimizerBytes = 4 * 4 + 3 * 4 + 2 + 4;
-constexpr int kMasterBytes = 4;
 
 int64_t Rounded(double ns) { return std::llround(ns / kResolution) * kResolution; }
 
@@ -45,12 +44,13 @@ int64_t ExternalBytes(const ComponentProfile& component, bool from_components) {
   return bytes;
 }
 
-ComponentProfile TimedComponent(const ComponentWork& work, const DeviceSpec& device) {
+ComponentProfile TimedComponent(const ComponentWork& work, const DeviceSpec& device,
+                                const std::vector<int>& batches) {
   ComponentProfile component = work.profile;
   const double memory = device.memory_bytes_per_s * device.memory.input_grad;
   for (int l = 0; l < component.layers_size(); ++l) {
     LayerProfile* layer = component.mutable_layers(l);
-    for (int batch : ModelledBatches()) {
+    for (int batch : batches) {
       *layer->add_timings() = TimingOf(work.ops[l], device, batch);
     }
     const double parameters =
@@ -108,7 +108,8 @@ const std::vector<int>& ModelledBatches() {
   return *batches;
 }
 
-ModelProfile ModelledProfile(const ModelWork& model, const DeviceSpec& device) {
+ModelProfile ModelledProfile(const ModelWork& model, const DeviceSpec& device,
+                             const std::vector<int>& batches) {
   ModelProfile profile;
   profile.set_model(model.name);
   profile.set_device(device.description);
@@ -120,7 +121,7 @@ ModelProfile ModelledProfile(const ModelWork& model, const DeviceSpec& device) {
   profile.set_provenance(ProvenanceOf(model, device));
   int64_t cached_bytes = 0;
   for (const ComponentWork& component : model.components) {
-    *profile.add_components() = TimedComponent(component, device);
+    *profile.add_components() = TimedComponent(component, device, batches);
     if (component.profile.is_backbone()) {
       cached_bytes += ExternalBytes(component.profile, /*from_components=*/true);
     }

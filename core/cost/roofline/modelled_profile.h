@@ -5,11 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "core/cost/roofline/component_builder.h"
 #include "core/cost/roofline/device_spec.h"
+#include "core/cost/roofline/op_work.h"
 #include "core/proto/profile.pb.h"
 
 namespace dpipe::roofline {
+
+// The work of one component of a model. `profile` has everything except times: layers have no
+// timings and no optimizer_step_ns.
+struct ComponentWork {
+  ComponentProfile profile;
+  std::vector<std::vector<OpWork>> ops;  // [layer]
+};
 
 // A model: its components, frozen ones first.
 struct ModelWork {
@@ -19,14 +26,16 @@ struct ModelWork {
   std::vector<ComponentWork> components;
 };
 
-// The local batches of timings: powers of two up to 64.
+// The local batches of checked-in profiles: powers of two up to 64.
 const std::vector<int>& ModelledBatches();
 
-// Returns the profile of a model on a device. Times are multiples of 100 ns, the resolution of the
+// Returns the profile of a model on a device, with timings for these local batches, which increase.
+// Times are multiples of 100 ns, the resolution of the
 // model. Optimizer steps are AdamW's, limited by memory bandwidth. load_ns_per_sample is the copy
 // of the loaded inputs to the device. Image decoding and tokenization run ahead on the host, in
 // parallel with the devices, and cost nothing here.
-ModelProfile ModelledProfile(const ModelWork& model, const DeviceSpec& device);
+ModelProfile ModelledProfile(const ModelWork& model, const DeviceSpec& device,
+                             const std::vector<int>& batches = ModelledBatches());
 
 // Images per second of one device that trains the backbones alone at `local_batch` (one of
 // ModelledBatches) with cached inputs: forward, backward and one optimizer step.

@@ -1,7 +1,7 @@
 #include "core/cost/roofline/text_encoders.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/cost/roofline/blocks.h"
+#include "core/cost/roofline/component_builder.h"
 
 namespace dpipe::roofline {
 namespace {
@@ -18,7 +18,7 @@ constexpr int64_t kT5PositionBuckets = 32;
 Value AddClipLayer(ComponentBuilder* builder, const std::string& name, Value x, int64_t hidden) {
   builder->BeginLayer(name + ".self_attn", FROZEN);
   Value h = builder->LayerNorm(x);
-  x = builder->Add(x, AddAttention(builder, h, h, /*qkv_bias=*/true));
+  x = builder->Add(x, builder->ProjectedAttention(h, h, /*qkv_bias=*/true));
   builder->BeginLayer(name + ".mlp", FROZEN);
   h = builder->Activation(builder->Linear(builder->LayerNorm(x), hidden));
   return builder->Add(x, builder->Linear(h, x.channels()));

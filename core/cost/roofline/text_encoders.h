@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/cost/roofline/component_builder.h"
+#include "core/cost/roofline/modelled_profile.h"
 
 namespace dpipe::roofline {
 

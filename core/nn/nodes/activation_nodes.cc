@@ -9,6 +9,15 @@
 namespace dpipe::nn {
 namespace {
 
+// Reads the input again for its gradient.
+NodeWork ActivationWork(const WorkContext& context) {
+  NodeWork work;
+  work.ops = {roofline::ElementwiseWork(context.read_bytes(), context.output_bytes,
+                                        context.gradient_bytes(), /*rereads=*/true)};
+  work.saved_inputs = 1;
+  return work;
+}
+
 class ActivationNode : public Node {
  public:
   ActivationNode(ops::Activation activation, const Shape& x) : activation_(activation), x_(x) {}
@@ -27,6 +36,7 @@ class ActivationNode : public Node {
     return "activation";
   }
   ValueType output() const override { return {x_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return ActivationWork(context); }
 
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
@@ -51,6 +61,7 @@ class GegluNode : public Node {
 
   absl::string_view kind() const override { return "geglu"; }
   ValueType output() const override { return {y_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return ActivationWork(context); }
 
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {

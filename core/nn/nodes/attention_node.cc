@@ -16,8 +16,17 @@ class AttentionNode : public Node {
 
   absl::string_view kind() const override { return "attention"; }
   ValueType output() const override { return {q_, Element::kCompute}; }
-  // The scores, and their product with the values.
-  int64_t MultiplyAdds() const override { return 2 * q_[0] * k_[0] * q_[1]; }
+  NodeWork Work(const WorkContext& context) const override {
+    const bool of_keys = context.WantsInputGrad(1) || context.WantsInputGrad(2);
+    NodeWork work;
+    work.ops = {roofline::AttentionWork(
+        {q_[0], k_[0], q_[1], q_[1] / params_.num_heads, context.input_bytes[0],
+         context.input_bytes[1] + context.input_bytes[2]},
+        context.WantsInputGrad(0), of_keys)};
+    work.saved_inputs = 0b111;
+    work.saves_output = true;
+    return work;
+  }
 
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/nn/nodes/product_work.h"
 #include "core/ops/elementwise/add.h"
 
 namespace dpipe::nn {
@@ -21,9 +22,12 @@ class Conv2dNode : public Node {
     const Shape y = ops::Conv2dOutputShape(params_, x_, w_);
     return {Shape({y[1], y[2], y[3]}), Element::kCompute};
   }
-  int64_t MultiplyAdds() const override {
+  NodeWork Work(const WorkContext& context) const override {
     const Shape y = ops::Conv2dOutputShape(params_, x_, w_);
-    return y[1] * y[2] * w_.num_elements();
+    return WorkOfProduct({roofline::OpClass::kConvolution, y[1] * y[2] * w_.num_elements(),
+                          context.input_bytes[0], context.output_bytes, w_.num_elements(),
+                          /*has_bias=*/true},
+                         context);
   }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,

@@ -9,12 +9,21 @@
 namespace dpipe::nn {
 namespace {
 
+// Keeps the ids for the tables' gradients.
+NodeWork WorkOfLookup(const WorkContext& context) {
+  NodeWork work;
+  work.ops = {roofline::LookupWork(context.output_bytes, context.wants_weight_grad)};
+  work.saved_inputs = 1;
+  return work;
+}
+
 class TokenEmbeddingNode : public Node {
  public:
   explicit TokenEmbeddingNode(const Shape& y) : y_(y) {}
 
   absl::string_view kind() const override { return "embedding"; }
   ValueType output() const override { return {y_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return WorkOfLookup(context); }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
@@ -44,6 +53,7 @@ class LabelEmbeddingNode : public Node {
 
   absl::string_view kind() const override { return "label_embedding"; }
   ValueType output() const override { return {Shape({width_}), Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return WorkOfLookup(context); }
 
   // To the op, a label is a token: one per sample.
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,

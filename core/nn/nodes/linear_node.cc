@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/nn/nodes/product_work.h"
 #include "core/ops/product/linear.h"
 
 namespace dpipe::nn {
@@ -18,7 +19,11 @@ class LinearNode : public Node {
 
   absl::string_view kind() const override { return "linear"; }
   ValueType output() const override { return {y_, Element::kCompute}; }
-  int64_t MultiplyAdds() const override { return y_.num_elements() * in_; }
+  NodeWork Work(const WorkContext& context) const override {
+    return WorkOfProduct({roofline::OpClass::kMatmul, y_.num_elements() * in_,
+                          context.input_bytes[0], context.output_bytes, in_ * y_[-1], has_bias_},
+                         context);
+  }
   bool AddsToGrad() const override { return true; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,

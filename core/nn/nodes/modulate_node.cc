@@ -15,6 +15,13 @@ class ModulateNode : public Node {
 
   absl::string_view kind() const override { return silu_ ? "modulate_silu" : "modulate"; }
   ValueType output() const override { return output_; }
+  NodeWork Work(const WorkContext& context) const override {
+    NodeWork work;
+    work.ops = {roofline::ElementwiseWork(context.read_bytes(), context.output_bytes,
+                                          context.gradient_bytes(), /*rereads=*/true)};
+    work.saved_inputs = 0b11;
+    return work;
+  }
 
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {

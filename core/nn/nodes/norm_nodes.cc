@@ -8,6 +8,13 @@
 namespace dpipe::nn {
 namespace {
 
+NodeWork WorkOfNorm(const WorkContext& context) {
+  NodeWork work;
+  work.ops = {roofline::NormWork(context.output_bytes, context.gradients())};
+  work.saved_inputs = 1;
+  return work;
+}
+
 // Forward saves {x, stats}; InputGrad leaves {sums}.
 class GroupNormNode : public Node {
  public:
@@ -17,6 +24,7 @@ class GroupNormNode : public Node {
     return params_.silu ? "group_norm_silu" : "group_norm";
   }
   ValueType output() const override { return {x_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return WorkOfNorm(context); }
   bool AddsToGrad() const override { return true; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
@@ -54,6 +62,7 @@ class LayerNormNode : public Node {
 
   absl::string_view kind() const override { return "layer_norm"; }
   ValueType output() const override { return {x_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return WorkOfNorm(context); }
   bool AddsToGrad() const override { return true; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,

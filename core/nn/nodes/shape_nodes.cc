@@ -80,6 +80,7 @@ class ReshapeNode : public ShapeNode {
  public:
   ReshapeNode(ValueType output, Shape x) : ShapeNode(std::move(output)), x_(std::move(x)) {}
   absl::string_view kind() const override { return "reshape"; }
+  NodeWork Work(const WorkContext&) const override { return {}; }  // a view
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
                                  SavedTensors*) const override {
     return inputs[0].Reshape(Batched(inputs[0].dim(0), output().shape));
@@ -115,6 +116,7 @@ class DetachNode : public ShapeNode {
  public:
   explicit DetachNode(ValueType output) : ShapeNode(std::move(output)) {}
   absl::string_view kind() const override { return "detach"; }
+  NodeWork Work(const WorkContext&) const override { return {}; }  // a view
   bool stops_gradient() const override { return true; }
   absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
                                  SavedTensors*) const override {
