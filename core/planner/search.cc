@@ -80,6 +80,7 @@ class Search {
     const Nanos ideal_ns = explorer_.LeastIdeal();
     if (ideal_ns == 0 || (limit_ns > 0 && ideal_ns > limit_ns)) return std::nullopt;
     RunRound(0, limit_ns);
+    MeetEvenCuts(best_ ? best_->step_ns : limit_ns);
     return best_;
   }
 
@@ -93,6 +94,7 @@ class Search {
     best_of_first_round_ = best_;
     LearnFromSmallerBatch();
     RunRound(1, /*limit_ns=*/0);
+    MeetEvenCuts(/*limit_ns=*/0);
     MeetRivals();
     TuneBestThoroughly();
     return absl::OkStatus();
@@ -288,6 +290,18 @@ class Search {
     context.moves = &moves_;
     context.simulated = &simulated_;
     return Improver(std::move(context));
+  }
+
+  // Cuts are chosen by estimates. Replaces our plan by one with even layer counts if that is
+  // better. With a limit, cuts that are not expected to come near it are skipped, which is not
+  // exact. Strategies that tune leave this to their rivals.
+  void MeetEvenCuts(Nanos limit_ns) {
+    if (strategy_.tune() || strategy_.partitioner() != "balanced") return;
+    if (strategy_.schedule() == "single") return;  // nothing is cut
+    Strategy even = strategy_;
+    even.set_partitioner("uniform");
+    const std::optional<Candidate> theirs = Search(even, cost_, options_).FindBelow(limit_ns);
+    if (theirs && (!best_ || IsBetter(*theirs, *best_))) best_ = theirs;
   }
 
   // Replaces our plan by a rival's if that is better, as it is or with its frozen work in the
