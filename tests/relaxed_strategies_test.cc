@@ -13,7 +13,7 @@
 #include "baselines/registry.h"
 #include "core/nn/execution.h"
 #include "core/proto/instruction_parts.h"
-#include "core/train/adamw_optimizer.h"
+#include "core/train/optimizer/adamw_optimizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/fake_gpus.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/train/checkpoint_reader.h"
-#include "core/train/checkpoint_writer.h"
+#include "core/train/checkpoint/checkpoint_reader.h"
+#include "core/train/checkpoint/checkpoint_writer.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"

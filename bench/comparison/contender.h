@@ -10,7 +10,7 @@
 #include "bench/comparison/typical_turn.h"
 #include "core/proto/plan.pb.h"
 #include "core/report/timeline/instruction_times.h"
-#include "core/runtime/local_session.h"
+#include "core/runtime/session/local_session.h"
 
 namespace dpipe::bench {
 

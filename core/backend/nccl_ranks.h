@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
 #include "core/comm/job_rank.h"
-#include "core/comm/rendezvous/store_client.h"
+#include "core/comm/rendezvous/store/store_client.h"
 #include "core/tensor/device.h"
 
 namespace dpipe::internal {

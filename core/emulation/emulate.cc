@@ -8,7 +8,7 @@
 #include "core/emulation/emulated_cluster.h"
 #include "core/emulation/emulated_model.h"
 #include "core/emulation/reference_losses.h"
-#include "core/runtime/local_session.h"
+#include "core/runtime/session/local_session.h"
 #include "core/tensor/device_worker.h"
 
 namespace dpipe {

@@ -12,14 +12,16 @@
 namespace dpipe {
 namespace {
 
-// Filled before main by static initialisers, in any order, and then by ImportSchedule alone.
+// Returns the registry. Static initialisers fill it before main, in any order. After that, only
+// ImportSchedule adds to it.
 std::map<std::string, ScheduleGenerator>& Registry() {
   static auto* const registry = new std::map<std::string, ScheduleGenerator>();
   return *registry;
 }
 
-// The generator makes the second lap, which costs what the request says of its stages. Which those
-// are is known from a schedule made without costs, as stages do not depend on them.
+// Makes the second lap with the generator and adds the first one. The costs of the second lap are
+// the request's costs of its stages. A schedule made without costs shows which stages these are, as
+// stages do not depend on costs.
 absl::StatusOr<Schedule> MakeWithSelfConditioning(const ScheduleGenerator& generator,
                                                   const ScheduleRequest& request) {
   ScheduleRequest second_lap = request;
@@ -38,18 +40,19 @@ absl::StatusOr<Schedule> MakeWithSelfConditioning(const ScheduleGenerator& gener
 absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleRequest& request) {
   const auto found = Registry().find(name);
   if (found == Registry().end()) {
-    return absl::NotFoundError(absl::StrCat("schedule '", ShowText(name), "' is none of ",
+    return absl::NotFoundError(absl::StrCat("schedule '", ShowText(name), "' is not one of ",
                                             ShowNames(ScheduleNames()),
                                             "; bazel run //tools:plan -- --list shows all"));
   }
   if (request.num_devices < 1 || request.num_micro_batches < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": ", request.num_devices,
-                                                   " devices and ", request.num_micro_batches,
-                                                   " micro-batches; at least one of each"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", name, ": ", request.num_devices, " devices and ",
+                     request.num_micro_batches, " micro-batches; it needs at least one of each"));
   }
   if (request.peak_limit < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", name, ": a limit of ", request.peak_limit, " pairs"));
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": a limit of ",
+                                                   request.peak_limit,
+                                                   " pairs; it must be 0 (unlimited) or more"));
   }
   absl::StatusOr<Schedule> schedule = request.self_conditioning
                                           ? MakeWithSelfConditioning(found->second, request)

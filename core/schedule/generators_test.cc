@@ -114,7 +114,7 @@ TEST(GeneratorsTest, NamesAreListedAndUnknownOnesRefused) {
     EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
   }
   const std::string message(MakeSchedule("zb", {1, 1}).status().message());
-  EXPECT_EQ(message.find("schedule 'zb' is none of 1f1b, "), 0u) << message;
+  EXPECT_EQ(message.find("schedule 'zb' is not one of 1f1b, "), 0u) << message;
   EXPECT_FALSE(MakeSchedule("gpipe", {0, 1}).ok());
   EXPECT_FALSE(MakeSchedule("1f1b", {2, 0}).ok());
 }

@@ -1,4 +1,4 @@
-// The most that devices may keep for backward passes, in pairs of (stage, micro-batch).
+// The peak memory of a schedule, in (stage, micro-batch) pairs kept for backward passes.
 #ifndef DPIPE_CORE_SCHEDULE_PEAK_LIMIT_H_
 #define DPIPE_CORE_SCHEDULE_PEAK_LIMIT_H_
 
@@ -7,10 +7,11 @@
 
 namespace dpipe {
 
-// The most pairs that any device keeps.
+// Returns the maximum over devices of the pairs that a device keeps.
 int PeakStashedOfAll(const Schedule& schedule);
 
-// InvalidArgument, naming both, if a device keeps more pairs than `peak_limit`; 0 is no limit.
+// InvalidArgument if a device keeps more than `peak_limit` pairs, naming the device and both
+// numbers. 0 means no limit.
 absl::Status CheckPeakLimit(const Schedule& schedule, int peak_limit);
 
 }  // namespace dpipe

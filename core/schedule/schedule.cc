@@ -25,13 +25,13 @@ Nanos CostOf(Pass pass, const PassCosts& costs) {
   return 0;
 }
 
-// The passes of one stage so far.
+// The passes of one stage seen so far.
 struct StageHistory {
   std::vector<bool> forward, gradient;
   int next_weight = 0;
 };
 
-// What is wrong with the slot after those before it; empty if nothing is.
+// Records a slot. Returns what is wrong with it after the slots before it; empty if nothing is.
 std::string FaultOf(const Slot& slot, bool forward_only, StageHistory* history) {
   const int m = slot.micro_batch;
   const int count = static_cast<int>(history->forward.size());
@@ -61,10 +61,10 @@ std::string FaultOf(const Slot& slot, bool forward_only, StageHistory* history) 
 
 }  // namespace
 
-// When each pass of each micro-batch ends, by stage; kNotDone where it never does.
+// By stage and micro-batch, the end of each pass; kNotDone if it never ends.
 struct Schedule::Run {
   std::vector<std::vector<Nanos>> forward, gradient;  // [stage][micro-batch]
-  std::vector<std::vector<Nanos>> start;              // [device][slot], of those that ran
+  std::vector<std::vector<Nanos>> start;              // [device][slot], of the slots that ran
   std::vector<Nanos> device_end;
 };
 
@@ -172,11 +172,11 @@ absl::Status Schedule::VerifyStages() const {
   for (int d = 0; d < num_devices(); ++d) {
     for (int i = 0; i < static_cast<int>(slots_[d].size()); ++i) {
       const Slot& slot = slots_[d][i];
-      std::string fault;  // made into a message only where there is one: schedules are long
+      std::string fault;  // becomes a message only on error: schedules are long
       if (slot.stage < 0 || slot.stage >= num_stages()) {
         fault = absl::StrCat("stage ", slot.stage, " is not one of the ", num_stages());
       } else if (stages_[slot.stage].device != d) {
-        fault = absl::StrCat("stage ", slot.stage, " lies on device ", stages_[slot.stage].device);
+        fault = absl::StrCat("stage ", slot.stage, " is on device ", stages_[slot.stage].device);
       } else {
         fault = FaultOf(slot, stages_[slot.stage].forward_only, &histories[slot.stage]);
       }
@@ -187,7 +187,7 @@ absl::Status Schedule::VerifyStages() const {
   }
   for (int s = 0; s < num_stages(); ++s) {
     const int count = static_cast<int>(histories[s].forward.size());
-    // As weight gradients came in order, each micro-batch before next_weight is complete.
+    // Weight gradients came in order, so each micro-batch before next_weight is complete.
     const int done = stages_[s].forward_only
                          ? static_cast<int>(std::count(histories[s].forward.begin(),
                                                        histories[s].forward.end(), true))
@@ -213,7 +213,7 @@ absl::Status Schedule::Verify() const {
   return absl::OkStatus();
 }
 
-// Runs every device as far as it gets.
+// Runs every device as far as possible.
 Schedule::Run Schedule::Execute(const std::vector<PassCosts>& costs) const {
   Run run;
   for (const StageLinks& links : stages_) {
@@ -222,7 +222,7 @@ Schedule::Run Schedule::Execute(const std::vector<PassCosts>& costs) const {
   run.gradient = run.forward;
   run.start.resize(slots_.size());
   run.device_end.assign(slots_.size(), 0);
-  const auto ready_at = [&](const Slot& slot) {  // kNotDone: not known yet
+  const auto ready_at = [&](const Slot& slot) {  // kNotDone: unknown so far
     const StageLinks& links = stages_[slot.stage];
     const int m = slot.micro_batch;
     if (slot.pass == Pass::kForward) {
@@ -234,7 +234,7 @@ Schedule::Run Schedule::Execute(const std::vector<PassCosts>& costs) const {
     const Nanos incoming = run.gradient[links.next][m];
     return incoming == kNotDone ? kNotDone : std::max(own, incoming);
   };
-  // Devices that may be able to go on: a stack, each at most once.
+  // A stack of devices that may be able to continue, each at most once.
   std::vector<int> waiting(num_devices());
   std::iota(waiting.rbegin(), waiting.rend(), 0);
   std::vector<bool> is_waiting(num_devices(), true);

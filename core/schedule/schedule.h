@@ -1,16 +1,16 @@
 // The order of work in one pipeline group: a value that verifies itself.
 //
-// A schedule knows nothing of models or machines. It has devices (each later becomes one rank, or
-// several that share every micro-batch), chains of stages that lie on devices, micro-batches that
-// pass through a chain, and for every device the order of its slots. One slot is one pass of one
-// whole stage over one micro-batch. [algorithms.md §5]
+// A schedule is independent of models and machines. It has devices (each later becomes one rank, or
+// several that share every micro-batch), chains of stages on these devices, micro-batches that go
+// through a chain, and for every device an order of slots. A slot is one pass of one whole stage
+// over one micro-batch. [algorithms.md §5]
 //
-//   1f1b          one chain, stage k on device k
-//   interleaved   one chain of v p stages, stage k on device k mod p
-//   V family      one chain of 2p stages, stage k on device k or 2p-1-k
-//   bidirectional two chains of the same backbone, stage k of the second on device p-1-k; each
-//                 takes half of the micro-batches and has a copy of the weights
-//   cascaded      two chains of different backbones in opposite directions
+//   1f1b           one chain, stage k on device k
+//   interleaved    one chain of v p stages, stage k on device k mod p
+//   V family       one chain of 2p stages, stage k on device k or 2p-1-k
+//   bidirectional  two chains of the same backbone, stage k of the second on device p-1-k; each
+//                  takes half of the micro-batches and has a copy of the weights
+//   cascaded       two chains of different backbones in opposite directions
 //   self-conditioning: a chain whose first half has forward passes only
 #ifndef DPIPE_CORE_SCHEDULE_SCHEDULE_H_
 #define DPIPE_CORE_SCHEDULE_SCHEDULE_H_
@@ -31,7 +31,7 @@ enum class Pass {
   kWeightGrad,
 };
 
-// The gradient of the stage's inputs, which goes to the stage before, and that of its weights.
+// The input gradient goes to the previous stage; the weight gradient stays with its stage.
 inline bool ComputesInputGrad(Pass pass) {
   return pass == Pass::kBackward || pass == Pass::kInputGrad;
 }
@@ -45,19 +45,19 @@ char PassLetter(Pass pass);
 struct Slot {
   Pass pass = Pass::kForward;
   int micro_batch = 0;  // of the stage's chain
-  int stage = 0;        // counted over all chains
+  int stage = 0;        // numbered over all chains
 
   friend bool operator==(const Slot& a, const Slot& b) {
     return a.pass == b.pass && a.stage == b.stage && a.micro_batch == b.micro_batch;
   }
 };
 
-// Stages that a micro-batch passes through in turn, forward and then, backwards, with its gradient.
+// A sequence of stages: a micro-batch goes forward through them, then back with its gradient.
 struct ScheduleChain {
-  std::vector<int> devices;  // [k]: where the chain's stage k lies
+  std::vector<int> devices;  // [k]: the device of the chain's stage k
   int num_micro_batches = 1;
-  int num_forward_only = 0;  // how many of the first stages have no backward passes
-  int backbone = 0;          // chains of one backbone divide its micro-batches among them
+  int num_forward_only = 0;  // the number of leading stages without backward passes
+  int backbone = 0;          // the chains of a backbone share its micro-batches
 
   friend bool operator==(const ScheduleChain& a, const ScheduleChain& b) {
     return a.devices == b.devices && a.num_micro_batches == b.num_micro_batches &&
@@ -65,7 +65,7 @@ struct ScheduleChain {
   }
 };
 
-// What the passes of a stage cost; messages take no time.
+// The costs of a stage's passes. Messages take no time.
 struct PassCosts {
   Nanos forward = 1;
   Nanos input_grad = 1;
@@ -74,10 +74,11 @@ struct PassCosts {
 
 class Schedule {
  public:
-  // `slots`: by device. Stage ids count on from chain to chain. InvalidArgument if Verify fails.
+  // `slots` is indexed by device. Stage ids are consecutive over the chains. InvalidArgument if
+  // Verify fails.
   static absl::StatusOr<Schedule> Create(std::string name, std::vector<ScheduleChain> chains,
                                          std::vector<std::vector<Slot>> slots);
-  // One chain, stage k on device k; the slots' stages are set to that.
+  // Makes a schedule of one chain, stage k on device k; sets the stage of every slot accordingly.
   static absl::StatusOr<Schedule> CreateStraight(std::string name, int num_micro_batches,
                                                  std::vector<std::vector<Slot>> slots);
 
@@ -85,42 +86,44 @@ class Schedule {
   int num_devices() const { return static_cast<int>(slots_.size()); }
   int num_stages() const { return static_cast<int>(stages_.size()); }
   const std::vector<ScheduleChain>& chains() const { return chains_; }
-  // The micro-batches of one backbone, over its chains.
+  // The number of micro-batches of a backbone, summed over its chains.
   int num_micro_batches(int backbone = 0) const;
   const std::vector<Slot>& slots(int device) const { return slots_[device]; }
 
   int ChainOf(int stage) const { return stages_[stage].chain; }
   int DeviceOf(int stage) const { return stages_[stage].device; }
   int FirstStageOf(int chain) const { return first_stage_[chain]; }
-  // The stage before or after in the chain; -1 at its ends.
+  // The previous or next stage in the chain; -1 at its ends.
   int Previous(int stage) const { return stages_[stage].previous; }
   int Next(int stage) const { return stages_[stage].next; }
   bool IsForwardOnly(int stage) const { return stages_[stage].forward_only; }
-  // Whether every chain is one stage on each device in order: what needs no device ids.
+  // True if there is one chain with stage k on device k, so ToString can omit stages.
   bool IsStraight() const;
 
-  // InvalidArgument, naming device, slot, stage and micro-batch, unless every slot lies on its
-  // stage's device; every stage does, for every micro-batch, one forward pass and then (unless it
-  // is forward-only) either one backward pass or one input-gradient and then one weight-gradient
-  // pass; weight gradients (of either form) of a stage come in micro-batch order, which is what
-  // makes the sums of gradients the same bits under every schedule; and the whole can run to its
-  // end.
+  // InvalidArgument, naming device, slot, stage and micro-batch, unless
+  //   - every slot is on its stage's device;
+  //   - every stage runs, for every micro-batch, one forward pass and then, unless it is
+  //     forward-only, either one backward pass or one input-gradient pass and then one
+  //     weight-gradient pass;
+  //   - weight gradients of a stage (of either form) come in micro-batch order, so that the sums of
+  //     gradients have the same bits under every schedule;
+  //   - all slots can run to completion.
   absl::Status Verify() const;
 
-  // The most micro-batches of a stage, and the most (stage, micro-batch) pairs of a device, that
-  // are between forward pass and the end of their backward passes.
+  // Return the maximum number of micro-batches of a stage, or of (stage, micro-batch) pairs on a
+  // device, that are between their forward pass and the end of their backward passes.
   int PeakStashed(int stage) const;
   int PeakStashedOnDevice(int device) const;
-  // Time from the first slot's start to the last one's end if every pass starts as soon as its
-  // device and its inputs allow. Costs of every stage, or by stage.
+  // Returns the time from the start of the first slot to the end of the last one if every pass
+  // starts as soon as its device and inputs allow. Costs are those of every stage, or by stage.
   Nanos Makespan(const PassCosts& costs) const;
   Nanos Makespan(const std::vector<PassCosts>& costs) const;
-  // When each slot starts then: [device][slot].
+  // Returns the start of each slot in that run: [device][slot].
   std::vector<std::vector<Nanos>> StartTimes(const std::vector<PassCosts>& costs) const;
-  // 1 - busy / (devices x makespan).
+  // Returns 1 - busy / (devices x makespan).
   double BubbleRatio(const PassCosts& costs) const;
   double BubbleRatio(const std::vector<PassCosts>& costs) const;
-  // One line a device: "F0 F1 B0 B1"; where devices hold several stages, "F2.0" is micro-batch 0 of
+  // Returns one line per device: "F0 F1 B0 B1". Unless IsStraight, "F2.0" is micro-batch 0 of
   // stage 2.
   std::string ToString() const;
 

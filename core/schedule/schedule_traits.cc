@@ -39,7 +39,7 @@ ScheduleTraits ZeroPp() {
   return traits;
 }
 
-// Two stages a device in a V.
+// Two stages per device in a V.
 ScheduleTraits VShape(bool splits_backward, bool takes_costs) {
   ScheduleTraits traits;
   traits.stages_per_device = 2;
@@ -143,10 +143,11 @@ absl::Status CheckRequest(const std::string& name, const ScheduleTraits& traits,
   }
   if (!traits.takes_stages_per_device && request.stages_per_device != 0 &&
       request.stages_per_device != traits.stages_per_device) {
-    return refuse(request.stages_per_device, " stages a device; it has ", traits.stages_per_device);
+    return refuse(request.stages_per_device, " stages per device; it has ",
+                  traits.stages_per_device);
   }
   if (request.stages_per_device != 0 && request.stages_per_device < traits.min_stages_per_device) {
-    return refuse(request.stages_per_device, " stages a device; it takes at least ",
+    return refuse(request.stages_per_device, " stages per device; it takes at least ",
                   traits.min_stages_per_device);
   }
   return absl::OkStatus();

@@ -26,7 +26,7 @@ TEST(ScheduleTraitsTest, RefusesWhatCannotBe) {
   EXPECT_EQ(error("interleaved", 4, 6),
             "schedule interleaved: 6 micro-batches; it takes multiples of the 4 devices");
   EXPECT_EQ(error("interleaved", 4, 8, 3), "");
-  EXPECT_EQ(error("zb-v", 4, 8, 3), "schedule zb-v: 3 stages a device; it has 2");
+  EXPECT_EQ(error("zb-v", 4, 8, 3), "schedule zb-v: 3 stages per device; it has 2");
 }
 
 // What the traits say is what a request that they allow gives.

@@ -13,8 +13,8 @@
 namespace dpipe {
 namespace {
 
-// A chain's k-th stage has, in the result, the number first(c) + k in its first lap and first(c) +
-// S + k in its second one, where first(c) is twice the given schedule's.
+// Stage ids of the result. Stage k of chain c has the id first(c) + k in the first lap and
+// first(c) + S + k in the second one; first(c) is twice that of the given schedule.
 class Laps {
  public:
   explicit Laps(const Schedule& schedule) : schedule_(schedule) {}
@@ -37,19 +37,19 @@ class Merge {
   std::vector<std::vector<Slot>> Run();
 
  private:
-  struct Stage {  // of the given schedule
+  struct Stage {  // a stage of the given schedule
     int first_lap_begun = 0, first_lap_ended = 0;
     int forward_begun = 0;
-    std::vector<bool> forward, gradient;  // ended, by micro-batch
+    std::vector<bool> forward, gradient;  // by micro-batch: ended
   };
   struct Running {
     bool busy = false;
     bool first_lap = false;
-    Slot slot;  // stage of the given schedule
+    Slot slot;  // its stage is one of the given schedule
   };
 
   bool IsReady(const Slot& slot) const;
-  // The first-lap pass of the device that could start now and is least far ahead.
+  // Returns the device's first-lap pass that could start now and is least far ahead.
   std::optional<Slot> FirstLapPass(int device) const;
   int LeadOf(const Slot& first_lap) const;
   Nanos CostOf(bool first_lap, const Slot& slot) const;
@@ -62,9 +62,9 @@ class Merge {
   const int lead_;
   std::vector<Stage> stages_;
   std::vector<std::vector<int>> device_stages_;
-  std::vector<size_t> next_;  // [device]: slot of the given schedule
+  std::vector<size_t> next_;  // [device]: the next slot of the given schedule
   std::vector<Running> running_;
-  std::vector<bool> touched_;  // [device]: something may have become ready
+  std::vector<bool> touched_;  // [device]: a pass may have become ready
   std::vector<std::vector<Slot>> slots_;
   std::priority_queue<std::pair<Nanos, int>, std::vector<std::pair<Nanos, int>>, std::greater<>>
       ends_;
@@ -109,7 +109,7 @@ std::optional<Slot> Merge::FirstLapPass(int device) const {
     if (slot.micro_batch == static_cast<int>(stages_[s].forward.size())) continue;
     const int previous = schedule_.Previous(s);
     if (previous >= 0 && stages_[previous].first_lap_ended <= slot.micro_batch) continue;
-    if (!best || LeadOf(slot) <= LeadOf(*best)) best = slot;  // later stages end a lap
+    if (!best || LeadOf(slot) <= LeadOf(*best)) best = slot;  // ties: later stages finish a lap
   }
   return best;
 }
@@ -150,7 +150,7 @@ void Merge::Finish(int d) {
   running.busy = false;
   touched_[d] = true;
   Stage& stage = stages_[s];
-  int other = -1;  // the stage that may go on
+  int other = -1;  // the stage that may be able to continue
   if (running.first_lap) {
     ++stage.first_lap_ended;
     const int chain = schedule_.ChainOf(s);
@@ -177,7 +177,7 @@ std::vector<std::vector<Slot>> Merge::Run() {
     }
   }
   for (int d = 0; d < schedule_.num_devices(); ++d) {
-    DPIPE_CHECK(next_[d] == schedule_.slots(d).size()) << "a first lap came to a stop";
+    DPIPE_CHECK(next_[d] == schedule_.slots(d).size()) << "a first lap is stuck";
   }
   return std::move(slots_);
 }
@@ -206,7 +206,7 @@ absl::StatusOr<Schedule> WithSelfConditioning(const Schedule& schedule,
   if (all.empty()) all.assign(2 * schedule.num_stages(), {1, 1, 1});
   DPIPE_RETURN_IF_ERROR(CheckNumCosts(schedule, all));
   std::vector<ScheduleChain> chains = schedule.chains();
-  int most = 1;
+  int max_micro_batches = 1;
   for (ScheduleChain& chain : chains) {
     if (chain.num_forward_only != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -215,12 +215,13 @@ absl::StatusOr<Schedule> WithSelfConditioning(const Schedule& schedule,
     }
     chain.num_forward_only = static_cast<int>(chain.devices.size());
     chain.devices.insert(chain.devices.end(), chain.devices.begin(), chain.devices.end());
-    most = std::max(most, chain.num_micro_batches);
+    max_micro_batches = std::max(max_micro_batches, chain.num_micro_batches);
   }
   const int p = schedule.num_devices();
   std::optional<Schedule> best;
   Nanos best_makespan = 0;
-  for (int lead : std::set<int>{1, std::min(p, most), std::min(2 * p, most), most}) {
+  for (int lead : std::set<int>{1, std::min(p, max_micro_batches),
+                                std::min(2 * p, max_micro_batches), max_micro_batches}) {
     DPIPE_ASSIGN_OR_RETURN(Schedule merged, Schedule::Create(schedule.name(), chains,
                                                              Merge(schedule, all, lead).Run()));
     const Nanos makespan = merged.Makespan(all);

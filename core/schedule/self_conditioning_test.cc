@@ -85,7 +85,7 @@ TEST(SelfConditioningTest, EveryGeneratorAtRandomCosts) {
   }
 }
 
-TEST(SelfConditioningTest, Refuses) {
+TEST(SelfConditioningTest, RejectsBadArguments) {
   const auto both = WithSelfConditioning(*MakeSchedule("1f1b", {2, 2}), {});
   EXPECT_EQ(WithSelfConditioning(*both, {}).status().message(),
             "schedule 1f1b has 2 forward-only stages already; self-conditioning adds them to one "

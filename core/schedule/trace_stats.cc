@@ -10,8 +10,7 @@ namespace {
 
 constexpr Nanos kUnset = -1;
 
-// The kinds of all instructions, rank after rank: events are looked up without a walk through the
-// plan's messages.
+// The kinds of all instructions, rank after rank. Lookups do not touch the plan's messages.
 class KindTable {
  public:
   explicit KindTable(const Plan& plan) {
@@ -31,14 +30,14 @@ class KindTable {
   absl::Status Check(const StreamEvent& event) const {
     const int num_ranks = static_cast<int>(begin_.size()) - 1;
     if (event.rank < 0 || event.rank >= num_ranks) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a trace event is of rank ", event.rank, " of ", num_ranks));
+      return absl::InvalidArgumentError(absl::StrCat("a trace event names rank ", event.rank,
+                                                     "; the number of ranks is ", num_ranks));
     }
     const int count = begin_[event.rank + 1] - begin_[event.rank];
     if (event.instruction < 0 || event.instruction >= count) {
-      return absl::InvalidArgumentError(absl::StrCat("a trace event of rank ", event.rank,
-                                                     " is of instruction ", event.instruction,
-                                                     " of ", count));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a trace event of rank ", event.rank, " names instruction ",
+                       event.instruction, "; the rank's number of instructions is ", count));
     }
     return absl::OkStatus();
   }
@@ -48,7 +47,7 @@ class KindTable {
   std::vector<int> begin_;  // by rank
 };
 
-// [rank][step]: the end of the rank's last OPTIMIZER_STEP.
+// Returns [rank][step]: the end of the rank's last OPTIMIZER_STEP; kUnset if there is none.
 std::vector<std::vector<Nanos>> StepEnds(const KindTable& kinds, int num_ranks,
                                          const std::vector<StreamEvent>& events, int num_steps) {
   std::vector<std::vector<Nanos>> ends(num_ranks, std::vector<Nanos>(num_steps, kUnset));
@@ -80,13 +79,13 @@ absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
     DPIPE_RETURN_IF_ERROR(kinds.Check(event));
     num_steps = std::max(num_steps, event.step + 1);
   }
-  // The step before the first steady one ends where that one begins.
+  // The first steady step begins when the step before it ends, so that step must exist.
   const int first = std::max(1, warmup_steps);
   const int last = num_steps - 1 - (skip_last ? 1 : 0);
   if (last < first) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a trace of ", num_steps, " steps has none that is steady: the first ", first,
-                     skip_last ? " and the last are not" : " are not"));
+        absl::StrCat("a trace of ", num_steps, " steps has no steady step: the first ", first,
+                     skip_last ? " and the last do not count" : " do not count"));
   }
   const std::vector<std::vector<Nanos>> ends =
       StepEnds(kinds, plan.devices_size(), events, num_steps);

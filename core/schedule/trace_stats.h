@@ -1,10 +1,10 @@
-// What a trace says of a run: step times, busy time, bubble ratio; the same for simulated, emulated
-// and executed traces.
+// Statistics of a trace: step times, busy time and bubble ratio. They are the same for simulated,
+// emulated and executed traces.
 //
 // Busy: LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, FROZEN_FORWARD and
-// OPTIMIZER_STEP. Waiting, messages and collectives are not. A rank's step ends with its
-// last OPTIMIZER_STEP. Steady-state steps are all but the first `warmup_steps` and, where the plan
-// works across steps, the last, which has no next step to work for. [algorithms.md §1]
+// OPTIMIZER_STEP. Not busy: waiting, messages and collectives. A rank's step ends with its last
+// OPTIMIZER_STEP. Steady steps are all but the first `warmup_steps` and, if the plan works across
+// steps, the last one, which has no next step to work for. [algorithms.md §1]
 #ifndef DPIPE_CORE_SCHEDULE_TRACE_STATS_H_
 #define DPIPE_CORE_SCHEDULE_TRACE_STATS_H_
 
@@ -18,7 +18,7 @@
 
 namespace dpipe {
 
-// A TraceEvent without the weight of a message.
+// A TraceEvent without the overhead of a proto message.
 struct StreamEvent {
   int rank = 0;
   TraceEvent::Stream stream = TraceEvent::COMPUTE;
@@ -29,25 +29,25 @@ struct StreamEvent {
 };
 
 struct TraceStats {
-  // The slowest rank's, averaged over the steady steps (rounded down).
+  // The slowest rank's average time per steady step, rounded down.
   Nanos step_ns = 0;
   std::vector<Nanos>
-      step_times_ns;  // each steady step: the latest rank's end less that of the step before
-  std::vector<Nanos> busy_ns;  // by rank, of one steady step on average
-  double bubble_ratio = 0;     // 1 - sum of busy / (ranks x step)
+      step_times_ns;  // each steady step: the latest rank's end minus that of the previous step
+  std::vector<Nanos> busy_ns;  // by rank: the average per steady step
+  double bubble_ratio = 0;     // 1 - sum of busy_ns / (ranks x step_ns)
   int num_steady_steps = 0;
 };
 
-// Whether any instruction works for the next step.
+// True if any instruction works for the next step.
 bool WorksAcrossSteps(const Plan& plan);
 
-// InvalidArgument if the events leave no steady step or name a rank or instruction that the plan
-// lacks. `skip_last`: the last step is not steady (WorksAcrossSteps, unless the run went on
-// periodically).
+// Computes the statistics. InvalidArgument if the events contain no steady step, or name a rank or
+// instruction that is not in the plan. `skip_last`: the last step is not steady; pass
+// WorksAcrossSteps(plan), or false if the run continued periodically.
 absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
                                              const std::vector<StreamEvent>& events,
                                              int warmup_steps, bool skip_last);
-// The same for a Trace proto, which carries its plan.
+// The same for a Trace proto, which contains its plan.
 absl::StatusOr<TraceStats> ComputeTraceStats(const Trace& trace, int warmup_steps = 1);
 
 }  // namespace dpipe

@@ -44,7 +44,7 @@ TEST(TraceStatsTest, BusyAndBubbleByHand) {
   EXPECT_DOUBLE_EQ(stats->bubble_ratio, 1 - 100.0 / 200);
 }
 
-TEST(TraceStatsTest, TheFirstAndAnUnlikeLastStepDoNotCount) {
+TEST(TraceStatsTest, FirstStepAndIncompleteLastStepDoNotCount) {
   std::vector<StreamEvent> events = Events(4);
   for (StreamEvent& event : events) {
     if (event.step == 3 && event.instruction == 2) event.end_ns = 10000;
@@ -64,14 +64,14 @@ TEST(TraceStatsTest, TheFirstAndAnUnlikeLastStepDoNotCount) {
   EXPECT_EQ(stats->num_steady_steps, 2);
   EXPECT_EQ(stats->step_ns, 100);
   EXPECT_EQ(ComputeTraceStats(TwoRanks(), Events(2), 1, true).status().message(),
-            "a trace of 2 steps has none that is steady: the first 1 and the last are not");
+            "a trace of 2 steps has no steady step: the first 1 and the last do not count");
 }
 
-TEST(TraceStatsTest, RefusesEventsThatThePlanDoesNotHave) {
+TEST(TraceStatsTest, RejectsEventsThatAreNotInThePlan) {
   std::vector<StreamEvent> events = Events(3);
   events[0].instruction = 7;
   EXPECT_EQ(ComputeTraceStats(TwoRanks(), events, 1, false).status().message(),
-            "a trace event of rank 0 is of instruction 7 of 3");
+            "a trace event of rank 0 names instruction 7; the rank's number of instructions is 3");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "core/nn/model.h"
 #include "core/runtime/input_provider.h"
-#include "core/runtime/local_session.h"
+#include "core/runtime/session/local_session.h"
 
 namespace dpipe {
 

@@ -16,11 +16,11 @@
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
 #include "core/runtime/input_provider.h"
-#include "core/runtime/local_session.h"
-#include "core/runtime/pass_graphs.h"
+#include "core/runtime/interpreter/pass_graphs.h"
+#include "core/runtime/session/local_session.h"
 #include "core/tensor/device_worker.h"
-#include "core/train/adamw_optimizer.h"
 #include "core/train/compression/gradient_compression.h"
+#include "core/train/optimizer/adamw_optimizer.h"
 
 namespace dpipe {
 

@@ -13,7 +13,7 @@
 
 #include "core/base/status.h"
 #include "core/base/time.h"
-#include "core/runtime/local_session.h"
+#include "core/runtime/session/local_session.h"
 
 namespace dpipe {
 

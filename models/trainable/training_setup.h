@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/runtime/pass_graphs.h"
+#include "core/runtime/interpreter/pass_graphs.h"
 #include "core/train/job.h"
 #include "data/images/patches.h"
 #include "data/loader.h"

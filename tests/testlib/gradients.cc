@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "core/runtime/local_session.h"
+#include "core/runtime/session/local_session.h"
 
 namespace dpipe::testlib {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "core/base/files/file.h"
 #include "core/base/philox.h"
-#include "core/train/checkpoint_reader.h"
-#include "core/train/checkpoint_writer.h"
+#include "core/train/checkpoint/checkpoint_reader.h"
+#include "core/train/checkpoint/checkpoint_writer.h"
 #include "nlohmann/json.hpp"
 #include "tests/testlib/running_program.h"
 

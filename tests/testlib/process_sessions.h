@@ -14,7 +14,7 @@
 #include "core/comm/rendezvous/testing/local_job.h"
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
-#include "core/runtime/local_session.h"
+#include "core/runtime/session/local_session.h"
 #include "core/tensor/device.h"
 #include "core/train/job.h"
 #include "tests/testlib/training.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/files/run_paths.h"
-#include "core/comm/rendezvous/local_launcher.h"
+#include "core/comm/rendezvous/launch/local_launcher.h"
 #include "core/command_line/command_line.h"
 
 namespace dpipe::tools {

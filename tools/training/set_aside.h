@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/train/checkpoint_folder.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
 
 namespace dpipe::tools {
 

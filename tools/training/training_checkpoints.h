@@ -11,11 +11,11 @@
 
 #include "core/base/status.h"
 #include "core/proto/plan.pb.h"
-#include "core/runtime/local_session.h"
-#include "core/train/checkpoint.h"
-#include "core/train/checkpoint_folder.h"
-#include "core/train/checkpoint_saver.h"
-#include "core/train/config_match.h"
+#include "core/runtime/session/local_session.h"
+#include "core/train/checkpoint/checkpoint.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/checkpoint_saver.h"
+#include "core/train/checkpoint/config_match.h"
 
 namespace dpipe::tools {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/train/checkpoint_folder.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/comm/rendezvous/hmac.h"
-#include "core/comm/rendezvous/meet_ranks.h"
+#include "core/comm/rendezvous/store/meet_ranks.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
 #include "gloo/transport/tcp/device.h"

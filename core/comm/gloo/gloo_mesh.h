@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/gloo/wait_watch.h"
-#include "core/comm/rendezvous/store_client.h"
+#include "core/comm/rendezvous/store/store_client.h"
 
 namespace gloo::transport {
 class UnboundBuffer;

@@ -14,7 +14,7 @@
 #include "core/comm/nccl/nccl_communicator.h"
 #include "core/comm/nccl/testing/fake_nccl.h"
 #include "core/comm/nccl/testing/send_through_gpu.h"
-#include "core/comm/rendezvous/testing/testing/bare_peer.h"
+#include "core/comm/rendezvous/testing/bare_peer.h"
 #include "core/comm/testing/conformance.h"
 #include "core/comm/testing/store_ranks.h"
 #include "core/tensor/cuda/cuda_device.h"

@@ -13,8 +13,8 @@
 #include "core/base/strong_id.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/job_secret.h"
-#include "core/comm/rendezvous/store_client.h"
-#include "core/comm/rendezvous/store_server.h"
+#include "core/comm/rendezvous/store/store_client.h"
+#include "core/comm/rendezvous/store/store_server.h"
 
 namespace dpipe {
 

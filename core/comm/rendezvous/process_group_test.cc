@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/comm/rendezvous/end_hold.h"
-#include "core/comm/rendezvous/end_with_job.h"
+#include "core/comm/rendezvous/launch/end_hold.h"
+#include "core/comm/rendezvous/launch/end_with_job.h"
 #include "core/comm/rendezvous/testing/local_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

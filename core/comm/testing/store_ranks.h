@@ -11,8 +11,8 @@
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
 #include "core/comm/rendezvous/job_secret.h"
-#include "core/comm/rendezvous/store_client.h"
-#include "core/comm/rendezvous/store_server.h"
+#include "core/comm/rendezvous/store/store_client.h"
+#include "core/comm/rendezvous/store/store_server.h"
 #include "core/comm/testing/conformance.h"
 
 namespace dpipe {

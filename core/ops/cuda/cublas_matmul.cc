@@ -24,7 +24,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// What NVIDIA recommends for Hopper, and more than Ampere's algorithms ask for.
+// NVIDIA's recommendation for Hopper; more than the algorithms for Ampere request.
 constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
 
 #define DPIPE_LT(api, call, ...) \
@@ -38,13 +38,13 @@ using Preference = Owned<cublasLtMatmulPreferenceOpaque_t>;
 
 cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
 
-// Alignment matters to the choice up to 16 bytes. That of all the addresses that sums of these
-// give.
+// Returns the alignment of all addresses that are sums of these offsets, up to 16 bytes. Larger
+// alignments do not affect the choice.
 uint32_t AlignmentOf(uintptr_t offsets) {
   return static_cast<uint32_t>(offsets % 16 == 0 ? 16 : offsets & ~(offsets - 1));
 }
 uint32_t AlignmentOf(const void* data) { return AlignmentOf(reinterpret_cast<uintptr_t>(data)); }
-// Of every row of every one of the `batch` matrices: heads of attention begin within a row.
+// Returns the alignment of all rows of all `batch` matrices: heads of attention begin within a row.
 uint32_t AlignmentOf(const Matrix& matrix, int64_t batch) {
   const int64_t size = SizeOf(matrix.dtype);
   auto offsets =
@@ -53,7 +53,7 @@ uint32_t AlignmentOf(const Matrix& matrix, int64_t batch) {
   return AlignmentOf(offsets);
 }
 
-// All that the choice of an algorithm depends on.
+// Everything that the choice of an algorithm depends on.
 using Key = std::array<int64_t, 23>;
 Key KeyOf(const Product& p) {
   const int64_t bias = p.bias != nullptr ? AlignmentOf(p.bias) : 0;
@@ -68,7 +68,7 @@ Key KeyOf(const Product& p) {
   return key;
 }
 
-// The library reads a c in any case; d stands for one that is multiplied by 0.
+// The library always reads c; if there is none, d is passed and multiplied by 0.
 const Matrix& AddendOf(const Product& p) { return p.c.data != nullptr ? p.c : p.d; }
 
 struct Algorithm {
@@ -76,21 +76,21 @@ struct Algorithm {
   size_t workspace_bytes = 0;
 };
 
-// Its bytes, by which the same version of the library knows it again.
+// Returns the algorithm's bytes in hexadecimal. The same version of the library can use them again.
 std::string NameOf(const Algorithm& algorithm) {
   return absl::BytesToHexString(absl::string_view(
       reinterpret_cast<const char*>(&algorithm.settings), sizeof(algorithm.settings)));
 }
 
-// A product as the library runs it. Its matrices have columns first, in which our row-major a, b, c
-// and d are their transposes: it computes d^T = b^T a^T + c^T.
+// A product as the library runs it. Its matrices are column-major, so they are the transposes of
+// our row-major a, b, c and d: it computes d^T = b^T a^T + c^T.
 struct Plan {
   Description description;
   Layout a, b, c, d;
   std::deque<Algorithm> algorithms;  // best first
 };
 
-// What a product's time depends on, for people and for EngineChoices.
+// Describes everything that a product's time depends on, for people and for EngineChoices.
 std::string DescribeProduct(const Product& p, const Key& key) {
   return absl::StrCat(
       "a product of ", p.m, " x ", p.k, " and ", p.k, " x ", p.n, " in ", DTypeName(p.a.dtype),
@@ -99,7 +99,7 @@ std::string DescribeProduct(const Product& p, const Key& key) {
       p.a_sums != nullptr ? ", with sums" : "", "; ", absl::StrJoin(key, " "));
 }
 
-// For an account of the GPU's time.
+// Describes a product briefly, for a profile of the GPU's time.
 std::string SizesOf(const Product& p) {
   return absl::StrCat(p.m, " x ", p.n, " x ", p.k, p.batch == 1 ? "" : absl::StrCat(" x ", p.batch),
                       p.a.transposed ? " T" : " N", p.b.transposed ? "T " : "N ",
@@ -114,7 +114,7 @@ void CountProduct(const Product& p) {
   CountWork(2 * batch * m * n * k, batch * (in * k * (m + n) + out * m * n));
 }
 
-// As `matrix` [rows, columns], in memory of its own, zeros.
+// A zero matrix like `matrix` [rows, columns] in its own memory.
 struct Scratch {
   Scratch(const std::shared_ptr<Device>& device, const Matrix& matrix, int64_t rows,
           int64_t columns, int64_t batch)
@@ -128,7 +128,7 @@ struct Scratch {
   Matrix matrix;
 };
 
-// The plans of a device.
+// The plans of one device.
 class MatmulPlans {
  public:
   static absl::StatusOr<std::unique_ptr<MatmulPlans>> Create(
@@ -144,7 +144,7 @@ class MatmulPlans {
     const absl::Status done = RunAsOne(device, product, stream);
     const bool is_whole = product.batch == 1 && product.d.row_stride == product.n;
     if (!absl::IsUnimplemented(done) || product.bias == nullptr || !is_whole) return done;
-    // cuBLASLt has biases for fewer shapes than products; a kernel can add them, too.
+    // cuBLASLt supports a bias for fewer shapes than products; a kernel can add it instead.
     Product without_bias = product;
     without_bias.bias = nullptr;
     DPIPE_RETURN_IF_ERROR(RunAsOne(device, without_bias, stream));
@@ -173,12 +173,12 @@ class MatmulPlans {
       if (plan.ok()) {
         DPIPE_RETURN_IF_ERROR(PutChosenFirst(device, product, key, stream, &*plan));
       }
-      // What failed for want of memory, say, may be had the next time.
+      // Other failures, such as a lack of memory, may not happen again, so they are not stored.
       if (!plan.ok() && !absl::IsUnimplemented(plan.status())) return plan.status();
       found = plans_.emplace(key, std::move(plan)).first;
     }
     DPIPE_RETURN_IF_ERROR(found->second.status());
-    // An algorithm may be refused only when it is to run: then nobody asks for it again.
+    // The library may reject an algorithm only when it runs. It is then not tried again.
     std::deque<Algorithm>& algorithms = found->second->algorithms;
     for (;;) {
       const absl::Status done =
@@ -210,7 +210,7 @@ class MatmulPlans {
     DPIPE_ASSIGN_OR_RETURN(plan.d, LayoutOf(p.d, p.m, p.n, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p));
     DPIPE_ASSIGN_OR_RETURN(const Preference preference, PreferenceOf(p));
-    // Best first; each says whether it can be used.
+    // Best first; each has a status that tells if it can be used.
     std::array<cublasLtMatmulHeuristicResult_t, 8> results = {};
     int found = 0;
     cublasStatus_t status = api_.cublasLtMatmulAlgoGetHeuristic(
@@ -222,15 +222,15 @@ class MatmulPlans {
     }
     if (!plan.algorithms.empty()) return plan;
     if (status == CUBLAS_STATUS_SUCCESS) status = CUBLAS_STATUS_NOT_SUPPORTED;
-    // What it says of sums, and biases, of shapes for which it has none, is not documented.
+    // The status is not documented for shapes without sums or biases.
     const bool has_epilogue = p.bias != nullptr || p.a_sums != nullptr;
     if (has_epilogue && status == CUBLAS_STATUS_INVALID_VALUE) status = CUBLAS_STATUS_NOT_SUPPORTED;
     return CublasLtStatus(api_, status,
                           absl::StrCat("cuBLASLt's algorithms for ", DescribeProduct(p, KeyOf(p))));
   }
 
-  // The algorithm that EngineChoices names, if it is among the plan's. What is timed writes
-  // elsewhere than to the product's result, which may also be what it adds to.
+  // Moves the algorithm that EngineChoices names to the front, if the plan has it. Timed runs write
+  // to scratch memory instead of the product's result, because the result may also be the addend.
   absl::Status PutChosenFirst(const std::shared_ptr<Device>& device, const Product& product,
                               const Key& key, cudaStream_t stream, Plan* plan) {
     EngineChoices& choices = EngineChoices::OfProcess();
@@ -263,7 +263,8 @@ class MatmulPlans {
     return absl::OkStatus();
   }
 
-  // Of a matrix [rows, columns] as we see it, stored rows first: columns first, [columns, rows].
+  // Returns the layout of our row-major matrix [rows, columns]: the library's column-major matrix
+  // [columns, rows].
   absl::StatusOr<Layout> LayoutOf(const Matrix& matrix, int64_t rows, int64_t columns,
                                   int64_t batch) {
     if (matrix.transposed) std::swap(rows, columns);
@@ -282,7 +283,7 @@ class MatmulPlans {
 
   absl::StatusOr<Description> DescriptionOf(const Product& p) {
     cublasLtMatmulDesc_t raw = nullptr;
-    // Not TF32: fp32 is what others are compared with.
+    // Not TF32: fp32 results are the reference for comparisons.
     DPIPE_LT(api_, cublasLtMatmulDescCreate, &raw, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     Description description(raw, api_.cublasLtMatmulDescDestroy);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
@@ -295,11 +296,11 @@ class MatmulPlans {
     };
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a)));
-    // Of a GPU's share it must be told how large that is.
+    // On a share of a GPU, the library must be given the number of multiprocessors.
     if (share_ > 0) DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, share_));
     if (p.bias == nullptr && p.a_sums == nullptr) return description;
-    // Our a is the library's b. Biases, and their gradients, have the result's type. The choice of
-    // an algorithm depends on where they lie, too: a narrowed bias will be aligned.
+    // Our a is the library's b. Biases and their gradients have the result's type. The choice of an
+    // algorithm also depends on their alignment: a narrowed bias will be aligned.
     const auto epilogue = p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB;
     const void* where = p.bias != nullptr ? p.bias : p.a_sums;
     if (IsNarrowed(p)) where = reinterpret_cast<const void*>(uintptr_t{256});
@@ -310,7 +311,7 @@ class MatmulPlans {
     return description;
   }
 
-  // Whether the bias is rounded to bf16 before it is added.
+  // True if the bias is rounded to bf16 before it is added.
   static bool IsNarrowed(const Product& p) {
     return p.bias != nullptr && p.d.dtype == DType::kBf16;
   }
@@ -326,8 +327,8 @@ class MatmulPlans {
     };
     DPIPE_RETURN_IF_ERROR(
         set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMostWorkspaceBytes}));
-    // Partial sums of a divided k are kept in fp32 and added in order, in a step of its own; not in
-    // place, in the order in which they come, unless any order will do.
+    // If k is divided, partial sums are kept in fp32 and added in order, in a separate step.
+    // In-place additions, whose order varies, are allowed only if any order is.
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     if (p.d.dtype == DType::kF32) {
       reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
@@ -373,7 +374,7 @@ class MatmulPlans {
 
   const CublasLtApi& api_;
   const cublasLtHandle_t handle_;
-  const int32_t share_;  // of a GPU's multiprocessors; 0: all
+  const int32_t share_;  // number of the GPU's multiprocessors; 0: all
   const std::string device_text_, library_text_;
   std::map<Key, absl::StatusOr<Plan>> plans_;
 };

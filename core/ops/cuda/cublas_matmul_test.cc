@@ -16,7 +16,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// Of each algorithm, by its number: how many pieces of work it enqueues, or that it is refused.
+// For each algorithm, by number: how many pieces of work it enqueues, or that it is rejected.
 struct FakeAlgorithm {
   int work = 1;
   bool refused = false;
@@ -29,7 +29,7 @@ struct Call {
   float beta;
 };
 
-// One at a time: the library's functions have no object.
+// Only one may exist at a time: the library's functions take no object.
 class FakeCublas {
  public:
   explicit FakeCublas(std::vector<FakeAlgorithm> algorithms) : algorithms_(std::move(algorithms)) {
@@ -42,10 +42,10 @@ class FakeCublas {
     return internal::MultiplyByCublas(Api(), device, product);
   }
   std::vector<Call> TakeRuns() { return std::exchange(runs_, {}); }
-  // As it was last set; 0 where it never was.
+  // Returns the attribute's last value, or 0 if it was never set.
   int64_t attribute(cublasLtMatmulDescAttributes_t name) { return attributes_[name]; }
   int64_t preference(cublasLtMatmulPreferenceAttributes_t name) { return preferences_[name]; }
-  // What the library says when it is asked for algorithms of products with sums.
+  // Sets the library's status when algorithms for products with sums are requested.
   void set_answer_to_sums(cublasStatus_t status) { answer_to_sums_ = status; }
 
  private:
@@ -79,7 +79,7 @@ class FakeCublas {
     return CUBLAS_STATUS_SUCCESS;
   }
 
-  // Devices keep it beyond this object.
+  // Devices keep a reference longer than this object exists.
   static const CublasLtApi& Api() {
     static const CublasLtApi* const api = new CublasLtApi(MakeApi());
     return *api;
@@ -150,7 +150,7 @@ FakeCublas* FakeCublas::fake = nullptr;
 
 class CublasMatmulTest : public ::testing::Test {
  protected:
-  // c += a b.
+  // Returns the product c += a b.
   Product AddedTo(const std::shared_ptr<Device>& device) {
     a_ = Tensor::Zeros(device, {8, 8}, DType::kF32);
     c_ = Tensor::Zeros(device, {8, 8}, DType::kF32);
@@ -208,7 +208,7 @@ TEST_F(CublasMatmulTest, ABiasThatTheLibraryRefusesIsAddedByAKernel) {
     ASSERT_TRUE(cublas.Multiply(device_, product).ok());
     EXPECT_EQ(cublas.TakeRuns().size(), 1);
   }
-  // The library only takes notes: the bias is all that has been added to the zeros.
+  // The fake library only records calls, so the result is the bias added to zeros.
   const std::vector<double> sums = Values(OnDevice(Device::Cpu(), c_)), added = Values(numbers);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(sums[i], 2 * added[i % 8]);
 }
@@ -226,7 +226,7 @@ TEST_F(CublasMatmulTest, SumsThatTheLibraryDoesNotKnowAreUnimplemented) {
 
 TEST_F(CublasMatmulTest, AlignmentIsThatOfEveryMatrixOfABatch) {
   FakeCublas cublas({FakeAlgorithm()});
-  // Four heads of 6 numbers of fp32: rows of 96 bytes, heads that begin 24 bytes apart.
+  // Four heads of 6 fp32 numbers: rows of 96 bytes, with heads that begin 24 bytes apart.
   const Tensor x = Tensor::Zeros(device_, {8, 24}, DType::kF32);
   c_ = Tensor::Zeros(device_, {4, 8, 8}, DType::kF32);
   Product product = {8, 8, 6};
@@ -269,7 +269,7 @@ TEST_F(CublasMatmulTest, TheFastestIsTimedElsewhereThanWhereItWillAdd) {
   ASSERT_TRUE(cublas.Multiply(device_, product).ok());
   EXPECT_EQ(NumbersOf(cublas.TakeRuns()), std::vector<int>{2});
 
-  // Another device, and another process with the same file.
+  // Another device, as in another process with the same file.
   ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/false).ok());
   const auto other = device_->Twin();
   FakeCublas later({{20}, {1, true}, {4}, {10}});

@@ -5,7 +5,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// [a, b, c, d] of an element of a tensor of four dimensions.
+// Returns the index [a, b, c, d] of an element of a four-dimensional tensor.
 struct Place {
   int64_t a, b, c, d;
 };

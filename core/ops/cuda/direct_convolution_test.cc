@@ -18,7 +18,7 @@ void ExpectElements(const Tensor& expected, const std::function<double(int64_t)>
 
 class DirectConvolutionTest : public ::testing::TestWithParam<DType> {};
 
-// Strides, unequal padding, filters that are not square.
+// Strides, unequal padding and non-square filters.
 TEST_P(DirectConvolutionTest, IsTheReference) {
   const std::shared_ptr<Device> host = Device::CpuReference();
   struct Case {

@@ -6,7 +6,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// Whole packs, ends of packs, a block's end and several blocks, in both element types.
+// Whole packs, partial packs, the end of a block, and several blocks, for both element types.
 const Shape kShapes[] = {{1}, {3, 5, 7}, {2, 2048}, {2, 17, 131}};
 
 class ElementwiseParityTest : public ParityTest {};
@@ -59,7 +59,7 @@ TEST_P(ElementwiseParityTest, AddScaleAndAxpy) {
   }
 }
 
-// Pointers that are not aligned to a pack, as rows of odd length have them.
+// Pointers that are not aligned to a pack, as in rows of odd length.
 TEST_P(ElementwiseParityTest, ResultDoesNotDependOnPositionInTheTensor) {
   const Tensor x = OnDevice(device_, Random({5, 37})), dy = OnDevice(device_, Random({5, 37}));
   const Tensor y = *ActivationForward(Activation::kSilu, x), sum = *Add(x, dy);

@@ -17,7 +17,8 @@ constexpr char kFormat[] = "OpenDiffusionPipe engine choices 1";
 constexpr int64_t kMostFileBytes = int64_t{64} << 20;
 
 constexpr int kRounds = 5;
-// A turn's length, so that what an event costs does not matter, and the runs in it.
+// Duration of a turn, long enough that the cost of events does not matter, and its maximum number
+// of runs.
 constexpr Nanos kTurn = 1000000;
 constexpr int kMostRuns = 20;
 
@@ -52,7 +53,7 @@ absl::StatusOr<std::vector<std::vector<Nanos>>> TimeEngines(Device& device,
   std::vector<std::vector<Nanos>> times(engines.size());
   std::vector<bool> runs(engines.size());
   std::vector<int> repeats(engines.size(), 1);
-  // What `count` runs of an engine take; kernels are loaded when they first run.
+  // Returns the time of `count` runs of an engine. Kernels are loaded when they first run.
   const auto time = [&](size_t i, int count) -> absl::StatusOr<Nanos> {
     const std::shared_ptr<DeviceEvent> begin = device.RecordEvent();
     for (int run = 0; run < count; ++run) DPIPE_RETURN_IF_ERROR(engines[i].run());

@@ -25,7 +25,7 @@ TEST(FastestEngineTest, NoneThatFailed) {
   EXPECT_EQ(internal::FastestEngine(Times{{}, {}}), 0);
 }
 
-// On a CPU engines take the time that they take.
+// On a CPU, engines take as long as they spin.
 class EngineChoicesTest : public Test {
  protected:
   void Spin(absl::Duration time) const {
@@ -33,7 +33,7 @@ class EngineChoicesTest : public Test {
     while (MonotonicNow() < end) {
     }
   }
-  // Slow, broken, and quick.
+  // Three engines: slow, broken and quick.
   std::vector<Engine> Engines() {
     return {{"slow", [this] { return Spin(absl::Milliseconds(2)), ++runs_, absl::OkStatus(); }},
             {"broken", [] { return absl::UnimplementedError("not on this GPU"); }},

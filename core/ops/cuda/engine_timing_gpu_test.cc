@@ -1,5 +1,5 @@
-// Engines are timed on a GPU, and results stay correct and reproducible. Skipped if there is no
-// GPU.
+// Tests that results stay correct and reproducible if engines are timed on a GPU. Skipped if there
+// is no GPU.
 #include <algorithm>
 
 #include "core/base/files/file.h"
@@ -23,7 +23,7 @@ class EngineTimingTest : public ::testing::Test {
     driver_ = *driver;
   }
 
-  // A convolution and a linear layer, forward and backward, on a device that has met neither.
+  // Runs a convolution and a linear layer, forward and backward, on a new device.
   std::vector<Tensor> Compute() {
     const auto device = (*dpipe::cuda::CreateCudaDevices(driver_, 1))[0];
     EXPECT_TRUE(device->BindThread().ok());
@@ -41,7 +41,7 @@ class EngineTimingTest : public ::testing::Test {
     EXPECT_TRUE(Conv2dWeightGrad(params, x, y, &dfilters, nullptr).ok());
     const Tensor z = *LinearForward(x, matrix, Tensor());
     EXPECT_TRUE(LinearWeightGrad(x, z, &dmatrix, nullptr).ok());
-    EXPECT_TRUE(LinearWeightGrad(x, z, &dmatrix, nullptr).ok());  // adds to what is there
+    EXPECT_TRUE(LinearWeightGrad(x, z, &dmatrix, nullptr).ok());  // accumulates
     std::vector<Tensor> here;
     for (const Tensor& t : {y, dx, dfilters, z, dmatrix}) here.push_back(OnDevice(host_, t));
     EXPECT_TRUE(device->Synchronize().ok());
@@ -71,7 +71,7 @@ TEST_F(EngineTimingTest, TheFastestComputesTheSameAgain) {
   for (size_t i = 0; i < timed.size(); ++i) {
     SCOPED_TRACE("result " + std::to_string(i));
     ExpectSameBits(again[i], timed[i]);
-    // bf16 has 8 bits; its sums of 320 to 4096 products may cancel.
+    // bf16 has 8 bits of precision; its sums of 320 to 4096 products may cancel.
     const std::vector<double> values = Values(untimed[i]);
     double largest = 0;
     for (const double value : values) largest = std::max(largest, std::abs(value));
@@ -79,7 +79,7 @@ TEST_F(EngineTimingTest, TheFastestComputesTheSameAgain) {
   }
 }
 
-// dq alone is added up in another way; from ds as large as 336 MB.
+// Only dq is added in a different order; ds is up to 336 MB.
 TEST_F(EngineTimingTest, AttentionsGradientInAnyOrderIsTheSameToRounding) {
   const auto grads = [&](bool deterministic) {
     EngineChoices::OfProcess().set_deterministic(deterministic);

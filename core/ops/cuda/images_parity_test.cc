@@ -41,7 +41,7 @@ TEST_P(ImagesParityTest, ResizeBilinear) {
   const ResizeCase cases[] = {{{1, 1, 1, 3}, 4, 5},  {{2, 3, 4, 7}, 3, 4}, {{2, 3, 5, 8}, 7, 11},
                               {{1, 8, 4, 3}, 16, 9}, {{1, 9, 7, 2}, 4, 3}, {{1, 6, 6, 9}, 1, 1}};
   for (const ResizeCase& c : cases) {
-    // Up to 35 weighted values of size 1; the places are the same numbers on both.
+    // Up to 35 weighted values of size 1. Both devices compute the same positions.
     ExpectParity({Random(c.from), Random({c.from[0], c.height, c.width, c.from[3]})}, {2e-6, 4e-6},
                  [&](const Tensors& in) -> absl::StatusOr<Tensors> {
                    return Tensors{*ResizeBilinearForward(in[0], c.height, c.width),

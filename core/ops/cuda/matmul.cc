@@ -25,7 +25,7 @@ void SetElement(const Matrix& matrix, int64_t batch, int64_t row, int64_t column
   }
 }
 
-// By the definition: what stands in for the library on emulated devices.
+// Computes the product by its definition; used instead of the library on emulated devices.
 void MultiplyOnHost(const Product& p) {
   for (int64_t i = 0; p.a_sums != nullptr && i < p.m; ++i) {
     double sum = 0;
@@ -74,8 +74,8 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
 
 bool ShouldSumRows(int64_t m, int64_t n, int64_t k, int multiprocessors) {
   constexpr int64_t kTile = 128, kShort = 1024;
-  // Rows and columns of other lengths are not aligned: products of them are small, and whether the
-  // library sums them everywhere is not documented.
+  // Rows and columns of other lengths are not aligned. Products with them are small, and it is not
+  // documented whether the library can sum them in all cases.
   constexpr int64_t kPack = 8;
   if (m % kPack != 0 || n % kPack != 0 || k % kPack != 0) return false;
   const int64_t tiles = ((m + kTile - 1) / kTile) * ((n + kTile - 1) / kTile);

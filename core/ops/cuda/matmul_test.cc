@@ -21,14 +21,14 @@ TEST(ShouldSumRowsTest, WhereTilesFillTheGpu) {
   EXPECT_TRUE(ShouldSumRows(5120, 640, 65536, kH200));    // 40 x 5
   EXPECT_TRUE(ShouldSumRows(1280, 5120, 16384, kH200));   // 10 x 40
 
-  // Tiles that are not whole count: 11 x 12, and one fewer row of them.
+  // Partial tiles count: 11 x 12, and one row of them less.
   EXPECT_TRUE(ShouldSumRows(10 * 128 + 8, 11 * 128 + 8, 65536, kH200));
   EXPECT_FALSE(ShouldSumRows(10 * 128, 11 * 128 + 8, 65536, kH200));
 }
 
 TEST(ShouldSumRowsTest, WhereTheSumIsShort) {
   EXPECT_TRUE(ShouldSumRows(8, 8, 8, kH200));
-  EXPECT_TRUE(ShouldSumRows(1280, 320, 64, kH200));  // the time embedding's
+  EXPECT_TRUE(ShouldSumRows(1280, 320, 64, kH200));  // time embedding
   EXPECT_TRUE(ShouldSumRows(320, 320, 1024, kH200));
   EXPECT_FALSE(ShouldSumRows(320, 320, 1032, kH200));
 }
@@ -49,7 +49,7 @@ TEST(ShouldSumRowsTest, FewTilesFillAShareOfAGpu) {
   EXPECT_TRUE(ShouldSumRows(320, 320, 262144, MultiprocessorsOf(*shares[0])));
 }
 
-// The first bias's gradient of `rows` rows of eight equal numbers: 2^24, and then ones.
+// Returns the first bias gradient for `rows` rows of eight equal numbers: first 2^24, then ones.
 double BiasGradAfterALargeRow(int64_t rows) {
   const auto device = std::make_shared<EmulatedDevice>();
   const Tensor dy = Tensor::Empty(Device::Cpu(), {rows, 8}, DType::kF32);
@@ -61,12 +61,12 @@ double BiasGradAfterALargeRow(int64_t rows) {
   return Values(OnDevice(Device::Cpu(), db))[0];
 }
 
-// What adds to 2^24 in fp32 loses ones, and so does the kernel within a run. Emulated products add
-// in double.
+// Adding ones to 2^24 in fp32 loses them, and this happens within a run of the kernel. Emulated
+// products add in double.
 TEST(ShouldSumRowsTest, LinearLayersGoByIt) {
-  EXPECT_EQ(BiasGradAfterALargeRow(1024), (1 << 24) + 1024);  // fp32 has even numbers there
-  // Of 1031 ones the kernel loses 15, the rest of the 16 rows of its first run's first thread, and
-  // 1016 are 2^24's next multiple of two but one.
+  EXPECT_EQ(BiasGradAfterALargeRow(1024), (1 << 24) + 1024);  // 1023 ones, rounded to even
+  // Of 1031 ones, the kernel loses 15: the rest of the 16 rows of the first thread in its first
+  // run. The other 1016 are added exactly, because the sum is even.
   EXPECT_EQ(BiasGradAfterALargeRow(1032), (1 << 24) + 1016);
 }
 

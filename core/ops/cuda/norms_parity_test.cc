@@ -17,16 +17,16 @@ struct GroupCase {
   int groups;
 };
 
-// One and several runs of 128 positions, one and several tiles of 32 packs, packs that span groups;
-// groups wider than a warp; groups that are a block's, with few channels of many runs and with more
-// than a block has threads.
+// One and several runs of 128 positions; one and several tiles of 32 packs; packs that span groups;
+// groups wider than a warp; groups processed by a block, with few channels of many runs and with
+// more channels than a block has threads.
 const GroupCase kGroupCases[] = {{{2, 5, 7, 12}, 4},  {{3, 2, 40}, 4},   {{2, 9, 13, 64}, 32},
                                  {{1, 129, 33}, 3},   {{2, 300, 5}, 5},  {{2, 8, 8, 320}, 32},
                                  {{1, 140, 260}, 26}, {{2, 11, 80}, 2},  {{1, 1100, 200}, 2},
                                  {{1, 300, 600}, 2},  {{1, 1300, 64}, 2}};
 
-// Normalised values and their products with the parameters are up to 20; sums add up to 300 of
-// them. 2^-23 of that a rounding, a handful of roundings.
+// Normalised values and their products with the parameters are up to 20, and sums have up to 300 of
+// them. Each rounding is 2^-23 of that, and there are a few roundings.
 constexpr Tolerance kNorm = {1e-5, 2e-5};
 constexpr Tolerance kSums = {3e-5, 2e-4};
 
@@ -43,13 +43,13 @@ TEST_P(NormsParityTest, GroupNorm) {
         const GroupNormResult result = *GroupNormForward(params, in[0], in[1], in[2]);
         return Tensors{result.y, result.stats};
       });
-      // From the same statistics, so that only this pass's error counts.
+      // Uses the same statistics on both devices, so that only the error of this pass counts.
       const Tensor stats = GroupNormForward(params, x, scale, bias)->stats;
       ExpectParity({x, scale, bias, stats, Random(c.shape)}, kSums,
                    [&](const Tensors& in) -> absl::StatusOr<Tensors> {
                      const GroupNormGrads grads =
                          *GroupNormInputGrad(params, in[0], in[4], in[3], in[1], in[2]);
-                     // Another tensor of x's shape is what is added.
+                     // The addend is another tensor of x's shape.
                      const GroupNormGrads added =
                          *GroupNormInputGrad(params, in[0], in[4], in[3], in[1], in[2], in[4]);
                      return Tensors{grads.dx, grads.sums, added.dx, added.sums};
@@ -58,7 +58,7 @@ TEST_P(NormsParityTest, GroupNorm) {
   }
 }
 
-// A mean a thousand deviations large must not cost the variance its digits.
+// A mean of a thousand deviations must not reduce the precision of the variance.
 TEST_P(NormsParityTest, GroupNormOfLargeMean) {
   GroupNormParams params;
   params.groups = 2;
@@ -70,7 +70,7 @@ TEST_P(NormsParityTest, GroupNormOfLargeMean) {
   });
 }
 
-// Rows of 8, 16 and 32 lanes, full and not, too long ones, and such as are not whole packs.
+// Rows for 8, 16 and 32 lanes, full and partial; rows that are too long or not whole packs.
 const Shape kLayerShapes[] = {{1, 7},      {3, 77, 40}, {2, 5, 321}, {2, 3, 4, 64}, {3, 7, 320},
                               {2, 5, 400}, {1, 9, 640}, {1, 2, 768}, {1, 2, 1280},  {1, 3, 1288}};
 
@@ -92,8 +92,8 @@ TEST_P(NormsParityTest, LayerNorm) {
   }
 }
 
-// Gradients of many samples take another way, to the same bits: of rows that are 8, 16 and 32
-// lanes', of up to five packs each; too long ones and such as are not whole packs never do.
+// Gradients of many samples use a different kernel with the same bits. It is used for rows of 8, 16
+// and 32 lanes with up to five packs each, but never for rows that are too long or not whole packs.
 TEST_P(NormsParityTest, LayerNormOfManySamplesHasTheBitsOfEach) {
   for (const Shape& shape :
        {Shape{514, 2, 40}, Shape{260, 130, 8}, Shape{514, 1, 160}, Shape{257, 3, 320},
@@ -140,7 +140,7 @@ TEST_P(NormsParityTest, AddChannels) {
   }
 }
 
-// What follows cuDNN's convolutions, with and without each of the terms.
+// The terms added after cuDNN's convolutions, in all combinations.
 TEST_P(NormsParityTest, AddTerms) {
   for (const Shape& shape : {Shape{1, 1, 1}, Shape{2, 150, 7}, Shape{3, 11, 264}}) {
     const int64_t channels = shape[2], sample = shape[1] * channels;
@@ -173,7 +173,7 @@ TEST_P(NormsParityTest, AddTerms) {
 }
 
 TEST_P(NormsParityTest, SamplesDoNotDependOnTheirNeighbours) {
-  // Groups that are a warp's, and a block's.
+  // Groups processed by a warp, and by a block.
   for (const Shape& shape : {Shape{3, 150, 33}, Shape{3, 400, 600}}) {
     GroupNormParams params;
     params.groups = 3;

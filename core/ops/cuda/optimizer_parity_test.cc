@@ -7,7 +7,7 @@ namespace {
 
 class OptimizerParityTest : public ParityTest {
  protected:
-  // Of each gradient a parameter, m and the root of v after two steps on a device.
+  // For each gradient, returns a parameter, m and the root of v after two steps on a device.
   static Tensors TwoInt8Steps(const std::shared_ptr<Device>& device, const Tensors& grads,
                               int block_size);
 };
@@ -74,7 +74,7 @@ TEST_P(OptimizerParityTest, AdamWOfManyTensors) {
   });
 }
 
-// 300 tensors take three launches; some are empty, some take several blocks, some lie across packs.
+// 300 tensors take three launches; some are empty, some take several blocks, some are unaligned.
 TEST_P(OptimizerParityTest, AxpbyOfManyTensors) {
   Tensors inputs;
   for (int i = 0; i < 300; ++i) inputs.push_back(Random({i % 50 == 30 ? 3000 : 7 * (i % 9)}));
@@ -92,8 +92,8 @@ TEST_P(OptimizerParityTest, AxpbyOfManyTensors) {
   });
 }
 
-// In blocks of all sorts: as long as usual, cut across packs, longer than a tensor. The moments of
-// the second step are those that the first has quantised. CPUs do the same arithmetic.
+// Blocks of the usual size, blocks that cut packs, and blocks longer than a tensor. The second step
+// uses moments quantised by the first. CPUs use the same arithmetic.
 TEST_P(OptimizerParityTest, AdamWInt8OfManyTensors) {
   for (const int block_size : {256, 7, 2048}) {
     Tensors inputs;
@@ -104,7 +104,7 @@ TEST_P(OptimizerParityTest, AdamWInt8OfManyTensors) {
     const Tensors actual = TwoInt8Steps(device_, inputs, block_size);
     ASSERT_EQ(actual.size(), 3 * inputs.size());
     for (size_t i = 0; i < actual.size(); ++i) ExpectSameBits(Here(actual[i]), Here(expected[i]));
-    // And it is what the reference says, but where roundings decide between two codes.
+    // The result equals the reference, except for values that round to different codes.
     const Tensors plain = TwoInt8Steps(host_, inputs, block_size);
     int64_t count = 0, others = 0;
     for (size_t i = 0; i < actual.size(); ++i) {
@@ -142,13 +142,13 @@ TEST_P(OptimizerParityTest, SumOfSquares) {
   for (const int64_t n : {1, 255, 4096, 100003}) {
     const Tensor x = Random({n});
     const double expected = *SumOfSquares(x), actual = *SumOfSquares(OnDevice(device_, x));
-    // Double partial sums of exact squares.
+    // Partial sums in double of exact squares.
     EXPECT_NEAR(actual, expected, 1e-11 * expected);
   }
 }
 
-// 500 tensors take three launches; some are empty, some take several blocks. The sums are those of
-// each tensor alone.
+// 500 tensors take three launches; some are empty, some take several blocks. Each sum equals that
+// of the tensor alone.
 TEST_P(OptimizerParityTest, SumsOfSquaresOfManyTensors) {
   Tensors tensors;
   for (int i = 0; i < 500; ++i) {

@@ -56,7 +56,7 @@ ParityTest::Tensors ParityTest::Run(const std::shared_ptr<Device>& device, const
   if (!outputs.ok()) return {};
   Tensors here;
   for (const Tensor& output : *outputs) here.push_back(OnDevice(host_, output));
-  // What an op only reads must be as it was.
+  // Inputs that an op only reads must be unchanged.
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) ExpectSameBits(OnDevice(host_, there[i]), inputs[i]);
   }

@@ -17,8 +17,8 @@ namespace {
 
 class ProductsParityTest : public ParityTest {
  protected:
-  // Sums of products of normal numbers: the weights' scale keeps results of size 1. bf16 weights
-  // are the same on both devices, so only roundings of fp32 sums count.
+  // For sums of products of normal numbers: the scale of the weights keeps results of size 1. bf16
+  // weights are the same on both devices, so only the rounding of fp32 sums matters.
   Tensor Weights(const Shape& shape, int64_t terms) {
     return Random(shape, DType::kF32, 1 / std::sqrt(static_cast<float>(terms)));
   }
@@ -27,7 +27,7 @@ class ProductsParityTest : public ParityTest {
     Shape x, w;
     Conv2dParams params;
   };
-  // Of x, w, bias, dy (which is an addend, too): all that a convolution can be asked for.
+  // Given x, w, bias and dy (also used as an addend), computes all results of a convolution.
   static absl::StatusOr<Tensors> Products(const ConvolutionCase& c, const Tensors& t) {
     const Weight w(t[1]);
     Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
@@ -45,9 +45,9 @@ class ProductsParityTest : public ParityTest {
     const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
     const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
                             Random({c.w[0]}, DType::kF32), Random(y), Random({y[0], y[3]})};
-    // On a GPU cuDNN rounds what the bias and the addend are added to, and the filters' gradients,
-    // to bf16, by up to 2^-9 of them. Without it, what is added to a sample's channels is added to
-    // a rounded product.
+    // On a GPU, cuDNN rounds the result to bf16 before the bias and the addend are added, and
+    // rounds the filters' gradients, by up to 2^-9 of them. Without cuDNN, a per-sample vector is
+    // added to a rounded product.
     const bool is_bf16 = GetParam() == DType::kBf16, rounded = !StreamOf(*device_).emulated;
     const Tolerance exact = {1e-5, 1e-4};
     const Tolerance loose = is_bf16 ? Tolerance{1.0 / 256, 6e-2} : exact;
@@ -60,7 +60,7 @@ class ProductsParityTest : public ParityTest {
     });
   }
 
-  // As ExpectConvolution, but compares a sample of each result's elements with sums in double.
+  // Like ExpectConvolution, but compares a sample of each result's elements with sums in double.
   void ExpectSampledConvolution(const ConvolutionCase& c) {
     const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
     const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
@@ -101,7 +101,7 @@ class ProductsParityTest : public ParityTest {
     }
   }
 
-  // At every place modulo the numbers that sizes of tiles are: strides are odd.
+  // The strides are odd, so that samples cover all positions modulo the sizes of tiles.
   void ExpectSampledElements(const std::vector<double>& actual,
                              const std::function<double(int64_t)>& expected) {
     constexpr int64_t kSample = 1000;
@@ -111,7 +111,7 @@ class ProductsParityTest : public ParityTest {
     const int64_t stride = std::max<int64_t>(1, count / kSample) | 1;
     for (int64_t i = 0; i < count; i += stride) {
       const double exact = expected(i);
-      // Written so that a NaN fails.
+      // Written so that it fails for a NaN.
       ASSERT_TRUE(std::abs(actual[i] - exact) <=
                   tolerance.absolute + tolerance.relative * std::abs(exact))
           << "element " << i << " of " << count << ": " << actual[i] << " against " << exact;
@@ -130,8 +130,8 @@ class ProductsParityTest : public ParityTest {
     params.scale = AttentionScale(c.width, c.heads);
     params.causal = c.causal;
     const Shape q = {c.batch, c.queries, c.width}, k = {c.batch, c.keys, c.width};
-    // Probabilities and their gradients are rounded to bf16 between the products, 2^-9 of each of
-    // numbers below 1; sums of them over the keys or queries err by as much again.
+    // Probabilities and their gradients are rounded to bf16 between the products: 2^-9 of numbers
+    // below 1. Their sums over keys or queries add errors of the same size.
     const Tolerance tolerance =
         GetParam() == DType::kF32 ? Tolerance{2e-5, 2e-5} : Tolerance{0, 3e-2};
     ExpectParity({Random(q), Random(k), Random(k), Random(q)}, tolerance,
@@ -151,13 +151,13 @@ TEST_P(ProductsParityTest, Linear) {
     Shape x;
     int64_t out;
   };
-  // Only the third one's product also gives the bias's gradient (ShouldSumRows).
+  // Only for the third case does the product also compute the bias's gradient (ShouldSumRows).
   for (const Case& c :
        {Case{{1, 1}, 1}, Case{{3, 5, 7}, 9}, Case{{2, 36, 40}, 64}, Case{{3, 343, 5}, 7}}) {
     const int64_t in = c.x[-1];
     Shape y = c.x;
     y.Set(-1, c.out);
-    // Of values that bf16 holds, since cuBLASLt takes a bias in the result's type.
+    // The bias has bf16 values, because cuBLASLt takes a bias in the result's type.
     const Tensor bias = Random({c.out}).To(DType::kF32);
     const Tensors inputs = {Random(c.x), Weights({c.out, in}, in), bias, Random(y)};
     ExpectParity(inputs, {1e-5, 1e-4}, [](const Tensors& t) -> absl::StatusOr<Tensors> {
@@ -173,8 +173,8 @@ TEST_P(ProductsParityTest, Linear) {
                      db,
                      dw_alone};
     });
-    // Where rows are not whole words, cuBLASLt rounds what a bias is added to, by up to 2^-9 of
-    // numbers below 4: seen on an H200. No model has such rows.
+    // If rows are not whole words, cuBLASLt rounds the product before it adds a bias, by up to 2^-9
+    // of numbers below 4 (seen on an H200). No model has such rows.
     const bool rounded = GetParam() == DType::kBf16 && !StreamOf(*device_).emulated &&
                          (in % 2 != 0 || c.out % 2 != 0);
     ExpectParity(
@@ -192,20 +192,20 @@ TEST_P(ProductsParityTest, Conv2d) {
       {{2, 5, 7, 3}, {4, 3, 3, 3}, Conv2dSymmetric(1, 1)},
       {{2, 6, 5, 9}, {7, 9, 1, 1}, Conv2dSymmetric(1, 0)},
       {{1, 8, 8, 16}, {8, 16, 3, 3}, Conv2dSymmetric(2, 1)},
-      {{2, 7, 9, 4}, {3, 4, 3, 3}, {2, 0, 1, 0, 1}},  // the VAE's
+      {{2, 7, 9, 4}, {3, 4, 3, 3}, {2, 0, 1, 0, 1}},  // as in the VAE
       {{1, 6, 6, 5}, {2, 5, 4, 3}, {3, 2, 1, 0, 2}},
       {{2, 4, 4, 3}, {5, 3, 1, 1}, Conv2dSymmetric(2, 0)},
   };
   for (const ConvolutionCase& c : cases) ExpectConvolution(c);
 }
 
-// A small one, so that the comparison itself is tested where there is no GPU.
+// A small case, so that the comparison itself is tested without a GPU.
 TEST_P(ProductsParityTest, Conv2dBySampledElements) {
   ExpectSampledConvolution({{2, 5, 7, 3}, {4, 3, 3, 3}, Conv2dSymmetric(1, 1)});
   ExpectSampledConvolution({{2, 7, 9, 4}, {3, 4, 3, 3}, {2, 0, 1, 0, 1}});
 }
 
-// A U-Net's channels, of small images; the reference would take a minute.
+// A U-Net's channels with small images; the full reference would take a minute.
 TEST_P(ProductsParityTest, Conv2dOfAUNet) {
   if (StreamOf(*device_).emulated) GTEST_SKIP() << "for cuDNN's engines";
   const ConvolutionCase cases[] = {{{2, 8, 8, 320}, {320, 320, 3, 3}, Conv2dSymmetric(1, 1)},
@@ -223,7 +223,7 @@ TEST_P(ProductsParityTest, Attention) {
   for (const AttentionCase& c : cases) ExpectAttention(c);
 }
 
-// Heads of 40, 64 and 80, which cuDNN has on every GPU; a text encoder's.
+// Heads of 40, 64 and 80, which cuDNN supports on every GPU; a text encoder's attention.
 TEST_P(ProductsParityTest, AttentionOfModels) {
   const AttentionCase cases[] = {{2, 33, 33, 80, 2, false},
                                  {1, 20, 77, 128, 2, false},
@@ -233,7 +233,7 @@ TEST_P(ProductsParityTest, AttentionOfModels) {
   EXPECT_THAT(device_->notes(), ::testing::IsEmpty());
 }
 
-// cuDNN's, in more than one part, against products of the same numbers in fp32.
+// Compares cuDNN's attention, in more than one part, with products of the same numbers in fp32.
 TEST_P(ProductsParityTest, AttentionOfManyTokens) {
   if (StreamOf(*device_).emulated) GTEST_SKIP() << "takes too long emulated";
   if (GetParam() == DType::kF32) GTEST_SKIP() << "cuDNN's attention is in bf16";
@@ -253,7 +253,7 @@ TEST_P(ProductsParityTest, AttentionOfManyTokens) {
   };
   const Tensors actual = attend(DType::kBf16), again = attend(DType::kBf16);
   const Tensors expected = attend(DType::kF32);
-  // Results are some 2^-5, of thousands of terms rounded by 2^-9 of themselves.
+  // Results are about 2^-5: sums of thousands of terms, each rounded by 2^-9.
   for (size_t i = 0; i < actual.size(); ++i) {
     SCOPED_TRACE("result " + std::to_string(i));
     ExpectClose(Here(actual[i]).To(DType::kF32), Here(expected[i]), {1.0 / 64, 2e-3});

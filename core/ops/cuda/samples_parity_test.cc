@@ -43,7 +43,7 @@ TEST_P(SamplesParityTest, CombineByWeightsOnTheDevice) {
 }
 
 TEST_P(SamplesParityTest, LookUp) {
-  // More than one launch's table, and more than one block of samples.
+  // Tables that take several launches, and several blocks of samples.
   for (const int entries : {1, 1000, 2345}) {
     std::vector<float> table(entries);
     for (int i = 0; i < entries; ++i) table[i] = 0.5f * static_cast<float>(i);
@@ -95,7 +95,7 @@ TEST_P(SamplesParityTest, BiasGradAddsRows) {
   }
 }
 
-// Small integers, whose sums have no roundings, whatever their order.
+// Sums of small integers are exact in any order.
 TEST_P(SamplesParityTest, ManyRunsOf128RowsAreEachAddedOnce) {
   const auto integers = [this](const Shape& shape) {
     const Tensor t = Tensor::Empty(host_, shape, DType::kF32);
@@ -104,7 +104,7 @@ TEST_P(SamplesParityTest, ManyRunsOf128RowsAreEachAddedOnce) {
     }
     return t.To(GetParam());
   };
-  // From 64 runs on there are 32 threads for a sum, each of which reads 8 runs at a time.
+  // From 64 runs on, each sum has 32 threads, and each thread reads 8 runs at a time.
   for (const Shape& shape :
        {Shape{63 * 128, 3}, Shape{63 * 128 + 1, 1}, Shape{2, 4096, 40}, Shape{300 * 128 + 5, 9}}) {
     const Tensor db = integers({shape[-1]}).To(DType::kF32);
@@ -114,7 +114,7 @@ TEST_P(SamplesParityTest, ManyRunsOf128RowsAreEachAddedOnce) {
       return Tensors{sums};
     });
   }
-  // Several samples, and two sums of each.
+  // Several samples with two sums each.
   const Shape shape = {3, 65 * 128 + 7, 5};
   ExpectParity({integers(shape), integers({3, 10}), integers(shape)}, {0, 0},
                [](const Tensors& in) -> absl::StatusOr<Tensors> {
@@ -131,7 +131,7 @@ TEST_P(SamplesParityTest, Convert) {
   }
 }
 
-// Ids that occur once, often and never; ends of the table.
+// Ids that occur once, often and never; first and last entries of the table.
 Tensor Ids(const std::shared_ptr<Device>& device, int64_t batch, int64_t tokens, int vocabulary) {
   Tensor ids = Tensor::Empty(device, {batch, tokens}, DType::kI32);
   for (int64_t i = 0; i < ids.num_elements(); ++i) {
@@ -184,7 +184,7 @@ TEST_P(SamplesParityTest, GaussianSample) {
   for (const Shape& shape : {Shape{1, 1}, Shape{2, 5, 3, 4}, Shape{3, 300}}) {
     Shape moments = shape;
     moments.Set(-1, 2 * shape[-1]);
-    // Log-variances on both sides of where they are clamped.
+    // Log-variances on both sides of the clamping limits.
     ExpectParity(
         {Random(moments, GetParam(), 12), Random(shape, DType::kF32), Random(shape, DType::kF32)},
         {1e-6, 1e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {

@@ -8,7 +8,7 @@ namespace dpipe::ops::cuda {
 
 namespace {
 
-// Null: it is emulated.
+// Returns null if the device is emulated.
 const dpipe::cuda::CudaDevice* GpuOf(const Device& device) {
   if (dynamic_cast<const EmulatedDevice*>(&device) != nullptr) return nullptr;
   const auto* const gpu = dynamic_cast<const dpipe::cuda::CudaDevice*>(&device);

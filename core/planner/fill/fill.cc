@@ -16,20 +16,20 @@
 namespace dpipe {
 namespace {
 
-// More than the instructions of any gap that matters.
+// Allowance for rounding up by 1 ns per instruction; no relevant gap has more instructions.
 constexpr Nanos kRoundingNs = 64;
 
-// A rank's gaps, and the positions of the compute instructions that end them.
+// A rank's gaps and the positions of the compute instructions that end them.
 struct RankGaps {
   DeviceGaps device;
-  std::vector<int> positions;  // by gap, then that of the optimizer step
+  std::vector<int> positions;  // by gap, then the position of the optimizer step
 };
 
-// What of an idle interval may be used, in the profile's time.
+// Converts the length of an idle interval into usable time on the profile's time scale.
 struct GapScale {
-  double usable = 1;      // of its length, what contention and the margin leave
-  double speed = 1;       // of the rank
-  Nanos rounding_ns = 0;  // CostModel::OnRank rounds up each of a gap's instructions
+  double usable = 1;      // fraction left after contention and the margin
+  double speed = 1;       // of the rank, relative to the profile
+  Nanos rounding_ns = 0;  // CostModel::OnRank rounds up the time of each instruction
 
   Nanos operator()(Nanos length_ns) const {
     if (usable == 1 && speed == 1) return length_ns;
@@ -73,7 +73,7 @@ RankGaps GapsOfRank(const Plan& plan, const std::vector<StreamEvent>& events, in
   return gaps;
 }
 
-// The instructions of one placement on samples that start at `first_sample`.
+// Appends the instructions of one placement. Unit 0 begins at `first_sample`.
 void AppendItems(const FrozenWork& work, const Placement& placement, int rank, int position,
                  int first_sample, std::vector<FillItem>& items) {
   const Chain& chain = work.chains[placement.chain];
@@ -96,7 +96,7 @@ void AppendItems(const FrozenWork& work, const Placement& placement, int rank, i
   }
 }
 
-// Places the work of one pipeline group after another.
+// Places the work of pipeline groups, one group per call of FillGroup.
 class Filler {
  public:
   Filler(const Plan& unfilled, const FrozenWork& work, const FillOptions& options,
@@ -143,7 +143,7 @@ class Filler {
     }
   }
 
-  // Sets assignment_. Groups are often alike, and so is what is found for them.
+  // Sets assignment_. Groups often have equal gaps, so results are cached by gaps.
   absl::Status Assign(const std::vector<DeviceGaps>& devices) {
     for (const auto& [known, assignment] : known_) {
       if (known != devices) continue;
@@ -176,7 +176,8 @@ class Filler {
     return by_rank;
   }
 
-  // Lowers the limits of devices whose memory does not hold their work, if that can help.
+  // Lowers the limits of devices that exceed their memory. Skips devices that exceed it even
+  // without frozen work. Returns true if any limit changed.
   bool Tighten(const std::vector<std::vector<FillItem>>& by_rank, int first_rank,
                std::vector<DeviceGaps>& devices) {
     bool tightened = false;
@@ -190,14 +191,16 @@ class Filler {
     return tightened;
   }
 
+  // Halves the maximum batch, or reduces the units by a quarter if that is not possible. Returns
+  // false if neither is.
   bool TightenDevice(const std::vector<int>& units, DeviceGaps& device) const {
-    const int most = *std::max_element(units.begin(), units.end());
+    const int max_units = *std::max_element(units.begin(), units.end());
     int& batch = device.max_batch_units;
-    if (!options_.exact && most > 1 && batch != 1) {
-      batch = batch == 0 ? (most + 1) / 2 : (std::min(batch, most) + 1) / 2;
+    if (!options_.exact && max_units > 1 && batch != 1) {
+      batch = batch == 0 ? (max_units + 1) / 2 : (std::min(batch, max_units) + 1) / 2;
       return true;
     }
-    if (most == 0 || options_.even_samples) return false;
+    if (max_units == 0 || options_.even_samples) return false;
     device.max_units.resize(units.size());
     for (size_t c = 0; c < units.size(); ++c) device.max_units[c] = units[c] * 3 / 4;
     return true;
@@ -208,13 +211,13 @@ class Filler {
   const FrozenWork& work_;
   const FillOptions options_;
   const CostModel& cost_;
-  std::unique_ptr<FillMemory> memory_;  // null where no rank has a limit
+  std::unique_ptr<FillMemory> memory_;  // null if no rank has a limit
   AssignOptions assign_;
-  Assignment assignment_;  // of the last group
+  Assignment assignment_;  // of the current group
   std::vector<std::pair<std::vector<DeviceGaps>, Assignment>> known_;
 };
 
-// By rank, in list order: the compute events of step 1, after the last one of step 0.
+// Returns, by rank and in list order, the last compute event of step 0 and then those of step 1.
 std::vector<std::vector<StreamEvent>> EventsByRank(const Plan& plan,
                                                    const std::vector<StreamEvent>& events) {
   const auto place = [](const StreamEvent& e) { return std::make_pair(e.step, e.instruction); };
@@ -245,15 +248,17 @@ absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
   if (cost.frozen_components().empty()) return items;
   if (!(options.margin >= 0 && options.margin < 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("filling: the margin is ", options.margin, ", not in [0, 1)"));
+        absl::StrCat("filling: the margin is ", options.margin, "; it must be in [0, 1)"));
   }
   const int group_size = unfilled.devices_per_pipeline();
   const int num_groups = unfilled.num_devices() / group_size;
   const int samples_per_group = unfilled.global_batch() / num_groups;
   if (samples_per_group % cost.frozen_quantum() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("a pipeline's ", samples_per_group,
-                                                   " samples cannot be cut into frozen work of ",
-                                                   cost.frozen_quantum(), " samples"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ", samples_per_group,
+                     " samples of a pipeline group are not a multiple of the frozen "
+                     "quantum of ",
+                     cost.frozen_quantum(), " samples"));
   }
   const FrozenWork work = MakeFrozenWork(cost, samples_per_group / cost.frozen_quantum());
   Filler filler(unfilled, work, options, cost);

@@ -1,21 +1,22 @@
-// Placing the next step's frozen work into a plan's idle gaps.                   [algorithms.md §4]
+// Places the next step's frozen work into a plan's idle gaps.                    [algorithms.md §4]
 //
-// The gaps are those of a simulated step of the same plan without frozen work. Whatever is placed
-// in one fits in it as simulated, so computing it makes no instruction of the backbone start later
-// than without filling. Sending its outputs could, as they share links with the last gradients and
-// the next step's first activations: fill_plan.h sees to that. What fits in none runs right before
-// the optimizer step, shared out so that all devices get there at the same time as nearly as whole
-// units allow. A pipeline group's samples stay in the group.
+// The gaps come from a simulated step of the same plan without frozen work. Work placed in a gap
+// fits in it as simulated, so computing it delays no instruction of the backbone. Sending its
+// outputs could: they share links with the last gradients and the next step's first activations.
+// fill_plan.h handles that case. Work that fits in no gap runs right before the optimizer step. It
+// is distributed so that all devices reach that step at about the same time, as far as whole units
+// allow. A pipeline group's samples stay in the group.
 //
-// With a contention factor f, work in a gap may run f times as long; gaps count as 1/f of their
-// length. On a device of another speed than the profile's they count by it.
+// With a contention factor f, work in a gap may take f times as long, so a gap counts as 1/f of its
+// length. On a device of speed v relative to the profile, it counts as v times its length.
 //
-// Nothing is assumed of the schedule: gaps are whatever the simulation shows between a rank's
-// compute instructions, of however many stages, chains and kinds these are.
+// Nothing is assumed about the schedule. A gap is any idle interval that the simulation shows
+// between a rank's compute instructions, for any number of stages and chains.
 //
-// Memory: where a rank would exceed its limit (fill_memory.h), it runs smaller batches and then
-// takes fewer samples, and the rest is shared out again, for a few rounds. Items that exceed it
-// all the same are what is returned if nothing else is found; VerifyPlan refuses their plan.
+// Memory: if a rank would exceed its limit (fill_memory.h), it first runs smaller batches and then
+// takes fewer samples. The work is assigned again after each such change, up to a fixed number of
+// rounds. If memory is still exceeded then, the items are returned anyway, and VerifyPlan rejects
+// their plan.
 #ifndef DPIPE_CORE_PLANNER_FILL_FILL_H_
 #define DPIPE_CORE_PLANNER_FILL_FILL_H_
 
@@ -33,24 +34,25 @@ namespace dpipe {
 
 struct FillOptions {
   bool partial_batch = true;
-  bool even_samples = false;  // every device of a group takes as many, to one frozen quantum
-  // Components that only some ranks of a pipeline group run, and whether a rank does; none: all
-  // run everything. A component that shares a chain (frozen_work.h) with such a one goes with it.
+  bool even_samples = false;  // shares of a group's devices differ by at most one frozen quantum
+  // Components that only some ranks of a pipeline group run, and, by rank of the group, whether it
+  // runs them. Empty `hosts`: all ranks run everything. A component that shares a chain
+  // (frozen_work.h) with a heavy one is restricted to the same ranks.
   std::vector<int> heavy_components = {};
   std::vector<bool> hosts = {};
-  Nanos min_bubble_ns = 0;  // shorter bubbles are left alone; 0: the profile's launch overhead
-  // The part of each gap that is left free, in [0, 1): room for passes and frozen work that take
-  // longer than the profile says.
+  Nanos min_bubble_ns = 0;  // shorter bubbles are not used; 0: the profile's launch overhead
+  // Fraction of each gap that is left free, in [0, 1), for passes and frozen work that take longer
+  // than profiled.
   double margin = 0;
-  // The optimum instead of the greedy assignment, for small instances (exact.h).
+  // Computes the optimal instead of the greedy assignment, for small instances (exact.h).
   bool exact = false;
   ExactOptions exact_limits = {};
 };
 
-// The items for LowerPlan. `unfilled` is the plan lowered without any, `events` those of a periodic
-// simulation of it with a step 0 and a step 1. InvalidArgument, with both values, if a group's
-// samples are no multiple of the frozen quantum, if `margin` is not in [0, 1), or if the instance
-// is too large for `exact`.
+// Returns the fill items for LowerPlan. `unfilled` is the plan lowered without fill items, and
+// `events` are those of its periodic simulation, with a step 0 and a step 1. Returns
+// InvalidArgument, with both values, if a group's samples are not a multiple of the frozen quantum,
+// if `margin` is not in [0, 1), or if the instance is too large for `exact`.
 absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
                                                       const std::vector<StreamEvent>& events,
                                                       const CostModel& cost,

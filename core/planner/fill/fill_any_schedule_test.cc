@@ -1,5 +1,5 @@
-// Filling asks nothing of the schedule: several stages a rank, split backward passes, recomputation
-// and several ranks a stage alike.
+// Filling works with any schedule: several stages per rank, split backward passes, recomputation
+// and several ranks per stage.
 #include <string>
 #include <vector>
 
@@ -48,7 +48,7 @@ absl::StatusOr<Instance> RandomInstance(RandomStream& random, const std::string&
 
 class FillAnyScheduleTest : public testing::TestWithParam<std::string> {};
 
-TEST_P(FillAnyScheduleTest, ValidAndNoPassLater) {
+TEST_P(FillAnyScheduleTest, PlansAreValidWithoutFlush) {
   RandomStream random(21, 0, 0, RandomPurpose::kTest);
   int filled_plans = 0;
   for (int round = 0; round < 25; ++round) {
@@ -65,8 +65,8 @@ TEST_P(FillAnyScheduleTest, ValidAndNoPassLater) {
     const absl::Status verified = VerifyPlan(filled->plan, instance->cost);
     ASSERT_TRUE(verified.ok()) << verified;
     filled_plans += filled->bubble_ratio < filled->unfilled_bubble_ratio;
-    // Messages cost nothing here, so nothing but computing could delay a pass: FillPlan compares
-    // all starts with the unfilled ones and puts in flushes where one is later.
+    // Messages are free here, so only computing could delay a pass. FillPlan inserts flushes if any
+    // pass starts later than in the unfilled plan.
     for (const DeviceProgram& program : filled->plan.devices()) {
       for (const Instruction& instruction : program.instructions()) {
         ASSERT_NE(instruction.kind(), Instruction::FLUSH);

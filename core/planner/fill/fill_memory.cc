@@ -41,7 +41,7 @@ Instruction OutputMessage(Instruction::Kind kind, int component, SampleRange sam
   return message;
 }
 
-// The parts of `range` in none of `others`.
+// Returns the parts of `range` that are in none of `others`.
 std::vector<SampleRange> Without(SampleRange range, std::vector<SampleRange> others) {
   std::vector<SampleRange> parts;
   for (const SampleRange& other : Merge(std::move(others))) {

@@ -1,9 +1,9 @@
-// What a rank would hold at most if some frozen work were placed on it: the memory model of
-// core/schedule/memory/memory.h, applied to the rank's list with the items in it.
+// Peak memory of a rank if some frozen work were placed on it: the memory model of
+// core/schedule/memory/memory.h, applied to the rank's instructions with the fill items inserted.
 //
-// Messages of outputs are not known yet; the rank is taken to send all outputs that it computes and
-// to receive all others that its stages read, right before the optimizer step, as they are without
-// and with a flush. [algorithms.md §4]
+// The messages that exchange outputs are not known yet. The model assumes that the rank sends all
+// outputs that it computes, and receives all other outputs that its stages read. Both happen right
+// before the last instruction, the optimizer step, with or without a flush. [algorithms.md §4]
 #ifndef DPIPE_CORE_PLANNER_FILL_FILL_MEMORY_H_
 #define DPIPE_CORE_PLANNER_FILL_FILL_MEMORY_H_
 
@@ -19,12 +19,13 @@ namespace dpipe {
 
 class FillMemory {
  public:
-  // `cost` outlives this. Copies the plan.
+  // `cost` must outlive this. Copies the plan.
   FillMemory(const Plan& unfilled, const CostModel& cost);
   FillMemory(const FillMemory&) = delete;
   FillMemory& operator=(const FillMemory&) = delete;
 
-  // `items`: the rank's, for the next step, by position.
+  // Returns the peak memory of `rank` with `items`: that rank's items for the next step, sorted by
+  // position.
   int64_t PeakBytes(int rank, const std::vector<FillItem>& items);
 
  private:
@@ -32,7 +33,7 @@ class FillMemory {
   void AppendMessages(int rank, const std::vector<FillItem>& items, DeviceProgram* program) const;
 
   const CostModel& cost_;
-  Plan plan_;  // its lists change; what `memory_` derives from its stages does not depend on them
+  Plan plan_;  // PeakBytes() swaps instruction lists; `memory_` depends only on the stages
   PlanMemory memory_;
 };
 

@@ -19,7 +19,7 @@ const Instruction& InstructionOf(const Plan& plan, const StreamEvent& event) {
   return plan.devices(event.rank).instructions(event.instruction);
 }
 
-// The last start of an optimizer step before the steady one.
+// Returns the last start of an optimizer step in step 0, the one before the steady step.
 Nanos OriginOf(const Plan& plan, const std::vector<StreamEvent>& events) {
   Nanos origin = 0;
   for (const StreamEvent& event : events) {
@@ -30,7 +30,7 @@ Nanos OriginOf(const Plan& plan, const std::vector<StreamEvent>& events) {
   return origin;
 }
 
-// By rank, in list order: when the passes of a steady step start, counted from the origin.
+// Returns, by rank and in list order, the starts of the steady step's passes relative to `origin`.
 std::vector<std::vector<Nanos>> PassStarts(const Plan& plan, const std::vector<StreamEvent>& events,
                                            Nanos origin) {
   std::vector<std::vector<Nanos>> by_instruction(plan.devices_size());
@@ -51,7 +51,7 @@ std::vector<std::vector<Nanos>> PassStarts(const Plan& plan, const std::vector<S
   return starts;
 }
 
-// FilledPlan.finish_ns.
+// Computes FilledPlan.finish_ns.
 std::vector<Nanos> Finishes(const Plan& plan, const std::vector<StreamEvent>& events,
                             Nanos origin) {
   std::vector<Nanos> finishes(plan.devices_size(), 0);

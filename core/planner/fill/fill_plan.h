@@ -1,10 +1,14 @@
-// A pipeline's plan with the next step's frozen work in its bubbles.             [algorithms.md §4]
+// Builds a pipeline's plan with the next step's frozen work in its bubbles.      [algorithms.md §4]
 //
-// Lowers the pipeline without frozen work, simulates it, places the work in its gaps (fill.h) and
-// lowers again. Then no pass of the backbone starts later than without filling, counted from the
-// moment at which the optimizer steps begin: computing fits in the gaps as simulated, and where
-// sending outputs while gradients or activations are on their way would hold up a pass, the
-// messages go between two FLUSHes after everything else, where the optimizer step waits for them.
+//   1. Lowers the pipeline without frozen work and simulates it.
+//   2. Places the frozen work in the gaps (fill.h) and lowers again.
+//   3. If a pass of the backbone then starts later than in step 1, lowers once more, with the
+//      messages of frozen outputs between two FLUSHes after everything else. The optimizer step
+//      waits for them.
+//
+// Pass starts are compared relative to the last start of an optimizer step in the previous step.
+// The work itself fits in the gaps as simulated; only its messages can delay a pass, if they share
+// links with gradients or activations in flight.
 #ifndef DPIPE_CORE_PLANNER_FILL_FILL_PLAN_H_
 #define DPIPE_CORE_PLANNER_FILL_FILL_PLAN_H_
 
@@ -25,16 +29,17 @@ struct FilledPlan {
   Plan plan;  // not verified
   Nanos step_ns = 0;
   double bubble_ratio = 0;
-  // By rank: when its last pass or frozen work ends, counted from the last start of an optimizer
-  // step before it; the last of them set the step.
+  // By rank: end of its last pass or frozen work, relative to the last start of an optimizer step
+  // in the previous step. The latest of them determine the step's time.
   std::vector<Nanos> finish_ns;
-  Nanos unfilled_step_ns = 0;  // of the same pipeline with no frozen work at all
+  Nanos unfilled_step_ns = 0;  // of the same pipeline without frozen work
   double unfilled_bubble_ratio = 0;
 };
 
-// `options.frozen`, `fill` and `flush_exchange` are set here. Where even the unfilled step is
-// longer than `give_up_ns` (0: no limit) nothing is filled: the plan is empty and its step the
-// unfilled one. Errors as LowerPlan's and PlaceFrozenWork's.
+// Builds and simulates the filled plan. Overwrites `frozen`, `fill` and `flush_exchange` of
+// `options`. If even the unfilled step is longer than `give_up_ns` (0: no limit), returns an empty
+// plan with the time and bubble ratio of the unfilled step. Returns the errors of LowerPlan, of the
+// simulation and of PlaceFrozenWork.
 absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule& schedule,
                                     LowerOptions options, const FillOptions& fill,
                                     const CostModel& cost, Nanos give_up_ns = 0);

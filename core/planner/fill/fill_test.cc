@@ -11,9 +11,9 @@
 namespace dpipe {
 namespace {
 
-// Two stages of one layer (10 forward, 10 backward), one micro-batch of one sample each: rank 0
-// idles 20 before its backward pass, rank 1 10 before its forward pass and 10 before the optimizer
-// step.
+// Two stages of one layer and one micro-batch of 4 samples; each pass takes 40. Rank 0 idles for 80
+// before its backward pass. Rank 1 idles for 40 before its forward pass and for 40 before the
+// optimizer step.
 struct TwoStages {
   TwoStages() : cost(*CostModel::Create(Profile(), IdealCluster(2))) {
     const PipelineLayout layout = StraightLayout(2, 1, 4, {{{0, 1}, 1}, {{1, 2}, 1}});
@@ -54,14 +54,14 @@ struct TwoStages {
   std::vector<StreamEvent> events;
 };
 
-TEST(FillTest, GapsAreFilledWithWhatFits) {
+TEST(FillTest, FillsGapsWithWorkThatFits) {
   TwoStages pipeline;
   const std::vector<FillItem> items =
       *PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, {});
-  // 4 samples of 2 layers of 12, two a device. Rank 0's gap of 80 before its backward pass
-  // (position 1) takes its 48. Rank 1's gap of 40 before its forward pass (position 0) takes one
-  // layer on both samples and the second on one; the other 12 run in the 40 before the optimizer
-  // step (position 2).
+  // 4 samples of 2 layers of 12, two samples per device: 48 per device. Rank 0 runs all of it in
+  // its gap of 80 before its backward pass (position 1). Rank 1's gap of 40 before its forward pass
+  // (position 0) takes the first layer on both samples and the second layer on one. The remaining
+  // 12 run in the gap of 40 before the optimizer step (position 2).
   Nanos before_forward = 0, at_the_end = 0;
   for (const FillItem& item : items) {
     EXPECT_EQ(item.step_offset, 1);
@@ -90,10 +90,10 @@ TEST(FillTest, ContentionShortensTheGaps) {
       before_forward += 12 * item.layers.size() * item.samples.size();
     }
   }
-  EXPECT_EQ(before_forward, 12);  // of a gap of 40 / 2: a layer on one sample
+  EXPECT_EQ(before_forward, 12);  // in a gap of 40 / 2: one layer on one sample
 }
 
-TEST(FillTest, TheMarginIsLeftFree) {
+TEST(FillTest, LeavesTheMarginFree) {
   TwoStages pipeline;
   FillOptions options;
   options.margin = 0.5;
@@ -106,13 +106,13 @@ TEST(FillTest, TheMarginIsLeftFree) {
       before_forward += 12 * item.layers.size() * item.samples.size();
     }
   }
-  EXPECT_EQ(before_forward, 12);  // of a gap of 40 / 2
+  EXPECT_EQ(before_forward, 12);  // in a gap of 40 / 2
   options.margin = 1;
   EXPECT_EQ(PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(FillTest, ExactlyOrRefused) {
+TEST(FillTest, ExactOrInvalidArgument) {
   TwoStages pipeline;
   FillOptions options;
   options.exact = true;
@@ -129,9 +129,9 @@ TEST(FillTest, ExactlyOrRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(FillTest, AFasterDeviceTakesMore) {
-  // Layers of at least 1200 do not fit in the first device's gap of 800. The second one is 64 times
-  // as fast: its gaps of 400, less 64 for rounding, have room for all.
+TEST(FillTest, FasterDeviceTakesMore) {
+  // Layers of 1200 or more do not fit in the first device's gap of 800. The second device is 64
+  // times as fast: its gaps of 400, less 64 for rounding, have room for all of them.
   TwoStages pipeline;
   ClusterSpec cluster = IdealCluster(2);
   DeviceClass* slow = cluster.add_device_classes();
@@ -167,9 +167,9 @@ TEST(FillTest, AFasterDeviceTakesMore) {
   EXPECT_EQ(fast_samples, 4);
 }
 
-TEST(FillTest, SmallerBatchesAndFewerSamplesWhereMemoryIsShort) {
-  // Running a frozen layer takes 100 bytes a sample. Of 4 samples two a device run at once, unless
-  // 150 bytes are all there is: then one.
+TEST(FillTest, SmallerBatchesIfMemoryIsShort) {
+  // A frozen layer takes 100 bytes per sample. Each device has two of the 4 samples. It runs both
+  // at once, or one at a time if it has only 150 bytes.
   TwoStages pipeline;
   ModelProfile profile = TwoStages::Profile();
   for (ComponentProfile& component : *profile.mutable_components()) {
@@ -196,12 +196,12 @@ TEST(FillTest, SmallerBatchesAndFewerSamplesWhereMemoryIsShort) {
   }
 }
 
-TEST(FillTest, NoFrozenWorkNoItems) {
+TEST(FillTest, NoItemsWithoutFrozenWork) {
   const CostModel cost = *CostModel::Create(UniformProfile({}), IdealCluster(2));
   EXPECT_TRUE(PlaceFrozenWork(TwoStages().plan, {}, cost, {})->empty());
 }
 
-TEST(FrozenWorkTest, ComponentsThatReadOneAnotherAreOneChain) {
+TEST(FrozenWorkTest, ComponentsThatReadEachOtherFormOneChain) {
   // text and vae are independent; control reads vae and comes after it.
   ModelProfile profile = TwoStages::Profile();
   const ComponentProfile vae = profile.components(0);

@@ -6,8 +6,8 @@
 namespace dpipe {
 namespace {
 
-// Frozen components that read one another, directly or not, form one group, in an order in which
-// each comes after what it reads.
+// Returns the groups of frozen components that read each other, directly or indirectly. Within a
+// group, each component comes after the components that it reads.
 std::vector<std::vector<int>> Groups(const CostModel& cost) {
   std::vector<int> group(cost.num_components());
   for (int c = 0; c < cost.num_components(); ++c) group[c] = c;

@@ -1,5 +1,5 @@
-// Solves random instances of filling to optimality and prints them as testdata/optimal_finishes.csv
-// has them.
+// Solves random filling instances to optimality and prints the results in the format of
+// testdata/optimal_finishes.csv.
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +9,9 @@
 #include "core/planner/testing/random_fill.h"
 #include "gflags/gflags.h"
 
-DEFINE_int32(begin, 0, "the first instance (random_fill.h)");
-DEFINE_int32(end, 10, "one past the last instance");
-DEFINE_double(time_limit_s, 120, "processor seconds for each, after which the bound is less tight");
+DEFINE_int32(begin, 0, "index of the first instance (random_fill.h)");
+DEFINE_int32(end, 10, "one past the index of the last instance");
+DEFINE_double(time_limit_s, 120, "CPU seconds per instance; if reached, the bound is less tight");
 FLAG_RANGE(begin, 0, dpipe::kMaxFlagCount);
 FLAG_RANGE(end, 0, dpipe::kMaxFlagCount);
 FLAG_RANGE(time_limit_s, 0, 1e6);
@@ -40,6 +40,6 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   const dpipe::Command command = {"optimal_finishes",
-                                  "Prints the optimal finish of random filling instances.\n"};
+                                  "Prints the optimal finishes of random filling instances.\n"};
   return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -31,8 +31,8 @@ bool HasWeightGrads(const Schedule& schedule) {
   return false;
 }
 
-// One device's list while it is written anew: the other passes come as they came, and weight
-// gradients when told to.
+// Rewrites one device's list: the other passes keep their order, and weight gradients go where the
+// caller puts them.
 class Writer {
  public:
   Writer(const Schedule& schedule, int limit)
@@ -54,7 +54,7 @@ class Writer {
     kept_ += keeps;
     if (slot.pass == Pass::kBackward) --kept_;
     if (slot.pass != Pass::kInputGrad) return;
-    // Weight gradients of a stage come in micro-batch order, whatever order the others have.
+    // Weight gradients of a stage run in micro-batch order, even if the other passes do not.
     waiting_.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
     bool moved = true;
     while (moved) {
@@ -77,8 +77,8 @@ class Writer {
  private:
   const Schedule& schedule_;
   const int limit_;
-  std::vector<int> next_;      // by stage: the micro-batch whose weight gradient comes next
-  std::vector<Slot> waiting_;  // for the input gradient of an earlier micro-batch
+  std::vector<int> next_;      // by stage: micro-batch of the next weight gradient
+  std::vector<Slot> waiting_;  // wait for the input gradient of an earlier micro-batch
   std::deque<Slot> ready_;
   std::vector<Slot> list_;
   int kept_ = 0;
@@ -136,7 +136,7 @@ class Orders {
     }
   }
 
-  // Weight gradients only in gaps of up to quantiles of the gaps' lengths in `late`.
+  // Adds orders with weight gradients only in gaps up to a quantile of the gap lengths in `late`.
   void AddFitted(const Schedule& late) {
     const std::vector<std::vector<Nanos>> starts = late.StartTimes(costs_);
     std::vector<Nanos> gaps;
@@ -183,7 +183,7 @@ class Orders {
     if (!made.ok()) return made;
     for (int d = 0; d < made->num_devices(); ++d) {
       if (LimitOf(d) > 0 && made->PeakStashedOnDevice(d) > LimitOf(d)) {
-        return absl::ResourceExhaustedError("over the limit of kept pairs");
+        return absl::ResourceExhaustedError("the order exceeds the limit of kept pairs");
       }
     }
     return made;

@@ -1,19 +1,19 @@
-// Weight gradients ordered against frozen work.                                [algorithms.md §4]
+// Orders weight gradients against frozen work.                                 [algorithms.md §4]
 //
-// In schedules that split the backward pass, weight gradients wait for nothing but their input
-// gradients, and so compete with frozen work for the same gaps. Which of the two should have a gap
-// is found by simulation: this makes schedules that differ from a given one in where the weight
-// gradients stand, and nothing else; the caller fills each and keeps the best.
+// In schedules that split the backward pass, weight gradients depend only on their input gradients.
+// They therefore compete with frozen work for the same gaps. Simulation decides which of the two
+// gets a gap: this file generates schedules that differ from a given one only in the positions of
+// the weight gradients. The caller fills each of them and keeps the best.
 //
-// Beside the schedule itself:
+// Orders generated in addition to the schedule itself:
 //   delayed by k   a weight gradient runs once k others of its device are ready and waiting: at
-//                  once for k = 0 (the joint backward pass), at the end for the largest k
-//   fitted         the other passes keep the times that they have if no weight gradient comes
-//                  before them; weight gradients go where they fit between these, but only in gaps
-//                  of at most a given length; the rest waits for the end. Small gaps, in which
-//                  little frozen work fits at an efficient batch, are used up and large ones left
-// A pass that must wait for room under the limit of kept pairs has the waiting weight gradients
-// before it in every order.
+//                  once for k = 0 (like a joint backward pass), at the end for the largest k
+//   fitted         the other passes keep their start times from the order with all weight gradients
+//                  at the end. Weight gradients fill the gaps between them, but only gaps up to a
+//                  given length; the rest run at the end. This uses up small gaps, in which little
+//                  frozen work fits at an efficient batch, and leaves large gaps free
+// In every order, a forward pass that would exceed the limit of kept pairs is preceded by waiting
+// weight gradients, until there is room.
 #ifndef DPIPE_CORE_PLANNER_FILL_WEIGHT_ORDER_H_
 #define DPIPE_CORE_PLANNER_FILL_WEIGHT_ORDER_H_
 
@@ -25,13 +25,14 @@ namespace dpipe {
 
 struct WeightOrderOptions {
   std::vector<PassCosts> costs = {};  // by stage; empty: F = I = W = 1
-  // By device: the most (stage, micro-batch) pairs kept; empty: no limits; 0: none for that one.
+  // By device: maximum number of (stage, micro-batch) pairs kept; empty: no limits; 0: no limit for
+  // that device.
   std::vector<int> device_limits = {};
 };
 
-// The schedule itself, then the other orders, each a valid schedule within the limits, none twice;
-// the schedule alone where it splits no backward pass. About ten. Time O(slots x (gaps of a device
-// + stages)).
+// Returns the schedule itself and then the other orders, about ten in total, without duplicates.
+// All other orders are valid schedules within the limits. Returns only the schedule if it splits no
+// backward pass. Time O(slots x (gaps of a device + stages)).
 std::vector<Schedule> WeightOrders(const Schedule& schedule, const WeightOrderOptions& options);
 
 }  // namespace dpipe

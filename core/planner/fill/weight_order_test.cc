@@ -23,11 +23,11 @@ std::vector<Slot> WithoutWeightGrads(const std::vector<Slot>& slots) {
   return others;
 }
 
-TEST(WeightOrderTest, NothingToOrderWhereBackwardPassesAreJoint) {
+TEST(WeightOrderTest, JointBackwardPassesHaveOneOrder) {
   EXPECT_EQ(WeightOrders(*MakeSchedule("1f1b", {3, 6}), {}).size(), 1);
 }
 
-// Two devices, two micro-batches, all passes of one unit:
+// Two devices, two micro-batches; each pass takes one unit of time:
 //   device 0: F0 F1 .. I0 .. I1, device 1: . F0 I0 F1 I1
 TEST(WeightOrderTest, ByHand) {
   const auto F = [](int m) { return Slot{Pass::kForward, m, 0}; };
@@ -38,9 +38,9 @@ TEST(WeightOrderTest, ByHand) {
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   std::set<std::string> orders;
   for (const Schedule& order : WeightOrders(*schedule, {})) orders.insert(order.ToString());
-  // At once; one waiting; all at the end. On device 0 a gap of one unit before I1 takes W0 where
-  // weight gradients are fitted: F0 at 0, F1 at 1, I0 at 3, I1 at 5; device 1 has no gap after its
-  // first input gradient.
+  // Expected: the schedule itself, weight gradients at once, all at the end, and fitted ones.
+  // Fitted: device 0 runs F0 at 0, F1 at 1, I0 at 3 and I1 at 5, so W0 fits in the gap before I1.
+  // Device 1 has no gap after its first input gradient.
   const auto text = [](const std::vector<std::vector<Slot>>& lists) {
     return Schedule::CreateStraight("split", 2, lists)->ToString();
   };
@@ -54,7 +54,7 @@ TEST(WeightOrderTest, ByHand) {
 
 class WeightOrdersOf : public testing::TestWithParam<std::string> {};
 
-TEST_P(WeightOrdersOf, OnlyWeightGradientsMoveWithinTheLimits) {
+TEST_P(WeightOrdersOf, MovesOnlyWeightGradientsWithinLimits) {
   RandomStream random(31, 0, 0, RandomPurpose::kTest);
   int num_orders = 0;
   for (int round = 0; round < 30; ++round) {
@@ -90,8 +90,9 @@ TEST_P(WeightOrdersOf, OnlyWeightGradientsMoveWithinTheLimits) {
   EXPECT_GT(num_orders, 90);
 }
 
-// With filling, the chosen order is never slower, its plan valid, and sometimes faster.
-TEST_P(WeightOrdersOf, ChosenByFillingAndSimulating) {
+// After filling, all orders have valid plans, and the best order is sometimes faster than the
+// schedule itself.
+TEST_P(WeightOrdersOf, BestOrderIsSometimesFaster) {
   RandomStream random(32, 0, 0, RandomPurpose::kTest);
   int better = 0;
   double sum = 0;
@@ -137,7 +138,7 @@ TEST_P(WeightOrdersOf, ChosenByFillingAndSimulating) {
     sum += static_cast<double>(best) / static_cast<double>(*own);
   }
   std::printf(
-      "%s: another order is faster in %d of 20, steps %.4f of the schedule's own on average\n",
+      "%s: another order is faster in %d of 20 instances; mean step %.4f of the schedule's own\n",
       GetParam().c_str(), better, sum / 20);
   EXPECT_GT(better, 0);
 }

@@ -45,11 +45,11 @@ RandomFillInstance MakeRandomFill(RandomStream& random, const RandomFillOptions&
     device.gaps.resize(Between(random, options.min_gaps, options.max_gaps));
     num_gaps += static_cast<int>(device.gaps.size());
   }
-  // Mean gap: total x (0.3 .. 1.1) / gaps; each from nothing to twice that.
+  // Mean gap: total x (0.3 .. 1.1) / number of gaps. Each gap is uniform in [0, 2 x mean].
   const Nanos mean = total * Between(random, 30, 110) / 100 / std::max(1, num_gaps);
   Nanos last_end = 0;
   for (DeviceGaps& device : instance.devices) {
-    device.end_ns = Between(random, 0, static_cast<int>(mean));  // beside its gaps: backbone work
+    device.end_ns = Between(random, 0, static_cast<int>(mean));  // backbone work between the gaps
     for (Nanos& gap : device.gaps) {
       gap = random.NextBelow(static_cast<uint32_t>(2 * mean + 1));
       device.end_ns += gap;

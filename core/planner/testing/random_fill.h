@@ -1,4 +1,4 @@
-// Random instances of filling, for tests.
+// Random instances of the filling problem, for tests.
 #ifndef DPIPE_CORE_PLANNER_TESTING_RANDOM_FILL_H_
 #define DPIPE_CORE_PLANNER_TESTING_RANDOM_FILL_H_
 
@@ -17,7 +17,7 @@ struct RandomFillOptions {
   int max_chains = 2;
   int min_steps = 2, max_steps = 5;
   int min_units = 2, max_units = 6;
-  Nanos max_step_ns = 40;  // of one unit
+  Nanos max_step_ns = 40;  // per unit
   Nanos max_overhead_ns = 4;
 };
 
@@ -26,11 +26,12 @@ struct RandomFillInstance {
   std::vector<DeviceGaps> devices;
 };
 
-// Batch curves are a launch, of at most one unit's time, plus a cost per unit. The gaps of all
-// devices together are 0.3 to 1.1 times the work at full batch, so that filling well matters.
+// Returns a random instance. A step's time is a fixed cost plus a cost per unit; the fixed cost is
+// at most that of one unit. The expected total of all gaps is 0.3 to 1.1 times the work at full
+// batch, so that good filling matters.
 RandomFillInstance MakeRandomFill(RandomStream& random, const RandomFillOptions& options);
 
-// Number `index` of a fixed sequence, with the default options.
+// Returns instance `index` of a fixed sequence, with the default options.
 RandomFillInstance RandomFillNumber(int index);
 
 }  // namespace dpipe

@@ -1,6 +1,6 @@
-// Schedules of one backbone in two directions: two chains with a copy of the weights each, the
-// second on the first one's devices in reverse, each with half of the micro-batches, so that one
-// fills the ramps of the other. Backward passes are joint. [algorithms.md §5]
+// Bidirectional schedules of one backbone. Two chains run on the same devices in opposite
+// directions. Each has its own copy of the weights and half of the micro-batches, so each fills the
+// warm-up and cool-down of the other. Backward passes are joint. [algorithms.md §5]
 #ifndef DPIPE_CORE_SCHEDULE_BUILDERS_BIDIRECTIONAL_H_
 #define DPIPE_CORE_SCHEDULE_BUILDERS_BIDIRECTIONAL_H_
 
@@ -12,17 +12,20 @@
 
 namespace dpipe {
 
-// `down`: the first chain; its micro-batches are set to half of the request's.
+// Returns the schedule with the smallest makespan among the simulated orders below. `down` is the
+// first chain; its number of micro-batches is replaced by half of the request's.
 //
-// Without costs the order is that of a simulation with F = B in which the lowest micro-batch goes
-// first, whichever its direction, and a backward pass before a forward pass of the same one. With
-// costs it is the shortest of that order and of those that the same rule gives in a simulation at
-// the costs, with as many pairs kept on a device as the former keeps, half as many again, and any
-// number: where B > F, more pairs close the gaps between units.
+// Every simulation runs the lowest micro-batch first in either direction, and prefers a backward
+// pass to a forward pass of the same micro-batch number. The orders tried are:
+//   1. F = B and no limit. Let L be the maximum number of (stage, micro-batch) pairs per device.
+//      Without costs, and if peak_limit does not exclude it, this order is the result.
+//   2. At the costs of the request (F = B if there are none), with at most min(L, peak_limit) pairs
+//      per device.
+//   3. As 2, with L + L/2 pairs and without a limit; or, if peak_limit > L, with peak_limit pairs.
+//      If B > F, more pairs close the gaps between units.
 //
-// InvalidArgument if the devices or micro-batches are not even in number, if the costs are not of
-// all stages, or if a device would keep more than request.peak_limit pairs of (stage, micro-batch)
-// in all of these orders.
+// InvalidArgument if the number of devices or micro-batches is odd, if the costs do not cover all
+// stages, or if every order keeps more than request.peak_limit pairs on some device.
 absl::StatusOr<Schedule> MakeBidirectional(const std::string& name, const ScheduleChain& down,
                                            const ScheduleRequest& request);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNone = -1;
 
-// How many passes of each kind a stage has begun and ended.
+// The number of passes of one kind that a stage has begun and ended.
 struct PassCount {
   int begun = 0;
   int ended = 0;
@@ -66,9 +66,9 @@ class Simulation {
 
   const ListScheduleOptions& options_;
   std::vector<Stage> stages_;
-  std::vector<std::map<int, int>> chain_pairs_;  // [chain]: device -> pairs of a micro-batch
+  std::vector<std::map<int, int>> chain_pairs_;  // [chain]: device -> pairs per micro-batch
   std::vector<Device> devices_;
-  // (end, device) of what runs.
+  // (end, device) of the running passes.
   std::priority_queue<std::pair<Nanos, int>, std::vector<std::pair<Nanos, int>>, std::greater<>>
       running_;
 };
@@ -170,7 +170,8 @@ bool Simulation::MayStart(Pass pass, const Stage& stage) const {
   return m < stage.forward.ended && (stage.next == kNone || stages_[stage.next].gradient.ended > m);
 }
 
-// Whether a pass other than a weight gradient is on its way and comes soon enough.
+// True if a pass other than a weight gradient becomes ready on the device soon enough, because its
+// predecessor is running.
 bool Simulation::IsWorthWaiting(const Device& device, Nanos now, const Slot& weight) const {
   if (options_.weight_patience <= 0) return false;
   const Nanos duration = stages_[weight.stage].costs.weight_grad;
@@ -209,7 +210,7 @@ void Simulation::Keep(const Slot& slot) {
   if (!stage.forward_only) devices_[stage.device].room.Add(stage.chain, slot.micro_batch);
 }
 
-// The pass of highest priority that could start now.
+// Returns the pass of highest priority that is ready to start.
 std::optional<ListCandidate> Simulation::Choose(const Device& device) const {
   const Pass gradient = options_.split_backward ? Pass::kInputGrad : Pass::kBackward;
   const auto rank = [](const ListCandidate& c) {
@@ -251,7 +252,7 @@ void Simulation::Start(int d, Nanos now, bool may_be_weight) {
   running_.push({device.end_ns, d});
 }
 
-// Ends what the device runs and marks the devices for which that may matter.
+// Ends the running pass of a device and marks the devices on which another may have become ready.
 void Simulation::Finish(int d) {
   Device& device = devices_[d];
   const Slot slot = device.running;
@@ -273,7 +274,7 @@ void Simulation::Finish(int d) {
 }
 
 std::vector<std::vector<Slot>> Simulation::Run() {
-  // Weight gradients last, when it is known what other devices do now.
+  // Weight gradients are considered last: IsWorthWaiting needs to know what the other devices run.
   const auto start_all = [&](Nanos now) {
     for (bool may_be_weight : {false, true}) {
       for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
@@ -293,7 +294,8 @@ std::vector<std::vector<Slot>> Simulation::Run() {
   }
   std::vector<std::vector<Slot>> slots;
   for (Device& device : devices_) {
-    DPIPE_CHECK(device.room.kept() == 0) << "a list schedule came to a stop with pairs kept";
+    DPIPE_CHECK(device.room.kept() == 0)
+        << "a list schedule stopped before all pairs were finished";
     slots.push_back(std::move(device.slots));
   }
   return slots;
@@ -306,7 +308,8 @@ absl::Status CheckSizes(const std::string& where, const std::vector<ScheduleChai
   for (const ScheduleChain& chain : chains) {
     num_stages += chain.devices.size();
     for (int d : chain.devices) {
-      if (d < 0) return absl::InvalidArgumentError(absl::StrCat(where, "device ", d));
+      if (d < 0)
+        return absl::InvalidArgumentError(absl::StrCat(where, "device ", d, " is negative"));
       num_devices = std::max(num_devices, d + 1);
     }
   }
@@ -331,7 +334,8 @@ absl::Status CheckSizes(const std::string& where, const std::vector<ScheduleChai
 absl::Status CheckLimits(const std::string& where, const std::vector<ScheduleChain>& chains,
                          const ListScheduleOptions& options) {
   for (int limit : options.stage_limits) {
-    if (limit < 0) return absl::InvalidArgumentError(absl::StrCat(where, "stage limit ", limit));
+    if (limit < 0)
+      return absl::InvalidArgumentError(absl::StrCat(where, "stage limit ", limit, " is negative"));
   }
   for (size_t c = 0; c < chains.size() && !options.device_limits.empty(); ++c) {
     std::vector<int> stages(options.device_limits.size(), 0);
@@ -342,7 +346,7 @@ absl::Status CheckLimits(const std::string& where, const std::vector<ScheduleCha
       const int limit = options.device_limits[d];
       if (limit == 0 || limit >= stages[d]) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          where, "device ", d, " may keep ", limit, " (stage, micro-batch) pairs, and one ",
+          where, "device ", d, " may keep ", limit, " (stage, micro-batch) pairs, but one ",
           "micro-batch of chain ", c, " makes ", stages[d], " there"));
     }
   }

@@ -1,16 +1,17 @@
-// Schedules made by simulation: whenever a device is free, the ready pass of highest priority
-// starts.
+// List scheduling: makes schedules by simulation. Whenever a device is free, the ready pass of
+// highest priority starts. [algorithms.md §5]
 //
-// Every stage takes the micro-batches of its chain in order, in each kind of pass, so that a stage
-// offers at most one forward, one gradient and one weight-gradient pass at a time. Because the
-// order is that of a simulation that ran to its end, it cannot deadlock. [algorithms.md §5]
+// Every stage takes the micro-batches of its chain in order, in each kind of pass. So it offers at
+// most one forward, one gradient and one weight-gradient pass at a time. The order cannot deadlock,
+// because it is the order of a simulation that ran to its end.
 //
 // A pair (stage, micro-batch) is kept from the start of its forward pass to the end of its
-// weight-gradient (or joint backward) pass. Under a limit by device a forward pass starts only
-// where everything in the pipeline can still finish (safe_room.h), so a simulation never gets
-// stuck; a limit by stage never holds up the oldest micro-batch, so it does not either.
+// weight-gradient (or joint backward) pass. The simulation never gets stuck under limits on pairs:
+//   - With a limit per device, a forward pass starts only if everything in the pipeline can still
+//     finish (safe_room.h).
+//   - A limit per stage never delays the oldest micro-batch.
 //
-// Time O(slots x (stages of a device + micro-batches in flight under a limit)).
+// Time O(slots x (stages per device + micro-batches in flight under a limit)).
 #ifndef DPIPE_CORE_SCHEDULE_BUILDERS_LIST_SCHEDULE_H_
 #define DPIPE_CORE_SCHEDULE_BUILDERS_LIST_SCHEDULE_H_
 
@@ -25,48 +26,53 @@
 
 namespace dpipe {
 
-// A pass that could start now.
+// A pass that is ready to start.
 struct ListCandidate {
   Slot slot;
   int chain = 0;
-  bool forward_only = false;  // the stage is
+  bool forward_only = false;  // true for passes of forward-only stages
   Nanos duration_ns = 0;
-  // From its start to the end of the micro-batch's last pass on the critical path through the
-  // chain if nothing waits: the forward passes to come, the gradients back, and, where they are
-  // split, the first stage's weight gradient. Of a weight-gradient pass, its own time.
+  // The time from the start of this pass to the end of the micro-batch's critical path through the
+  // chain, without waiting: the remaining forward passes, the gradients back and, if backward
+  // passes are split, the weight gradient of the first stage with gradients. For a weight-gradient
+  // pass, its own duration.
   Nanos remaining_ns = 0;
-  int kept_on_device = 0;
-  int kept_of_stage = 0;
+  int kept_on_device = 0;  // pairs
+  int kept_of_stage = 0;   // pairs
 };
 
-// The smallest, compared element by element, goes first; among equals the lower micro-batch, then
-// the later stage.
+// Priorities are compared lexicographically; the smallest goes first. Ties go to the lower
+// micro-batch, then to the later stage.
 using ListPriority = std::array<Nanos, 3>;
 using ListPolicy = std::function<ListPriority(const ListCandidate&)>;
 
-// Input gradients (or joint backwards), then forwards, then weight gradients; within a kind the
-// longest remaining path.
+// Prefers input gradients (or joint backward passes), then forward passes, then weight gradients.
+// Within a kind, prefers the longest remaining path.
 ListPriority GradientsFirst(const ListCandidate& candidate);
-// The longest remaining path among forwards and input gradients; weight gradients last.
+// Prefers the longest remaining path among forward passes and input gradients (or joint backward
+// passes). Weight gradients come last.
 ListPriority LongestPathFirst(const ListCandidate& candidate);
-// The lowest micro-batch among forwards and input gradients; weight gradients last.
+// Prefers the lowest micro-batch among forward passes and input gradients (or joint backward
+// passes). Weight gradients come last.
 ListPriority OldestFirst(const ListCandidate& candidate);
 
 struct ListScheduleOptions {
   std::vector<PassCosts> costs = {};  // by stage; empty: F = I = W = 1
   ListPolicy policy = GradientsFirst;
-  bool split_backward = true;  // input and weight gradients apart; false: joint backward passes
-  // By stage, by device: the most pairs kept; empty: no limits; an element 0: none for that one.
+  bool split_backward = true;  // into input and weight gradients; false: joint
+  // The maximum number of pairs kept, by stage and by device. Empty: no limits; an element 0: no
+  // limit for that stage or device.
   std::vector<int> stage_limits = {};
   std::vector<int> device_limits = {};
-  // A weight-gradient pass is put off while another pass is known to become ready on the device
-  // within this part of its duration. 0: a free device never waits; 1: it waits for every pass that
-  // the weight gradient would delay.
+  // A weight-gradient pass is postponed if another pass is known to become ready on the device
+  // within this fraction of its duration. 0: a free device never waits. 1: it waits for every pass
+  // that the weight gradient would delay.
   double weight_patience = 0;
 };
 
-// InvalidArgument if the chains are none, the costs' or limits' number is wrong, a limit is too
-// small for one micro-batch, or a cost is negative.
+// Returns the simulated schedule. InvalidArgument if there are no stages, if the number of costs or
+// limits is wrong, if a limit is too small for one micro-batch, if a cost, limit or device is
+// negative, or if a chain has only forward-only stages.
 absl::StatusOr<Schedule> ListSchedule(const std::string& name,
                                       const std::vector<ScheduleChain>& chains,
                                       const ListScheduleOptions& options);

@@ -66,7 +66,7 @@ TEST(ListScheduleTest, RefusesWhatCannotBe) {
   options.device_limits = {1, 0};
   EXPECT_EQ(
       ListSchedule("x", {Chain({0, 1, 1, 0}, 2)}, options).status().message(),
-      "list schedule x: device 0 may keep 1 (stage, micro-batch) pairs, and one micro-batch of "
+      "list schedule x: device 0 may keep 1 (stage, micro-batch) pairs, but one micro-batch of "
       "chain 0 makes 2 there");
   options.device_limits = {1};
   EXPECT_EQ(ListSchedule("x", {Chain({0, 1}, 2)}, options).status().message(),

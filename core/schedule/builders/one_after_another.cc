@@ -7,7 +7,7 @@
 namespace dpipe {
 
 absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones) {
-  if (backbones.empty()) return absl::InvalidArgumentError("there is no schedule to join");
+  if (backbones.empty()) return absl::InvalidArgumentError("there are no schedules to join");
   if (backbones.size() == 1) return backbones[0];
   std::vector<ScheduleChain> chains;
   std::vector<std::vector<Slot>> slots(backbones[0].num_devices());
@@ -17,7 +17,7 @@ absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones)
     if (schedule.num_devices() != backbones[0].num_devices()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "schedule ", schedule.name(), " of backbone ", b, " has ", schedule.num_devices(),
-          " devices and the first backbone's ", backbones[0].num_devices()));
+          " devices and that of backbone 0 has ", backbones[0].num_devices()));
     }
     for (ScheduleChain chain : schedule.chains()) {
       chain.backbone = static_cast<int>(b);

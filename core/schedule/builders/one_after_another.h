@@ -1,7 +1,7 @@
-// Several backbones without a common schedule: each device trains one after the other.
+// Trains several backbones without a common schedule: each device runs one after the other.
 //
-// What systems that know one backbone do with a cascaded model. The first backbone's cool-down and
-// the second one's warm-up overlap where devices are free. [algorithms.md §3]
+// This is what systems for a single backbone do with a cascaded model. The cool-down of one
+// backbone overlaps the warm-up of the next one on devices that are free. [algorithms.md §3]
 #ifndef DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
 #define DPIPE_CORE_SCHEDULE_BUILDERS_ONE_AFTER_ANOTHER_H_
 
@@ -12,8 +12,9 @@
 
 namespace dpipe {
 
-// Element i, a schedule of one backbone, is the i-th one's; the result has the first one's name.
-// InvalidArgument, with both values, if their numbers of devices differ or there is none.
+// Returns the concatenation of the schedules, under the name of the first. Element i is the
+// schedule of backbone i. InvalidArgument if there are none, or (with both values) if their numbers
+// of devices differ.
 absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones);
 
 }  // namespace dpipe

@@ -23,7 +23,7 @@ TEST(OneAfterAnotherTest, TheSecondWarmsUpWhileTheFirstCoolsDown) {
 TEST(OneAfterAnotherTest, DifferentNumbersOfDevicesAreRefused) {
   const Schedule two = *MakeSchedule("gpipe", {2, 2}), three = *MakeSchedule("gpipe", {3, 2});
   EXPECT_EQ(OneAfterAnother({two, three}).status().message(),
-            "schedule gpipe of backbone 1 has 3 devices and the first backbone's 2");
+            "schedule gpipe of backbone 1 has 3 devices and that of backbone 0 has 2");
   EXPECT_FALSE(OneAfterAnother({}).ok());
   EXPECT_EQ(OneAfterAnother({two})->ToString(), two.ToString());
 }

@@ -21,7 +21,7 @@ void SafeRoom::Enter(int chain, int micro_batch, int num_pairs) {
 
 bool SafeRoom::MayAdd(int chain, int micro_batch) const {
   if (limit_ == 0) return true;
-  int kept = kept_ + 1;  // by the micro-batches from here on
+  int kept = kept_ + 1;  // pairs kept by this entry's micro-batch and those after it
   for (const InFlight& entry : in_flight_) {
     if (entry.chain == chain && entry.micro_batch == micro_batch) break;
     if (kept + entry.to_come > limit_) return false;

@@ -1,18 +1,18 @@
-// Room for (stage, micro-batch) pairs on one device, given out so that nothing gets stuck.
+// Admission control for (stage, micro-batch) pairs on one device, free of deadlocks.
 //
-// A device with several stages and a limit can fill with pairs that cannot finish: the first stage
-// of a V shuts out the last one, which shares its device and would have to run before anything is
-// given back. So a pair is admitted only if the state after it is safe in the sense of Dijkstra's
-// banker: taking the micro-batches in the order in which they entered the pipeline, each could
-// finish with the room that is left and give back all that it keeps. That is, for every micro-batch
-// i in that order,
+// A device with several stages and a limit can fill up with pairs that cannot finish. In a V, for
+// example, the first and the last stage share a device: pairs of the first stage may take all the
+// room, although nothing is released until the last stage has run. So a pair is admitted only if
+// the state after it is safe in the sense of Dijkstra's banker's algorithm: taken in the order in
+// which they entered the pipeline, each micro-batch could finish with the room left and release all
+// that it keeps. That is, for every micro-batch i in that order,
 //
 //   (pairs kept by i and those after it) + (pairs that i has yet to add) <= limit.
 //
-// The oldest micro-batch's own pairs leave every such sum as it is, so they are always admitted;
-// and a new micro-batch may enter an empty device if it makes no more pairs than the limit. If all
-// devices use the order in which micro-batches entered the pipeline, the argument holds for the
-// pipeline as a whole: the oldest can always go on.
+// Invariants: the oldest micro-batch's own pairs leave every such sum unchanged, so they are always
+// admitted. A new micro-batch may enter an empty device if it makes no more pairs than the limit.
+// If all devices use the order in which micro-batches entered the pipeline, the argument holds for
+// the whole pipeline: the oldest micro-batch can always continue.
 #ifndef DPIPE_CORE_SCHEDULE_BUILDERS_SAFE_ROOM_H_
 #define DPIPE_CORE_SCHEDULE_BUILDERS_SAFE_ROOM_H_
 
@@ -20,16 +20,17 @@
 
 namespace dpipe {
 
-// A micro-batch is (chain, number). Operations take O(micro-batches in flight).
+// A micro-batch is (chain, number). Each operation takes O(micro-batches in flight).
 class SafeRoom {
  public:
-  // 0: no limit, and nothing but the count is tracked.
+  // 0 means no limit: only the count of pairs is tracked.
   explicit SafeRoom(int limit = 0) : limit_(limit) {}
 
   int kept() const { return kept_; }
-  // The micro-batch will make `num_pairs` here; it is the newest. At least 1.
+  // Registers a micro-batch, the newest so far, that will make `num_pairs` >= 1 pairs here.
   void Enter(int chain, int micro_batch, int num_pairs);
-  // Whether it may add one of its pairs. A micro-batch that has not entered keeps nothing yet.
+  // True if the micro-batch may add one of its pairs now. One that has not entered counts as the
+  // newest, without pairs.
   bool MayAdd(int chain, int micro_batch) const;
   void Add(int chain, int micro_batch);
   void GiveBack(int chain, int micro_batch);

@@ -1,4 +1,4 @@
-// The best of several schedules for one request: how generators decide by costs and memory.
+// Picks the best of several schedules for one request, by cost and memory.
 #ifndef DPIPE_CORE_SCHEDULE_BUILDERS_SCHEDULE_CHOICE_H_
 #define DPIPE_CORE_SCHEDULE_BUILDERS_SCHEDULE_CHOICE_H_
 
@@ -14,20 +14,21 @@
 
 namespace dpipe {
 
-// No schedule of these chains takes less: the most that a device has to do after the first pass
-// can reach it. `costs` by stage.
+// Returns a lower bound on the makespan of any schedule of these chains: the maximum over devices
+// of the earliest time that a pass can reach the device, plus its total work. `costs` by stage.
 Nanos MakespanBound(const Schedule& schedule, const std::vector<PassCosts>& costs);
 
 class ScheduleChoice {
  public:
   explicit ScheduleChoice(const ScheduleRequest& request) : request_(request) {}
 
-  // Keeps it if it is within the peak limit and shorter than what was offered before; a status that
-  // is not OK counts as the reason for having none.
+  // Keeps the schedule if it is within the peak limit and shorter than all before it. The first
+  // error, a status that is not OK or a limit exceeded, becomes the reason that Take may return.
   void Offer(absl::StatusOr<Schedule> schedule);
-  // Whether nothing shorter than what is kept can exist.
+  // True if the schedule kept meets MakespanBound, so nothing shorter exists.
   bool IsAtBound() const;
-  // InvalidArgument with the first reason if nothing fitted.
+  // Returns the schedule kept, or the first error if there is none (InvalidArgument if nothing was
+  // offered).
   absl::StatusOr<Schedule> Take();
 
  private:

@@ -6,24 +6,24 @@
 namespace dpipe {
 namespace {
 
-// What a device does in a slot. The first four go through the V in this order.
+// What a device does in a slot. A micro-batch goes through the first four in this order.
 enum Kind { kFrontForward, kBackForward, kBackGrad, kFrontGrad, kWeightGrad, kFree };
-constexpr int kNumPlaced = 4;  // kinds whose place the block gives
+constexpr int kNumPlaced = 4;  // the number of kinds that the block places
 
 bool IsForward(int kind) { return kind == kFrontForward || kind == kBackForward; }
 bool IsInputGrad(int kind) { return kind == kBackGrad || kind == kFrontGrad; }
 
 // What a device keeps after a slot.
 struct Kept {
-  int pairs = 0;    // of stage and micro-batch
-  int pending = 0;  // of these, how many only wait for their weight gradient
+  int pairs = 0;    // (stage, micro-batch) pairs
+  int pending = 0;  // the pairs that wait only for their weight gradient
   friend bool operator==(const Kept& a, const Kept& b) {
     return a.pairs == b.pairs && a.pending == b.pending;
   }
 };
 
 struct Device {
-  std::vector<std::vector<int>> slot_of;  // by kind, by number within it
+  std::vector<std::vector<int>> slot_of;  // by kind and by number within it
   std::vector<int> kind_at;               // by slot
   std::vector<Kept> kept_after;           // by slot
 };
@@ -78,7 +78,7 @@ class Grid {
     has_weight_grads_ = false;
   }
 
-  // Step 2 or 4 of the header. The memory of the device that keeps most now is the limit.
+  // Step 2 or 4 of the header. The limit is the current maximum memory over devices.
   void MovePassesAhead(bool warm_up_too) {
     int limit = 0;
     for (Device& device : devices_) {
@@ -91,7 +91,7 @@ class Grid {
       }
     }
     bool in_warm_up = true, has_begun_all = false;
-    // A pass moves only to where passes before it in this order lie, so the order need not change.
+    // A pass only moves to slots of passes before it in this order, so the order stays valid.
     for (const PlacedPass& pass : InOrderOfTime()) {
       if (pass.device == 0 && pass.kind == kFrontGrad) in_warm_up = false;
       const bool in_cool_down = !in_warm_up && has_begun_all;
@@ -147,13 +147,14 @@ class Grid {
     return passes;
   }
 
-  // The slot after those of its inputs and of the pass of its kind before it.
+  // Returns the slot after those of the pass's inputs and of the previous pass of its kind.
   int FirstSlot(const PlacedPass& pass) const {
     const Device& device = devices_[pass.device];
     int last = pass.number > 0 ? device.slot_of[pass.kind][pass.number - 1] : -1;
     if (pass.kind == kWeightGrad) return std::max(last, InputGradSlot(device, pass.number)) + 1;
     if (pass.kind > 0) last = std::max(last, device.slot_of[pass.kind - 1][pass.number]);
-    // Of the front half, forward passes come from the device before, gradients go to it.
+    // Front stages get forward passes from the device before and send gradients to it; back stages
+    // do the opposite.
     const bool comes_from_before = pass.kind == kFrontForward || pass.kind == kBackGrad;
     const int neighbour = pass.device + (comes_from_before ? -1 : 1);
     if (neighbour >= 0 && neighbour < static_cast<int>(devices_.size())) {
@@ -162,10 +163,10 @@ class Grid {
     return last + 1;
   }
 
-  // The slot of the device's input gradient `number`, counted over both stages.
+  // Returns the slot of the device's input gradient `number`, counted over both stages.
   static int InputGradSlot(const Device& device, int number) {
     const std::vector<int>&back = device.slot_of[kBackGrad], &front = device.slot_of[kFrontGrad];
-    // How many of the first `number` + 1 are the back stage's: a merge of two sorted lists.
+    // How many of the first `number` + 1 are the back stage's: merges two sorted lists.
     int low = std::max(0, number + 1 - static_cast<int>(front.size()));
     int high = std::min(number + 1, static_cast<int>(back.size()));
     while (low < high) {
@@ -204,8 +205,8 @@ class Grid {
     }
   }
 
-  // Brings `kept_after` up to date after slots `from` and `to` were exchanged; false, leaving it as
-  // it is, if a slot would exceed the limit.
+  // Updates `kept_after` after slots `from` and `to` were exchanged. Returns false, and leaves it
+  // unchanged, if a slot would exceed the limit.
   bool UpdateKept(Device* device, int from, int to, int limit) {
     std::vector<Kept>& kept_after = device->kept_after;
     Kept kept = from > 0 ? kept_after[from - 1] : Kept();
@@ -223,7 +224,7 @@ class Grid {
   int num_micro_batches_;
   bool has_weight_grads_ = false;
   std::vector<Device> devices_;
-  std::vector<Kept> updated_;  // of UpdateKept
+  std::vector<Kept> updated_;  // scratch of UpdateKept
 };
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kPeriod = 6;  // two forwards, two input gradients, two weight gradients
 
-// When device i of p does its four passes of micro-batch 0: forward i, forward 2p-1-i, gradient
-// 2p-1-i, gradient i.
+// Returns when device i of p runs its four passes of micro-batch 0: forward i, forward 2p-1-i,
+// gradient 2p-1-i, gradient i.
 std::array<int, 4> OffsetsOf(VBlock block, int p, int i) {
   switch (block) {
     case VBlock::kZeroBubble:
@@ -32,7 +32,7 @@ std::array<int, 4> OffsetsOf(VBlock block, int p, int i) {
   return {i, 2 * p - 1 - i, 2 * p + i + k, 4 * p - 1 - i + k};
 }
 
-// When the repeated block does a pass that is not a weight gradient.
+// Returns when the repeated block runs a pass that is not a weight gradient.
 int TimeOf(VBlock block, int p, const Slot& slot) {
   const bool second_half = slot.stage >= p;
   const bool forward = slot.pass == Pass::kForward;
@@ -41,7 +41,7 @@ int TimeOf(VBlock block, int p, const Slot& slot) {
   return OffsetsOf(block, p, device)[column] + kPeriod * slot.micro_batch;
 }
 
-// Those that keep no more, the widest first.
+// Returns the blocks that keep no more than `block`, in order of decreasing memory.
 std::vector<VBlock> BlocksWithin(VBlock block) {
   switch (block) {
     case VBlock::kZeroBubble:
@@ -54,8 +54,8 @@ std::vector<VBlock> BlocksWithin(VBlock block) {
   return {VBlock::kMin};
 }
 
-// The orders of the block's forward passes and input gradients to choose from. The block of the
-// zero bubble has no gaps to squeeze.
+// Returns candidate orders of the block's forward passes and input gradients. The zero-bubble block
+// has no gaps to squeeze.
 std::vector<std::vector<std::vector<Slot>>> OrdersOf(VBlock block, int p, int m) {
   std::vector<std::vector<std::vector<Slot>>> orders = {VBlockOrder(block, p, m, Pass::kInputGrad)};
   if (block == VBlock::kZeroBubble) return orders;
@@ -76,7 +76,7 @@ absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& reque
   }
   if (request.stages_per_device != 0 && request.stages_per_device != 2) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "schedule ", name, ": ", request.stages_per_device, " stages a device; it has 2"));
+        "schedule ", name, ": ", request.stages_per_device, " stages per device; it has 2"));
   }
   if (request.peak_limit == 1) {
     return absl::InvalidArgumentError(

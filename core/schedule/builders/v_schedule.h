@@ -1,10 +1,11 @@
-// Schedules of one chain in a V: 2p stages, stage k and stage 2p-1-k on device k, so that the
-// device that holds a micro-batch's first stage holds its last, and what devices keep evens out.
+// Schedules of one chain in a V: 2p stages, stage k and stage 2p-1-k on device k. The device with a
+// micro-batch's first stage also holds its last one, so the devices' memory evens out.
 // (Qi et al., Pipeline Parallelism with Controllable Memory, arXiv 2405.15362.) [algorithms.md §5]
 //
 // A building block is one micro-batch's two forward passes and two input gradients on each device,
-// at unit costs; repeated every 6 slots (4 + 2 weight gradients) they never meet. How far apart
-// they lie is how long a device keeps something, so the block sets the memory:
+// at unit costs. It is repeated every 6 slots (these 4, and 2 weight gradients) without collisions.
+// The distance between its passes is how long a device keeps something, so the block determines the
+// memory:
 //
 //   device i      forward        forward       gradient       gradient
 //                 of stage i     of 2p-1-i     of 2p-1-i      of i           a device keeps (pairs)
@@ -12,25 +13,25 @@
 //   half          2i             3p-2-i        3p-1+2i+k      6p-2-i+k       min(p+2, 2p)
 //   min           i              2p-1-i        2p+i+k         4p-1-i+k       2 floor((p+4)/3)
 //
-// with k = 3 for half with even p, k = 2 for min where 3 divides p, else 0. The block of the zero
-// bubble is derived here: slopes 4, -2, 4, -2 are equal modulo 6, so the four passes keep the
-// residues 0, 1, 2, 3 on every device, each at the first slot that its input allows.
+// with k = 3 for half with even p, k = 2 for min if 3 divides p, else 0. The zero-bubble block is
+// derived here: the slopes 4, -2, 4, -2 are equal modulo 6, so the four passes have the residues
+// 0, 1, 2, 3 on every device, each at the first slot that its input allows.
 //
-// The makespan at F = I = W = 1, of which each device works 6m (tested for p <= 10, m <= 3p; with
-// p < 3 all three are as the first one):
+// The makespan at F = I = W = 1, of which each device works 6m (tested for p <= 10, m <= 3p; for
+// p < 3 all three blocks are like the first one):
 //
-//   zero bubble   6m + p - 1, the least possible, if and only if m >= p
+//   zero bubble   6m + p - 1, the minimum possible, if and only if m >= p
 //   half          6m + 3p - 7 for even p, 6m + 3p - 5 for odd p
-//   min           6m + 4p - 5, or 6m + 4p - 7 where 3 divides p
+//   min           6m + 4p - 5, or 6m + 4p - 7 if 3 divides p
 //
-// half and min if m >= 2p; with p <= m < 2p they take no more than the authors' released code
-// (testdata/v_published_overheads.txt), which for odd p takes one slot more for half and keeps one
-// pair less.
+// half and min require m >= 2p for this. With p <= m < 2p they take no longer than the authors'
+// released code (testdata/v_published_overheads.txt). For odd p, that code takes one slot more for
+// half and keeps one pair less.
 //
-// The repeated block, as it is and squeezed (v_block_squeeze.h), gives orders of the passes;
-// FillWeightGradients places the weight gradients. What a device keeps is counted in pairs of
-// (stage, micro-batch), a stage being half of what a stage of 1f1b is: 2p pairs are what the first
-// device of 1f1b keeps.
+// The repeated block, both as it is and squeezed (v_block_squeeze.h), gives orders of the passes;
+// FillWeightGradients places the weight gradients. Memory is counted in pairs of (stage,
+// micro-batch). A stage here is half of a stage of 1f1b, so 2p pairs are what the first device of
+// 1f1b keeps.
 #ifndef DPIPE_CORE_SCHEDULE_BUILDERS_V_SCHEDULE_H_
 #define DPIPE_CORE_SCHEDULE_BUILDERS_V_SCHEDULE_H_
 
@@ -45,28 +46,28 @@ namespace dpipe {
 
 enum class VBlock { kZeroBubble, kHalf, kMin };
 
-// Stage k on device k, or 2p-1-k.
+// Returns a chain of 2p stages: stage k is on device k for k < p, else on device 2p-1-k.
 ScheduleChain VChain(int num_devices, int num_micro_batches);
 
-// What a device keeps at most under the block, in pairs; see above.
+// Returns the maximum number of pairs that a device keeps under the block; see above.
 int VBlockPeak(VBlock block, int num_devices);
 
-// By device, the forward passes and gradients of the repeated block. `gradient`: kInputGrad, or
-// kBackward for schedules that do not split.
+// Returns, by device, the forward passes and gradients of the repeated block. `gradient` is
+// kInputGrad, or kBackward for schedules that do not split.
 std::vector<std::vector<Slot>> VBlockOrder(VBlock block, int num_devices, int num_micro_batches,
                                            Pass gradient);
 
-// InvalidArgument unless the request can be of a V: two stages a device, costs of 2p stages or
-// none, and a peak limit that has room for the 2 pairs of one micro-batch.
+// InvalidArgument unless a V can satisfy the request: two stages per device, costs of 2p stages or
+// none, and a peak limit with room for the 2 pairs of one micro-batch.
 absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& request);
 
-// The schedule with the shortest makespan at request.costs, of
-// - the orders of `block`, repeated and squeezed, with weight gradients where they are best at unit
-//   costs, and placed greedily at the costs given, with and without patience (weight_filling.h),
-// - the same of the blocks that keep less, where request.peak_limit is below VBlockPeak(block), and
+// Returns the schedule with the shortest makespan at request.costs, of
+// - the orders of `block`, repeated and squeezed, with weight gradients placed best for unit costs,
+//   and placed greedily at the given costs, with and without patience (weight_filling.h),
+// - the same for the blocks with less memory, if request.peak_limit is below VBlockPeak(block), and
 // - a greedy order (list_schedule.h).
-// A device keeps at most VBlockPeak(block) pairs, or request.peak_limit where that is less.
-// InvalidArgument where CheckVRequest says so. Time: at most 16 orders, O(slots log slots) each.
+// A device keeps at most VBlockPeak(block) pairs, or request.peak_limit if that is less.
+// InvalidArgument if CheckVRequest fails. Time: at most 16 orders, O(slots log slots) each.
 absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
                                        const ScheduleRequest& request);
 

@@ -15,9 +15,9 @@ namespace {
 constexpr Nanos kNotDone = -1;
 
 struct Device {
-  size_t next = 0;            // in the order given
-  std::deque<Slot> to_weigh;  // weight gradients that could run
-  int kept = 0;               // pairs
+  size_t next = 0;                      // the next slot of the given order
+  std::deque<Slot> ready_weight_grads;  // weight gradients that are ready
+  int kept = 0;                         // pairs of (stage, micro-batch)
   Nanos free_ns = 0;
   std::vector<Slot> slots;
 };
@@ -41,7 +41,7 @@ class Filling {
     }
   }
 
-  // The slots, by device; fewer than there are passes where the order gets stuck.
+  // Returns the slots by device; incomplete if the order gets stuck.
   std::vector<std::vector<Slot>> Run() {
     for (int d = 0; d < static_cast<int>(devices_.size()); ++d) Wake(0, d);
     while (!wakes_.empty()) {
@@ -57,15 +57,15 @@ class Filling {
  private:
   struct Stage {
     int previous_device = -1, next_device = -1;
-    bool is_kept = true;                   // until the weight gradient
-    std::vector<Nanos> forward, gradient;  // ends, by micro-batch
+    bool is_kept = true;                   // true: a pair is kept until its weight gradient
+    std::vector<Nanos> forward, gradient;  // by micro-batch: ends
   };
 
   PassCosts CostsOf(int stage) const {
     return options_.costs.empty() ? PassCosts{1, 1, 1} : options_.costs[stage];
   }
 
-  // When the inputs are there, kNotDone if that is not known yet.
+  // Returns when a slot's inputs are ready; kNotDone if that is unknown so far.
   Nanos ReadyAt(const Slot& slot) const {
     const Stage& stage = stages_[slot.stage];
     const int m = slot.micro_batch;
@@ -78,7 +78,8 @@ class Filling {
     return incoming == kNotDone ? kNotDone : std::max(own, incoming);
   }
 
-  // Weight gradients last, when it is known what the other devices do now.
+  // Starts the next slot, or else a weight gradient. `weights` is set in a second step at the same
+  // time, after all other devices have started what they can.
   void Step(Nanos now, int d, bool weights) {
     Device& device = devices_[d];
     Nanos ready = kNotDone;
@@ -89,13 +90,13 @@ class Filling {
       if (room) ready = ReadyAt(slot);
       if (ready != kNotDone && ready <= now) return Start(now, d, slot);
     }
-    if (device.to_weigh.empty()) return;
+    if (device.ready_weight_grads.empty()) return;
     if (!weights) return wakes_.push({now, true, d});
-    const Slot weight = device.to_weigh.front();
+    const Slot weight = device.ready_weight_grads.front();
     const double wait = static_cast<double>(ready - now);
     const Nanos cost = CostsOf(weight.stage).weight_grad;
     if (ready != kNotDone && wait < options_.patience * static_cast<double>(cost)) return;
-    device.to_weigh.pop_front();
+    device.ready_weight_grads.pop_front();
     --device.kept;
     device.slots.push_back(weight);
     Occupy(d, now + cost);
@@ -113,7 +114,7 @@ class Filling {
     if (forward) {
       device.kept += stage.is_kept;
     } else {
-      device.to_weigh.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
+      device.ready_weight_grads.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
     }
     const int reader = forward ? stage.next_device : stage.previous_device;
     if (reader >= 0) Wake(end, reader);
@@ -131,7 +132,7 @@ class Filling {
   const WeightFillingOptions& options_;
   std::vector<Stage> stages_;
   std::vector<Device> devices_;
-  // When, whether for a weight gradient if need be, which device.
+  // (time, true if a weight gradient may start, device).
   using Event = std::tuple<Nanos, bool, int>;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> wakes_;
 };

@@ -29,13 +29,13 @@ absl::Status ImportSchedule(const std::string& name, const Schedule& schedule) {
   const std::vector<std::string> names = ScheduleNames();
   if (std::find(names.begin(), names.end(), name) != names.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule '", name, "' is there already; import under another name"));
+        absl::StrCat("schedule '", name, "' already exists; import it under another name"));
   }
   if (schedule.chains().size() > 1 || schedule.chains()[0].num_forward_only > 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule '", name, "' has ", schedule.chains().size(), " chains and ",
         schedule.chains()[0].num_forward_only,
-        " forward-only stages; schedules of one chain without such stages can be imported"));
+        " forward-only stages; only schedules with one chain and none of these can be imported"));
   }
   RegisterScheduleTraits(name, TraitsOfSchedule(schedule));
   RegisterScheduleGenerator(

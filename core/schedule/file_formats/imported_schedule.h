@@ -1,5 +1,5 @@
-// A schedule from elsewhere, a file for example, under a name, so that a strategy can name it as it
-// does a generator's.
+// Registers a schedule from elsewhere, such as a file, under a name. Strategies can then refer to
+// it like a generator.
 #ifndef DPIPE_CORE_SCHEDULE_FILE_FORMATS_IMPORTED_SCHEDULE_H_
 #define DPIPE_CORE_SCHEDULE_FILE_FORMATS_IMPORTED_SCHEDULE_H_
 
@@ -10,10 +10,10 @@
 
 namespace dpipe {
 
-// From now on MakeSchedule gives this schedule for the name, for its own number of devices and of
-// micro-batches and whatever the costs; TraitsOf knows it. InvalidArgument if it has several
-// chains, or forward-only stages, or the name is taken. Not thread-safe: before anything is
-// planned.
+// Registers `schedule` as `name`. MakeSchedule then returns it for any costs, but only for its own
+// numbers of devices and micro-batches. TraitsOf knows it too. InvalidArgument if it has several
+// chains or forward-only stages, or if the name is taken. Not thread-safe: call it before anything
+// is planned.
 absl::Status ImportSchedule(const std::string& name, const Schedule& schedule);
 
 }  // namespace dpipe

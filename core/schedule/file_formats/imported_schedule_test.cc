@@ -30,10 +30,10 @@ TEST(ImportedScheduleTest, IsMadeByItsName) {
 TEST(ImportedScheduleTest, RefusesNamesThatAreTakenAndSeveralChains) {
   const Schedule one = NamedSchedule("1f1b", RequestOf(2, 2));
   EXPECT_EQ(ImportSchedule("gpipe", one).message(),
-            "schedule 'gpipe' is there already; import under another name");
+            "schedule 'gpipe' already exists; import it under another name");
   EXPECT_EQ(ImportSchedule("both", NamedSchedule("chimera", RequestOf(2, 2))).message(),
-            "schedule 'both' has 2 chains and 0 forward-only stages; schedules of one chain "
-            "without such stages can be imported");
+            "schedule 'both' has 2 chains and 0 forward-only stages; only schedules with one "
+            "chain and none of these can be imported");
   const std::vector<std::string> names = ScheduleNames();
   EXPECT_EQ(std::count(names.begin(), names.end(), "both"), 0);
 }

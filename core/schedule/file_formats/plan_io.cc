@@ -20,7 +20,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   FirstError(const std::string& text, const google::protobuf::Descriptor& type)
       : text_(text), type_(type) {}
 
-  // The parser counts both from 0, and has -1 where it cannot tell.
+  // The parser counts lines and columns from 0, and passes -1 if it does not know them.
   void AddError(int line, int column, const std::string& message) override {
     if (!message_.empty()) return;
     const std::string field = FieldAt(text_, line, column, type_);
@@ -63,7 +63,7 @@ absl::Status WriteTextProto(const std::string& path, const google::protobuf::Mes
   std::string text;
   if (!google::protobuf::TextFormat::PrintToString(message, &text)) {
     return absl::InternalError(
-        absl::StrCat(path, ": a ", message.GetTypeName(), " cannot be written as text"));
+        absl::StrCat(path, ": a ", message.GetTypeName(), " cannot be printed as text"));
   }
   return WriteFileAtomically(path, text);
 }

@@ -1,4 +1,4 @@
-// Plans, profiles, clusters and traces as files a person can read, and what identifies them.
+// Reads and writes plans, profiles, clusters and traces as text, and fingerprints them.
 #ifndef DPIPE_CORE_SCHEDULE_FILE_FORMATS_PLAN_IO_H_
 #define DPIPE_CORE_SCHEDULE_FILE_FORMATS_PLAN_IO_H_
 
@@ -12,21 +12,21 @@
 
 namespace dpipe {
 
-// From the content of a file, which may begin with UTF-8's byte-order mark; `source` names it in
-// messages. InvalidArgument with source, line, column and field if it is malformed: unknown fields
-// and values of another type, too.
+// Parses the content of a textproto file, which may begin with UTF-8's byte-order mark. `source`
+// names the file in messages. InvalidArgument, with source, line, column and field, if the content
+// is malformed; that includes unknown fields and values of the wrong type.
 absl::Status ParseTextProto(const std::string& content, const std::string& source,
                             google::protobuf::Message* message);
 
-// Textproto. Errors name the file, and of a malformed one what ParseTextProto says.
+// Read and write textproto files. Errors name the file; for malformed content see ParseTextProto.
 absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message);
 absl::Status WriteTextProto(const std::string& path, const google::protobuf::Message& message);
 
 absl::StatusOr<Plan> ReadPlan(const std::string& path);
 absl::Status WritePlan(const std::string& path, const Plan& plan);
 
-// 16 hexadecimal digits of a 64-bit FNV-1a hash over the message's bytes; the same on every
-// machine. Where and when it was measured (ModelProfile.provenance) does not count.
+// Returns 16 hexadecimal digits: the 64-bit FNV-1a hash of the message's bytes, the same on every
+// machine. ModelProfile.provenance (where and when it was measured) is not hashed.
 std::string Fingerprint(const ModelProfile& profile);
 std::string Fingerprint(const ClusterSpec& cluster);
 

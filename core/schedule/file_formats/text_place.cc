@@ -14,9 +14,9 @@ using google::protobuf::FieldDescriptor;
 
 constexpr int kTabWidth = 8;  // of protobuf's tokenizer
 
-// A message that is open, and how often each of its fields came already.
+// An open message, and how often each of its fields has been seen so far.
 struct OpenMessage {
-  const Descriptor* type = nullptr;  // null where the text names no known field
+  const Descriptor* type = nullptr;  // null if the text does not name a known field
   std::string path;
   std::map<std::string, int> seen;
 };
@@ -25,7 +25,7 @@ class Reader {
  public:
   explicit Reader(const Descriptor& type) { open_.push_back({&type, "", {}}); }
 
-  // Everything but blanks, comments and strings.
+  // Takes one character outside blanks, comments and strings.
   void Take(char c) {
     if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
       if (!in_word_) word_.clear();
@@ -51,9 +51,9 @@ class Reader {
     }
   }
 
-  // A blank, a comment or a string ends a word.
+  // Ends the current word at a blank, a comment or a string.
   void EndWord() { in_word_ = false; }
-  // A value was complete: the next word is a field's name.
+  // Ends a value: the next word is a field name.
   void EndValue() {
     in_word_ = false;
     if (in_list_) return;
@@ -92,9 +92,9 @@ class Reader {
 
   std::vector<OpenMessage> open_;
   std::string word_;   // the last word
-  std::string field_;  // the field whose value stands here; empty between fields
+  std::string field_;  // the field whose value is being read; empty between fields
   bool in_word_ = false;
-  bool in_list_ = false;  // between the brackets of a list of values
+  bool in_list_ = false;  // inside the brackets of a list of values
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where in a textproto something stands.
+// Names the field at a position of a textproto.
 #ifndef DPIPE_CORE_SCHEDULE_FILE_FORMATS_TEXT_PLACE_H_
 #define DPIPE_CORE_SCHEDULE_FILE_FORMATS_TEXT_PLACE_H_
 
@@ -8,9 +8,10 @@
 
 namespace dpipe {
 
-// The field that `text` is in the middle of at a place, "components[1].layers[3].kind"; "" at the
-// top level between fields. `line` and `column` count from 0 as protobuf's parser does (a tab ends
-// at a multiple of 8). `text` is a textproto of `type`, well-formed up to there. O(place).
+// Returns the path of the field that contains a position, such as "components[1].layers[3].kind";
+// "" between fields at the top level. `line` and `column` count from 0 as in protobuf's parser: a
+// tab ends at a multiple of 8. `text` is a textproto of `type`, well-formed up to the position.
+// Time O(position).
 std::string FieldAt(const std::string& text, int line, int column,
                     const google::protobuf::Descriptor& type);
 

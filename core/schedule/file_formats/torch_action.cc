@@ -39,7 +39,7 @@ constexpr std::pair<const char*, Type> kTypes[] = {
 
 bool HasMicroBatch(Type type) { return type < Type::kUnshard; }
 
-// A cell on its way to being understood.
+// A cell that is being parsed.
 struct Cell {
   int row = 0, column = 0;
   absl::string_view text;
@@ -49,7 +49,7 @@ struct Cell {
   }
 };
 
-// Takes the digits at the front of `text`.
+// Removes the number at the front of `text` and returns it.
 absl::StatusOr<int> TakeNumber(const Cell& cell, absl::string_view what, absl::string_view* text) {
   size_t digits = 0;
   while (digits < text->size() && absl::ascii_isdigit((*text)[digits])) ++digits;
@@ -64,7 +64,7 @@ absl::StatusOr<int> TakeNumber(const Cell& cell, absl::string_view what, absl::s
   return number;
 }
 
-// `is_old`: set if the type is BW, whose actions are marked as full backward passes already.
+// Sets `is_old` if the type is BW; such an action already has the type kFullBackward.
 absl::StatusOr<TorchAction> ParseAction(const Cell& cell, absl::string_view text, bool* is_old) {
   TorchAction action;
   action.row = cell.row;
@@ -92,7 +92,7 @@ absl::StatusOr<TorchAction> ParseAction(const Cell& cell, absl::string_view text
   }
   if (!text.empty()) {
     return cell.Bad(absl::StrCat("'", absl::CHexEscape(text.substr(0, kMaxCellShown)),
-                                 "' follows what should be the end"));
+                                 "' follows the end of the action"));
   }
   return action;
 }
@@ -100,13 +100,14 @@ absl::StatusOr<TorchAction> ParseAction(const Cell& cell, absl::string_view text
 class Parser {
  public:
   absl::Status AddCell(const Cell& cell, std::vector<TorchAction>* row);
-  // Calls an older file's B input gradients.
+  // In a file with older names, turns each B into an input gradient and each BW into a backward
+  // pass.
   absl::Status SettleNames(Rows* rows) const;
 
  private:
   absl::Status Add(const Cell& cell, absl::string_view text, std::vector<TorchAction>* row);
 
-  std::vector<std::pair<int, size_t>> bw_;  // (row, index in it)
+  std::vector<std::pair<int, size_t>> bw_;  // (row, index in the row)
 };
 
 absl::Status Parser::Add(const Cell& cell, absl::string_view text, std::vector<TorchAction>* row) {
@@ -122,11 +123,11 @@ absl::Status Parser::AddCell(const Cell& cell, std::vector<TorchAction>* row) {
   if (cell.text[0] != '(') return Add(cell, cell.text, row);
   absl::string_view inner = cell.text.substr(1);
   if (!absl::ConsumeSuffix(&inner, kOverlap)) {
-    return cell.Bad("what begins with '(' must end in ')OVERLAP_F_B'");
+    return cell.Bad("a cell that begins with '(' must end in ')OVERLAP_F_B'");
   }
   const std::vector<absl::string_view> parts = absl::StrSplit(inner, ';');
   if (parts.size() != 2) {
-    return cell.Bad(absl::StrCat("an overlap has 2 actions, not ", parts.size()));
+    return cell.Bad(absl::StrCat("an overlap must have 2 actions, not ", parts.size()));
   }
   for (absl::string_view part : parts) DPIPE_RETURN_IF_ERROR(Add(cell, part, row));
   const TorchAction& first = (*row)[row->size() - 2];
@@ -136,10 +137,10 @@ absl::Status Parser::AddCell(const Cell& cell, std::vector<TorchAction>* row) {
   };
   if (!((first.type == Type::kForward && is_backward(second.type)) ||
         (second.type == Type::kForward && is_backward(first.type)))) {
-    return cell.Bad("an overlap has a forward and a backward pass");
+    return cell.Bad("an overlap must have a forward and a backward pass");
   }
   if (first.stage == second.stage && first.micro_batch == second.micro_batch) {
-    return cell.Bad("an overlap's passes cannot be of one stage and micro-batch");
+    return cell.Bad("the passes of an overlap must differ in stage or micro-batch");
   }
   return absl::OkStatus();
 }
@@ -156,8 +157,8 @@ absl::Status Parser::SettleNames(Rows* rows) const {
   if (input_grad != nullptr && !bw_.empty()) {
     const TorchAction& bw = (*rows)[bw_[0].first][bw_[0].second];
     return absl::InvalidArgumentError(
-        absl::StrCat(TorchCellName(bw), "BW is of older files, but row ", input_grad->row + 1,
-                     ", column ", input_grad->column + 1, " has I, which is of newer ones"));
+        absl::StrCat(TorchCellName(bw), "BW is an older name, but row ", input_grad->row + 1,
+                     ", column ", input_grad->column + 1, " has I, which is a newer name"));
   }
   const bool is_old = !bw_.empty() || (has_weight_grad && input_grad == nullptr);
   if (!is_old) return absl::OkStatus();

@@ -42,21 +42,21 @@ class Import {
   absl::StatusOr<Schedule> Make(const std::string& name) const;
 
  private:
-  // (stage, type, micro-batch): what an action is known by.
+  // (stage, type, micro-batch) identifies an action.
   using Key = std::tuple<int, Type, int>;
 
   const TorchAction* Find(int stage, Type type, int micro_batch) const {
     const auto found = actions_.find(Key(stage, type, micro_batch));
     return found == actions_.end() ? nullptr : found->second;
   }
-  // The input-gradient or the full backward pass.
+  // Returns the input-gradient or the full backward pass.
   const TorchAction* FindGradient(int stage, int micro_batch) const {
     const TorchAction* full = Find(stage, Type::kFullBackward, micro_batch);
     return full != nullptr ? full : Find(stage, Type::kInputGrad, micro_batch);
   }
-  // For actions of one row: both actions of an overlap are in one cell, so columns do not tell.
+  // For two actions of one row. Compares addresses: the actions of an overlap share a column.
   bool IsBefore(const TorchAction& a, const TorchAction& b) const { return &a < &b; }
-  bool CrossesRanks(int stage) const {  // between it and the next stage
+  bool CrossesRanks(int stage) const {  // true if it and the next stage are on different ranks
     return stage >= 0 && stage + 1 < num_stages_ && rank_of_[stage] != rank_of_[stage + 1];
   }
 
@@ -104,7 +104,7 @@ absl::Status Import::CheckStages() {
   }
   for (const auto& [stage, action] : first) {
     if (stage != num_stages_) {
-      return Bad(*action, absl::StrCat("there is a stage ", stage, " and no stage ", num_stages_));
+      return Bad(*action, absl::StrCat("there is a stage ", stage, " but no stage ", num_stages_));
     }
     rank_of_.push_back(action->row);
     ++num_stages_;
@@ -112,7 +112,7 @@ absl::Status Import::CheckStages() {
   return absl::OkStatus();
 }
 
-// Collects the actions and finds doubles and gaps.
+// Collects the actions; rejects duplicates and gaps.
 absl::Status Import::CheckNumbering() {
   const TorchAction* highest = nullptr;
   for (const auto& row : rows_) {
@@ -124,17 +124,17 @@ absl::Status Import::CheckNumbering() {
       const auto [found, is_new] =
           actions_.emplace(Key(action.stage, action.type, action.micro_batch), &action);
       if (is_new) continue;
-      return Bad(action, absl::StrCat("the same is in column ", found->second->column + 1));
+      return Bad(action, absl::StrCat("the same action is in column ", found->second->column + 1));
     }
   }
   num_micro_batches_ = highest->micro_batch + 1;
   if (num_micro_batches_ == 0) return Bad(*highest, "the file has no passes");
-  // Each step finds an action or ends in an error, so this is no longer than the file is.
+  // Each iteration finds an action or ends in an error, so there are no more than actions.
   for (int s = 0; s < num_stages_; ++s) {
     for (int m = 0; m < num_micro_batches_; ++m) {
       if (Find(s, Type::kForward, m) != nullptr) continue;
       return Bad(*highest, absl::StrCat("there are micro-batches up to ", num_micro_batches_ - 1,
-                                        ", and no ", NameOf(s, Type::kForward, m)));
+                                        ", but no ", NameOf(s, Type::kForward, m)));
     }
   }
   return absl::OkStatus();
@@ -180,7 +180,7 @@ absl::Status Import::CheckPasses() const {
       int& next = next_weight[action.stage];
       if (action.micro_batch != next) {
         return Bad(action,
-                   absl::StrCat("weight gradients of a stage must come in micro-batch order, and ",
+                   absl::StrCat("weight gradients of a stage must come in micro-batch order, but ",
                                 next, " is next"));
       }
       ++next;
@@ -198,7 +198,7 @@ absl::Status Import::CheckSend(const TorchAction& send) const {
   }
   const TorchAction* pass = forward ? Find(s, Type::kForward, m) : FindGradient(s, m);
   if (pass == nullptr || !IsBefore(*pass, send)) {
-    return Bad(send, "the pass that makes what it sends is not before it");
+    return Bad(send, "the pass that makes its data does not precede it");
   }
   const int to = forward ? s + 1 : s - 1;
   const Type type = forward ? Type::kRecvForward : Type::kRecvBackward;
@@ -226,7 +226,7 @@ absl::Status Import::CheckRecv(const TorchAction& recv) const {
   }
   const TorchAction* pass = forward ? Find(s, Type::kForward, m) : FindGradient(s, m);
   if (pass == nullptr || !IsBefore(recv, *pass)) {
-    return Bad(recv, "the pass that needs what it receives is not behind it");
+    return Bad(recv, "the pass that needs its data does not follow it");
   }
   return absl::OkStatus();
 }
@@ -260,7 +260,7 @@ absl::Status Import::CheckMessages() const {
   return CheckMessageOrder();
 }
 
-// The k-th message from one rank to another is the k-th that the other receives from it.
+// The k-th message from one rank to another must be the k-th that the other receives from it.
 absl::Status Import::CheckMessageOrder() const {
   std::map<std::pair<int, int>, std::vector<const TorchAction*>> sent, received;
   for (const auto& row : rows_) {
@@ -276,7 +276,7 @@ absl::Status Import::CheckMessageOrder() const {
     }
   }
   for (const auto& [ranks, recvs] : received) {
-    const std::vector<const TorchAction*>& sends = sent[ranks];  // as many: they are paired
+    const std::vector<const TorchAction*>& sends = sent[ranks];  // same size: they are paired
     for (size_t i = 0; i < recvs.size(); ++i) {
       const bool forward = recvs[i]->type == Type::kRecvForward;
       const Key expected(recvs[i]->stage + (forward ? -1 : 1),
@@ -293,7 +293,7 @@ absl::Status Import::CheckMessageOrder() const {
 
 absl::Status Import::CheckSharding() const {
   for (const auto& row : rows_) {
-    std::set<int> sharded;  // stages that the row gathers at some time, and has not now
+    std::set<int> sharded;  // stages that are ever gathered on this rank, and are sharded now
     for (const TorchAction& action : row) {
       if (action.type == Type::kUnshard) sharded.insert(action.stage);
     }
@@ -302,7 +302,7 @@ absl::Status Import::CheckSharding() const {
       const int s = action.stage;
       const bool is_sharded = sharded.count(s) > 0;
       if (action.type == Type::kUnshard) {
-        if (!is_sharded) return Bad(action, "the stage is unsharded already");
+        if (!is_sharded) return Bad(action, "the stage is already unsharded");
         sharded.erase(s);
       } else if (action.type == Type::kReshard) {
         if (is_sharded || managed.count(s) == 0) return Bad(action, "the stage is not unsharded");
@@ -326,7 +326,7 @@ absl::Status Import::CheckSharding() const {
   return absl::OkStatus();
 }
 
-// Runs every rank as far as it gets.
+// Runs every rank as far as possible.
 absl::Status Import::CheckRuns() const {
   std::vector<size_t> next(rows_.size(), 0);
   const auto has_run = [&](const TorchAction* action) {
@@ -338,7 +338,7 @@ absl::Status Import::CheckRuns() const {
     if (action.type != Type::kFullBackward && action.type != Type::kInputGrad) return true;
     return s + 1 == num_stages_ || has_run(FindGradient(s + 1, m));
   };
-  // Ranks that may be able to go on: a stack, each at most once.
+  // A stack of ranks that may be able to continue, each at most once.
   std::vector<int> waiting(rows_.size());
   std::iota(waiting.begin(), waiting.end(), 0);
   std::vector<bool> is_waiting(rows_.size(), true);
@@ -357,7 +357,7 @@ absl::Status Import::CheckRuns() const {
   }
   for (size_t r = 0; r < rows_.size(); ++r) {
     if (next[r] < rows_[r].size()) {
-      return Bad(rows_[r][next[r]], "it waits for a pass that, in this order, never comes");
+      return Bad(rows_[r][next[r]], "it waits for a pass that never runs in this order");
     }
   }
   return absl::OkStatus();

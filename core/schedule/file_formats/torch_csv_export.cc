@@ -20,19 +20,20 @@ absl::Status CheckExpressible(const Schedule& schedule) {
   const std::vector<ScheduleChain>& chains = schedule.chains();
   if (chains.size() > 1) {
     const bool copies = chains[0].backbone == chains[1].backbone;
-    return refuse(absl::StrCat(
-        "it has ", chains.size(), " chains",
-        copies ? " of one backbone, and the format has no words for a stage that lies on two ranks"
-               : " of several backbones, and the format has one chain of stages"));
+    return refuse(
+        absl::StrCat("it has ", chains.size(), " chains",
+                     copies ? " of one backbone, but the format cannot express a stage on two ranks"
+                            : " of several backbones, but the format has only one chain"));
   }
   if (chains[0].num_forward_only > 0) {
-    return refuse(absl::StrCat(chains[0].num_forward_only,
-                               " of its stages are forward-only, and the format wants a backward "
-                               "pass for every forward pass"));
+    return refuse(
+        absl::StrCat(chains[0].num_forward_only,
+                     " of its stages are forward-only, but the format requires a backward "
+                     "pass for every forward pass"));
   }
   for (int d = 0; d < schedule.num_devices(); ++d) {
     if (schedule.slots(d).empty()) {
-      return refuse(absl::StrCat("device ", d, " has no stages, and every rank has some"));
+      return refuse(absl::StrCat("device ", d, " has no stages, but every rank must have one"));
     }
   }
   return absl::OkStatus();
@@ -42,7 +43,7 @@ std::string CellOf(const Slot& slot) {
   return absl::StrCat(slot.stage, std::string(1, PassLetter(slot.pass)), slot.micro_batch);
 }
 
-// Cells with messages, made in the order of a run: a pass when it starts, its messages when it
+// Writes cells with messages in the order of a run: a pass when it starts, its messages when it
 // ends.
 class MessageWriter {
  public:
@@ -80,9 +81,10 @@ void MessageWriter::AddMessages(int device, const Slot& slot) {
 }
 
 Cells MessageWriter::Write() {
-  const std::vector<PassCosts> costs(schedule_.num_stages(), PassCosts{2, 1, 1});  // none is 0
+  // Every pass takes time, so each one ends after it starts.
+  const std::vector<PassCosts> costs(schedule_.num_stages(), PassCosts{2, 1, 1});
   const std::vector<std::vector<Nanos>> starts = schedule_.StartTimes(costs);
-  // (time, starts, device, slot): at one time, what ends comes before what starts.
+  // (time, starts, device, slot). At equal times, ends come before starts.
   std::vector<std::tuple<Nanos, bool, int, int>> events;
   for (int d = 0; d < schedule_.num_devices(); ++d) {
     for (int i = 0; i < static_cast<int>(starts[d].size()); ++i) {

@@ -1,21 +1,23 @@
-// Several backbones on the same devices (cascaded diffusion models): a chain each, of p stages, the
-// first, third, ... from the first device to the last and the others in reverse, so that a device
-// holds early stages of one and late stages of the next and one's work fills the other's ramps. No
-// weights are held twice. [algorithms.md §3]
+// Cascaded diffusion models: several backbones on the same devices, one chain of p stages each. The
+// first, third, ... chains run from the first device to the last, the others in reverse. So a
+// device holds early stages of one backbone and late stages of the next, and the work of one fills
+// the warm-up and cool-down of the other. All weights are held once. [algorithms.md §3]
 //
-// The order is by simulation; a pass of the backbone whose path to its end is longer goes first.
-// Tried are priorities (longest path, gradients first, the backbone that lags first) and how many
-// micro-batches a stage may keep (1f1b's p-k at stage k; p-1 more; any number); taken is the
-// smallest makespan at the costs given, so it is never above the makespan of training the backbones
-// one after the other with 1f1b each, which is tried too.
+// Orders come from list scheduling. Tried are all combinations of
+//   - priorities: the backbone that lags most, the longest remaining path, gradients first;
+//   - limits on the micro-batches per stage: p-k at stage k (as 1f1b), p-1 more, or none.
+// The result has the smallest makespan at the request's costs. One more candidate trains the
+// backbones one after the other, with 1f1b each, so the result is never slower than that.
 //
 //   cascaded      joint backward passes
-//   cascaded-zb   split ones; also tried are zb-h1's one after the other, and joint ones
-//   cascaded-v    split ones, and each chain is a V of 2p stages: where one turns another begins
-//                 and ends, and parts of half the size balance better. Lists alone are tried
+//   cascaded-zb   split backward passes; also tries zb-h1 for one backbone after the other, and all
+//                 candidates of `cascaded`
+//   cascaded-v    split backward passes, and each chain is a V of 2p stages. One chain begins and
+//                 ends on the device on which the other turns, and stages of half the size balance
+//                 better. Tries list schedules only.
 //
-// With two backbones of M micro-batches each, F = B and even p the makespan is at most Chimera's of
-// N = 2M micro-batches, 4M + p - 2 where p divides 2M.
+// With two backbones of M micro-batches each, F = B and even p, the makespan is at most that of
+// Chimera with N = 2M micro-batches: 4M + p - 2 if p divides 2M.
 #include <algorithm>
 #include <utility>
 
@@ -39,8 +41,8 @@ std::vector<ScheduleChain> ChainsOf(const ScheduleRequest& request, bool fold = 
       chain.devices.push_back(b % 2 == 0 ? d : request.num_devices - 1 - d);
     }
     if (fold) {
-      const std::vector<int> there = chain.devices;
-      chain.devices.insert(chain.devices.end(), there.rbegin(), there.rend());
+      const std::vector<int> outbound = chain.devices;
+      chain.devices.insert(chain.devices.end(), outbound.rbegin(), outbound.rend());
     }
     chains.push_back(std::move(chain));
   }
@@ -53,7 +55,7 @@ absl::Status CheckCascaded(const std::string& name, const ScheduleRequest& reque
     if (chain.num_micro_batches >= 1) continue;
     return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": backbone ", chain.backbone,
                                                    " has ", chain.num_micro_batches,
-                                                   " micro-batches; at least one"));
+                                                   " micro-batches; it needs at least one"));
   }
   const size_t num_stages = chains.size() * chains[0].devices.size();
   if (!request.costs.empty() && request.costs.size() != num_stages) {
@@ -63,10 +65,12 @@ absl::Status CheckCascaded(const std::string& name, const ScheduleRequest& reque
   return absl::OkStatus();
 }
 
-// The lower part of its own micro-batches first, gradients before forward passes.
+// Prefers the pass with the smallest micro-batch number relative to its chain's number of
+// micro-batches, so that the chain that lags most goes first. Among equals, prefers gradients to
+// forward passes. Weight gradients come last.
 ListPolicy LaggardFirst(const std::vector<ScheduleChain>& chains) {
   std::vector<Nanos> counts;
-  Nanos scale = 1;  // a multiple of all counts would do; their product can overflow
+  Nanos scale = 1;  // a common multiple would be exact, but can overflow
   for (const ScheduleChain& chain : chains) {
     counts.push_back(chain.num_micro_batches);
     scale = std::max<Nanos>(scale, chain.num_micro_batches);
@@ -80,7 +84,8 @@ ListPolicy LaggardFirst(const std::vector<ScheduleChain>& chains) {
   };
 }
 
-// One chain before the others, whose passes then fill its gaps; within each the oldest first.
+// Prefers one chain, so that passes of the others fill its gaps. Within a chain, prefers the oldest
+// micro-batch. Weight gradients come last.
 ListPolicy ChainFirst(int chain) {
   return [chain](const ListCandidate& candidate) -> ListPriority {
     const Nanos kind = candidate.slot.pass == Pass::kWeightGrad ? 2 : 0;
@@ -88,7 +93,7 @@ ListPolicy ChainFirst(int chain) {
   };
 }
 
-// Stage k keeps at most p - k + extra micro-batches.
+// Returns the limits of all stages: stage k of a chain keeps at most p - k + extra micro-batches.
 std::vector<int> StageLimits(const std::vector<ScheduleChain>& chains, int extra) {
   std::vector<int> limits;
   for (const ScheduleChain& chain : chains) {
@@ -98,7 +103,8 @@ std::vector<int> StageLimits(const std::vector<ScheduleChain>& chains, int extra
   return limits;
 }
 
-// Each with the named schedule of one backbone, mirrored where its chain is.
+// Returns the schedule that trains the backbones one after the other, each with the schedule named
+// `each` on the devices of its chain.
 absl::StatusOr<Schedule> InTurn(const std::string& name, const std::string& each,
                                 const std::vector<ScheduleChain>& chains) {
   std::vector<Schedule> schedules;
@@ -148,10 +154,10 @@ absl::StatusOr<Schedule> CascadedV(const ScheduleRequest& request) {
   DPIPE_RETURN_IF_ERROR(CheckCascaded(kName, request, chains));
   if (request.peak_limit == 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", kName, ": a limit of 1 pair; a micro-batch makes 2 on a device"));
+        absl::StrCat("schedule ", kName, ": a limit of 1 pair; a micro-batch makes 2 per device"));
   }
   std::vector<ListPolicy> policies = {LaggardFirst(chains), GradientsFirst};
-  int pairs = 0;  // of a device, of all micro-batches
+  int pairs = 0;  // per device, of all micro-batches
   for (int c = 0; c < static_cast<int>(chains.size()); ++c) {
     policies.push_back(ChainFirst(c));
     pairs += 2 * chains[c].num_micro_batches;
@@ -160,7 +166,7 @@ absl::StatusOr<Schedule> CascadedV(const ScheduleRequest& request) {
   const int p = request.num_devices;
   ListScheduleOptions options;
   options.costs = request.costs;
-  // What two V of zb-v may keep, as much as a device of 1f1b keeps of both; or all.
+  // The limit of two Vs of zb-v, which equals the memory of 1f1b for both; or no limit.
   for (int limit : {4 * p, pairs}) {
     if (request.peak_limit > 0) limit = std::min(limit, request.peak_limit);
     options.device_limits.assign(p, limit);

@@ -94,7 +94,7 @@ TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
   }
   request.peak_limit = 1;
   EXPECT_EQ(MakeSchedule("cascaded-v", request).status().message(),
-            "schedule cascaded-v: a limit of 1 pair; a micro-batch makes 2 on a device");
+            "schedule cascaded-v: a limit of 1 pair; a micro-batch makes 2 per device");
 }
 
 TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
@@ -105,7 +105,7 @@ TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
     EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-zb", request)), limit);
   }
   EXPECT_EQ(MakeSchedule("cascaded", RequestOf(2, {3, 0})).status().message(),
-            "schedule cascaded: backbone 1 has 0 micro-batches; at least one");
+            "schedule cascaded: backbone 1 has 0 micro-batches; it needs at least one");
   request.costs.assign(4, {1, 1, 1});
   EXPECT_EQ(MakeSchedule("cascaded", request).status().message(),
             "schedule cascaded: costs of 4 stages; it has 8");

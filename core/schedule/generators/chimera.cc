@@ -1,11 +1,11 @@
 // Chimera (Li, Hoefler, "Chimera: efficiently training large-scale neural networks with
 // bidirectional pipelines", SC 2021): two chains, stage k of the second on device p-1-k.
 //
-// With F = B and p | N, N micro-batches take 2N + p - 2 passes, of which each device works 2N: a
-// bubble of (p-2)/(2N+p-2). At N = p that is the paper's figure; more micro-batches follow without
-// a gap, as the paper's concatenated units do at F = B. The last unit takes as long if it is not
-// full: in general it is 2N + p - 2 + r, where p divides N + r, 0 <= r < p. A device keeps at most
-// min(N, p) pairs.
+// With F = B and p | N, the makespan of N micro-batches is 2N + p - 2 passes. Each device is busy
+// for 2N of them, so the bubble ratio is (p-2)/(2N+p-2). At N = p this is the paper's figure. More
+// micro-batches follow without a gap, as the paper's concatenated units do at F = B. A partial last
+// unit takes as long as a full one: in general the makespan is 2N + p - 2 + r, with 0 <= r < p such
+// that p divides N + r. A device keeps at most min(N, p) (stage, micro-batch) pairs.
 #include "core/schedule/builders/bidirectional.h"
 
 namespace dpipe {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr char kName[] = "dualpipe-v";
 
-// The order of one device; half 0 is its stage before the turn of the V, half 1 the one after.
+// Builds the order of one device. Half 0 is its stage before the turn of the V, half 1 the one
+// after.
 class DeviceOrder {
  public:
   DeviceOrder(int device, int num_devices) : stages_{device, 2 * num_devices - 1 - device} {}
@@ -23,19 +24,19 @@ class DeviceOrder {
   void InputGrad(int half) {
     const Slot slot = {Pass::kInputGrad, backward_[half]++, stages_[half]};
     slots_.push_back(slot);
-    to_weigh_.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
+    pending_weight_grads_.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
   }
-  // The weight gradient whose input gradient has waited longest.
+  // Appends the weight gradient that has been pending longest.
   void WeightGrad() {
-    slots_.push_back(to_weigh_.front());
-    to_weigh_.pop_front();
+    slots_.push_back(pending_weight_grads_.front());
+    pending_weight_grads_.pop_front();
   }
   std::vector<Slot> Take() { return std::move(slots_); }
 
  private:
   int stages_[2];
   int forward_[2] = {0, 0}, backward_[2] = {0, 0};
-  std::deque<Slot> to_weigh_;
+  std::deque<Slot> pending_weight_grads_;
   std::vector<Slot> slots_;
 };
 
@@ -66,8 +67,7 @@ std::vector<Slot> SlotsOf(int r, int p, int m) {
     order.Forward(1);
     order.Backward(0);
   });
-  // The second half of these r + 1 pairs is split; with an odd number of pairs so is the later
-  // pass of the middle one.
+  // The second half of these 2(r + 1) backward passes is split into input and weight gradients.
   repeat(2 * (r + 1), [&](int i) {
     const int half = 1 - i % 2;
     if (i < r + 1) {
@@ -98,7 +98,7 @@ absl::StatusOr<Schedule> MakeDualPipeV(const std::string& name, int num_devices,
   if (num_micro_batches < 2 * num_devices) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule ", name, ": ", num_micro_batches,
-        " micro-batches; it takes at least 2 for each of the ", num_devices, " devices"));
+        " micro-batches; it needs at least 2 for each of the ", num_devices, " devices"));
   }
   std::vector<std::vector<Slot>> slots;
   for (int r = 0; r < num_devices; ++r) slots.push_back(SlotsOf(r, num_devices, num_micro_batches));

@@ -30,7 +30,7 @@ TEST(DualPipeVTest, TwoDevicesByHand) {
 
 TEST(DualPipeVTest, RefusesTooFewMicroBatchesAndTooLowALimit) {
   EXPECT_EQ(MakeSchedule("dualpipe-v", RequestOf(3, 5)).status().message(),
-            "schedule dualpipe-v: 5 micro-batches; it takes at least 2 for each of the 3 devices");
+            "schedule dualpipe-v: 5 micro-batches; it needs at least 2 for each of the 3 devices");
   EXPECT_EQ(MakeSchedule("dualpipe-v", RequestOf(3, 6, 6)).status().message(),
             "schedule dualpipe-v: device 0 keeps 7 pairs of stage and micro-batch, more than the "
             "limit of 6");

@@ -1,9 +1,8 @@
 // Eager 1F1B (Zhuang et al., "On optimizing the communication of model parallelism", MLSys 2023):
-// stage s of p makes 2(p-s)-1 forward passes before its first backward pass, where 1F1B makes p-s.
-// The input of a forward pass in the steady phase was then sent one micro-batch or more before it
-// is needed, so that the transfer has time to hide. The bubble is 1F1B's; the peak is
-// min(m, 2(p-s)-1) micro-batches against min(m, p-s).
-#include "core/schedule/builders/run_ahead.h"
+// stage s of p runs 2(p-s)-1 forward passes before its first backward pass; 1F1B runs p-s. In the
+// steady phase, the input of a forward pass is then sent at least one micro-batch before it is
+// needed, so the transfer can overlap other work. The bubble is the same as with 1F1B. The peak is
+// min(m, 2(p-s)-1) micro-batches instead of min(m, p-s).
 #include "core/schedule/generators.h"
 
 namespace dpipe {

@@ -1,6 +1,6 @@
 // GPipe (Huang et al., NeurIPS 2019): all forward passes, then all backward passes. Backward passes
-// run in micro-batch order, the first in first out, so that every schedule adds gradients in the
-// same order.
+// run in micro-batch order (first in, first out), so that every schedule adds gradients in the same
+// order.
 #include "core/schedule/generators.h"
 
 namespace dpipe {

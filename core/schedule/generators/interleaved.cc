@@ -1,12 +1,16 @@
 // Interleaved 1F1B (Narayanan et al., "Efficient large-scale language model training on GPU
 // clusters using Megatron-LM", SC 2021): a chain of v p stages, stage k on device k mod p, and
-// micro-batches in rounds of p. A device's k-th forward pass is of micro-batch
-// p floor(k / (v p)) + k mod p and of its own stage floor(k / p) mod v; its k-th backward pass the
-// same with its stages in reverse. Device d runs 2(p-1-d) + (v-1)p forward passes ahead.
+// micro-batches in rounds of p. Counting from 0, the k-th forward pass of a device is
 //
-// With passes of a stage costing F and B the makespan is (v m + p - 1)(F + B): the ramps of 1F1B
-// shrink with the stages. p must divide m. v defaults to 2; with v = 1 the warm-up is longer than
-// 1F1B's, and 1f1b is the schedule to ask for.
+//   micro-batch  p floor(k / (v p)) + k mod p
+//   stage        floor(k / p) mod v, among the device's own
+//
+// The k-th backward pass is the same with the device's stages in reverse. Device d runs
+// 2(p-1-d) + (v-1)p forward passes ahead.
+//
+// If the passes of a stage cost F and B, the makespan is (v m + p - 1)(F + B): the warm-up and
+// cool-down of 1F1B shrink with the stages. p must divide m. v is at least 2, which is the default.
+// With v = 1 the warm-up would be longer than that of 1f1b, so use 1f1b instead.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +31,7 @@ absl::StatusOr<Schedule> Interleaved(const ScheduleRequest& request) {
   }
   if (v < 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule interleaved: ", v, " stages a device; it needs 2 or more"));
+        absl::StrCat("schedule interleaved: ", v, " stages per device; it needs 2 or more"));
   }
   ScheduleChain chain;
   chain.num_micro_batches = m;

@@ -48,7 +48,7 @@ TEST(InterleavedTest, RefusesWhatDoesNotDivide) {
   EXPECT_EQ(MakeSchedule("interleaved", Request(4, 6, 2)).status().message(),
             "schedule interleaved: 6 micro-batches are not a multiple of the 4 devices");
   EXPECT_EQ(MakeSchedule("interleaved", Request(4, 8, 1)).status().message(),
-            "schedule interleaved: 1 stages a device; it needs 2 or more");
+            "schedule interleaved: 1 stages per device; it needs 2 or more");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One stage: gradient accumulation on one device, or data parallelism on several.
+// A pipeline of one stage: gradient accumulation on one device, or data parallelism on several.
 #include "absl/strings/str_cat.h"
 #include "core/schedule/generators.h"
 

@@ -1,11 +1,16 @@
-// The best schedule of one chain in a V for given times and a given memory limit: of zb-v (with its
-// narrower blocks where the limit requires them), the orders of dualpipe-v and wave, and greedy
-// orders (list_schedule.h) that keep up to twice what zb-v keeps, and any number, where the limit
-// allows. The smallest makespan wins, then the one named first here, so it is never above that of
-// zb-v, and of dualpipe-v or wave's own order within the limit.
+// The best schedule of one chain in a V for given times and a given memory limit.
 //
-// Where stages take unlike times, devices that follow zb-v's order wait for their neighbours now
-// and then; more pairs, or dualpipe-v's longer steps, can buy that back.
+// Candidates, in this order:
+//   1. zb-v, with its blocks of less memory if the limit requires them;
+//   2. the order of dualpipe-v, for m >= 2p micro-batches;
+//   3. the order of wave;
+//   4. greedy orders (list_schedule.h) that keep up to twice as much as zb-v, or any number, if the
+//      limit allows it.
+// The smallest makespan wins, then the first candidate. So the makespan is never above that of
+// zb-v, nor above that of dualpipe-v's or wave's own order if these fit the limit.
+//
+// If stages take different times, devices that follow zb-v's order sometimes wait for their
+// neighbours. More pairs, or dualpipe-v's longer steps, can avoid that.
 #include <utility>
 #include <vector>
 

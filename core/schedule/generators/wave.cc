@@ -1,14 +1,18 @@
-// One chain in a V with joint backward passes, for backbones with long skips: the layers of a U-Net
-// that make a skip and those that read it lie mirror-wise in the chain, so with cuts that mirror
-// each other both are on one device, where the skip stays. (PULSE, arXiv 2606.19163.)
+// One chain in a V with joint backward passes, for backbones with long skip connections. In a
+// U-Net, the layers that make a skip and those that read it mirror each other in the chain. With
+// mirrored cuts, both are on one device, and the skip stays there. (PULSE, arXiv 2606.19163.)
 // [algorithms.md §5]
 //
-// The order is that of the zero-bubble building block (v_schedule.h) with whole backward passes in
-// the place of input gradients. For m >= p micro-batches and B >= F its makespan is
-// 2m(F+B) + 2(p-1)B, F and B of one stage, half of a stage of 1f1b, whose makespan in these terms
-// is 2m(F+B) + 2(p-1)(F+B). A device keeps min(2m, 2p) pairs, as much as 1f1b's first one. With
-// costs or under a peak limit the smallest makespan of this order and of greedy ones within the
-// same memory is taken.
+// The order is that of the zero-bubble building block (v_schedule.h), with joint backward passes
+// instead of input gradients. F and B are the costs of one stage, half of a stage of 1f1b. For
+// m >= p micro-batches and B >= F,
+//
+//   makespan of wave   2m(F+B) + 2(p-1)B
+//   makespan of 1f1b   2m(F+B) + 2(p-1)(F+B)   in the same terms
+//
+// A device keeps min(2m, 2p) pairs, as many as the first device of 1f1b. With costs or a peak
+// limit, the result is the schedule with the smallest makespan among this order, those of the
+// blocks with less memory, and greedy orders within the same memory.
 #include <algorithm>
 #include <utility>
 

@@ -1,16 +1,20 @@
 // A zero-bubble schedule for given times and a given memory limit, after the heuristic of Qi, Wan,
-// Huang, Lin ("Zero bubble pipeline parallelism", arXiv 2401.10241): try several, keep the best.
+// Huang, Lin ("Zero bubble pipeline parallelism", arXiv 2401.10241): tries several candidates and
+// keeps the best.
 //
-// Forward passes and input gradients come in the order of zb-h1, of zb-h2, or of what lies between
-// them, as far as ScheduleRequest::peak_limit allows; weight gradients by the same rule as there,
-// or wherever a simulation at the given times finds room for them (weight_filling.h), with less or
-// more patience for passes that are on their way. Also tried are 1f1b and list schedules under the
-// limit. Any limit from 1 on has a schedule.
+// Candidates:
+//   1. 1f1b.
+//   2. Forward passes and input gradients in the order of zb-h1, of zb-h2, or of a schedule between
+//      them, as far as ScheduleRequest::peak_limit allows. Weight gradients are placed by the same
+//      rule as there, or wherever a simulation at the given times finds room (weight_filling.h),
+//      with different degrees of patience for passes that are about to become ready.
+//   3. List schedules under the limit.
+// Any limit >= 1 has a schedule.
 //
-// The best has the smallest makespan; among equals, the smallest largest span of a device (its own
-// first start to its own last end), as steps that need not begin and end together overlap by the
-// rest; then the one tried first. So its makespan is never above that of 1f1b, zb-h1 or zb-h2
-// where these fit the limit. At most 15 schedules are simulated.
+// The best has the smallest makespan. Ties are broken by the largest span of a device, from its own
+// first start to its own last end: if the devices need not begin and end a step together, steps
+// overlap by the rest. After that, the first candidate wins. So the makespan is never above that of
+// 1f1b, zb-h1 or zb-h2 if these fit the limit. At most 15 schedules are simulated.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -47,7 +51,7 @@ class Search {
   absl::Status TryList(double patience);
 
   const ScheduleRequest& request_;
-  const int limit_;  // 0: none, or none that all micro-batches together would reach
+  const int limit_;  // 0: no limit, or one that all micro-batches together do not exceed
   std::vector<PassCosts> costs_;
   ScheduleChain chain_;
   bool found_ = false;
@@ -88,8 +92,8 @@ absl::Status Search::TryJoint() {
   return absl::OkStatus();
 }
 
-// Between zb-h1 (no extra forward passes on the first device) and zb-h2 (p-1 of them). With fewer
-// pairs than p allowed, as far ahead as they reach.
+// Tries orders between zb-h1 (`extra` is 0: no extra forward passes on the first device) and zb-h2
+// (`extra` is p-1). If the limit is below p pairs, stages run ahead as far as the limit allows.
 absl::Status Search::TryRunAhead(int extra) {
   const int p = request_.num_devices;
   const int kept = limit_ > 0 ? std::min(limit_, p + extra) : p + extra;  // on every device
@@ -130,9 +134,9 @@ absl::Status Search::TryList(double patience) {
 absl::Status Search::Run() {
   DPIPE_RETURN_IF_ERROR(TryJoint());
   const int p = request_.num_devices;
-  int most = p - 1;  // extra forward passes
-  if (limit_ > 0) most = std::clamp(limit_ - p, 0, most);
-  for (int extra : std::set<int>{0, most / 2, most}) {
+  int max_extra = p - 1;  // maximum number of extra forward passes
+  if (limit_ > 0) max_extra = std::clamp(limit_ - p, 0, max_extra);
+  for (int extra : std::set<int>{0, max_extra / 2, max_extra}) {
     DPIPE_RETURN_IF_ERROR(TryRunAhead(extra));
   }
   DPIPE_RETURN_IF_ERROR(TryList(0));
@@ -141,8 +145,9 @@ absl::Status Search::Run() {
 
 absl::StatusOr<Schedule> ZbAuto(const ScheduleRequest& request) {
   if (request.peak_limit < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule zb-auto: a limit of ", request.peak_limit, " pairs"));
+    return absl::InvalidArgumentError(absl::StrCat("schedule zb-auto: a peak limit of ",
+                                                   request.peak_limit,
+                                                   " pairs; it must not be negative"));
   }
   if (!request.costs.empty() && static_cast<int>(request.costs.size()) != request.num_devices) {
     return absl::InvalidArgumentError(absl::StrCat("schedule zb-auto: costs of ",

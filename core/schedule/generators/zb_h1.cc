@@ -1,15 +1,14 @@
 // ZB-H1 (Qi, Wan, Huang, Lin: "Zero bubble pipeline parallelism", ICLR 2024, arXiv 2401.10241):
-// 1F1B with the weight gradients of stage s put off by s micro-batches, so that input gradients go
-// back sooner and weight gradients fill the wait. Every device keeps min(m, p) micro-batches, which
-// is 1F1B's peak on its first device.
+// 1F1B with the weight gradients of stage s delayed by s micro-batches. Input gradients then return
+// sooner, and weight gradients fill the wait. Every device keeps min(m, p) micro-batches, which is
+// the peak of 1F1B on its first device.
 //
 // A device's idle time between the start of its first pass and the end of its last one is at most
 //
-//   (p-1)(F+B) - min(m-1, p-1) W        where W <= F,
+//   (p-1)(F+B) - min(m-1, p-1) W        if W <= F,
 //
-// and that much on device 0; where also W <= B, device 0 spans the whole schedule and this is the
-// makespan less a device's work. It is the paper's (p-1)(F+B-W) from m = p on.
-#include "core/schedule/builders/run_ahead.h"
+// and exactly that on device 0. If also W <= B, device 0 spans the whole schedule, so this is the
+// makespan minus a device's work. For m >= p it is the paper's (p-1)(F+B-W).
 #include "core/schedule/generators.h"
 
 namespace dpipe {

@@ -1,17 +1,16 @@
 // ZB-H2 (Qi, Wan, Huang, Lin: "Zero bubble pipeline parallelism", ICLR 2024, arXiv 2401.10241):
-// twice ZB-H1's run ahead and twice its delay of weight gradients. Every device keeps min(m, 2p-1)
-// micro-batches.
+// runs ahead twice as far as ZB-H1, and delays weight gradients twice as long. Every device keeps
+// min(m, 2p-1) micro-batches.
 //
-// The largest idle time of a device between the start of its own first pass and the end of its own
-// last one (the paper's measure; it lets the optimizer steps of the devices come one after the
-// other) is
+// The maximum over devices of the idle time between the start of the device's own first pass and
+// the end of its own last one (the paper's measure, which lets the optimizer steps of the devices
+// follow one another) is
 //
-//   (p-1)(F+B) - min(m-1, 2(p-1)) W     where W <= F and W <= B,
+//   (p-1)(F+B) - min(m-1, 2(p-1)) W     if W <= F and W <= B.
 //
-// the paper's (p-1)(F+B-2W) from m = 2p-1 on: nothing at F = B = W. The devices start and end
-// (p-1) F apart, so the makespan, which a step that ends on all devices at once must wait for, is
-// no shorter than ZB-H1's at F = B = W.
-#include "core/schedule/builders/run_ahead.h"
+// For m >= 2p-1 it is the paper's (p-1)(F+B-2W), which is 0 at F = B = W. The devices start and end
+// (p-1) F apart. A step that ends on all devices together takes the whole makespan, which at
+// F = B = W is no shorter than ZB-H1's.
 #include "core/schedule/generators.h"
 
 namespace dpipe {

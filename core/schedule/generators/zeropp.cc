@@ -1,18 +1,20 @@
 // ZeroPP (Tang et al., "ZeroPP: unleashing exceptional parallelism efficiency through
-// tensor-parallelism-free methodology", arXiv 2402.03791): a pipeline whose stages are sharded, so
-// that parameters have to be gathered before use. Micro-batches go in units. A device takes the
-// whole unit through its first stage, then through its second one, and back in the same way, so
-// that the parameters of a stage are gathered once for each unit, forwards and once more backwards:
-// leaving weight gradients aside, which need no parameters, the forward passes of (stage, unit) are
-// neighbours on the device, and so are the input gradients. Gathering itself is the lowering's.
+// tensor-parallelism-free methodology", arXiv 2402.03791): a pipeline with sharded stages, whose
+// parameters have to be gathered before use.
 //
-// The chain is interleaved, stage k of v p on device k mod p. Weight gradients take the slots in
-// which a device would wait, which at F = I = W and v >= 2 are enough for all waits but those of
-// the first unit: for m >= p the makespan is v m (F+I+W) + (p-1)(F+I) (tested for p <= 8, v <= 3).
+// Micro-batches form units. A device takes a whole unit through its first stage, then through its
+// second one, and back in the same way. So the parameters of a stage are gathered once per unit
+// forwards and once backwards. Apart from weight gradients, which need no parameters, the forward
+// passes of one (stage, unit) are consecutive on the device, and so are the input gradients. The
+// gathers themselves are added by the lowering.
 //
-// Units are of p micro-batches (or of all, or nearly so: m is divided evenly), of 2p where costs
-// are given and that is faster, of fewer where the peak limit has no room. A device keeps at most
-// 2 v u pairs, two units.
+// The chain is interleaved: stage k of v p on device k mod p. Weight gradients take the slots in
+// which a device would wait. At F = I = W and v >= 2 they fill all waits but those of the first
+// unit: for m >= p the makespan is v m (F+I+W) + (p-1)(F+I) (tested for p <= 8, v <= 3).
+//
+// A unit has p micro-batches (or all of them, or slightly different sizes, as m is divided evenly).
+// It has 2p if costs are given and that is faster, and fewer if the peak limit requires it. A
+// device keeps at most 2 v u pairs: two units of u micro-batches.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -27,7 +29,7 @@ namespace {
 constexpr char kName[] = "zeropp";
 constexpr int kDefaultStagesPerDevice = 2;
 
-// m divided into max(1, m / unit) parts whose sizes differ by at most 1, the larger ones first.
+// Divides m into max(1, m / unit) parts whose sizes differ by at most 1, the larger ones first.
 std::vector<int> UnitsOf(int num_micro_batches, int unit) {
   const int count = std::max(1, num_micro_batches / unit);
   std::vector<int> sizes(count, num_micro_batches / count);
@@ -76,7 +78,7 @@ absl::StatusOr<Schedule> ZeroPp(const ScheduleRequest& request) {
       request.stages_per_device == 0 ? kDefaultStagesPerDevice : request.stages_per_device;
   if (v < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule zeropp: ", v, " stages a device; it takes at least 1"));
+        absl::StrCat("schedule zeropp: ", v, " stages per device; it takes at least 1"));
   }
   if (request.peak_limit > 0 && request.peak_limit < v) {
     return absl::InvalidArgumentError(absl::StrCat("schedule zeropp: a micro-batch makes ", v,
@@ -86,7 +88,7 @@ absl::StatusOr<Schedule> ZeroPp(const ScheduleRequest& request) {
   std::vector<int> units = {p};
   if (!request.costs.empty()) units.push_back(2 * p);
   if (request.peak_limit > 0) {
-    // Units are as large as asked or larger, by less than twice.
+    // A unit can be larger than requested, but by less than a factor of two.
     const int room = request.peak_limit / v;
     for (int unit : {room, (room + 1) / 2, 1}) units.push_back(std::max(unit, 1));
   }

@@ -29,7 +29,8 @@ Instruction* Add(Instruction::Kind kind, DeviceProgram* program) {
   return instruction;
 }
 
-// A flush belongs to the exchange: the prologue has it and the last step does not.
+// Adds a FLUSH that belongs to the exchange for the next step (step_offset 1): the prologue runs
+// it, and the last step does not.
 void AddFlush(DeviceProgram* program) { Add(Instruction::FLUSH, program)->set_step_offset(1); }
 
 template <typename R>
@@ -38,7 +39,7 @@ void SetRange(const R& range, Range* proto) {
   proto->set_end(range.end);
 }
 
-// Weights that several stages hold cannot be sharded: a shard has one holder.
+// Checks that no weights are held by several stages: a shard must have exactly one holder.
 absl::Status CheckShards(const PipelineLayout& layout) {
   const WeightGroups groups(layout);
   for (int g = 0; g < groups.size(); ++g) {
@@ -114,7 +115,7 @@ class Lowering {
   std::vector<std::vector<WorkItem>> work_;    // by device of the schedule
   std::vector<int> component_;                 // by chain
   std::vector<ChainBoundaries> boundaries_;    // by chain
-  std::vector<std::vector<int>> exchange_of_;  // messages of the exchange, by rank
+  std::vector<std::vector<int>> exchange_of_;  // by rank: indices of its exchange messages
   bool flush_ = false;
   mutable std::map<std::tuple<int, int, int>, std::vector<ReshardingMessage>> resharding_;
 };
@@ -175,7 +176,7 @@ void Lowering::AddStages(Plan* plan) const {
   }
 }
 
-// One for each rank of the other stage that shares samples with this one.
+// Adds one message per rank of the other stage that shares samples with this rank.
 void Lowering::AddMessages(const RankPosition& position, const WorkItem& item,
                            DeviceProgram* program) const {
   const ChainPlacement& chain = layout_.chains[layout_.stages[item.stage].chain];
@@ -255,7 +256,7 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) const {
   DeviceProgram* program = plan->add_devices();
   program->set_rank(rank);
   const std::vector<FillItem>& items = frozen_.items[rank];
-  // This step's frozen work and the exchange of its outputs come first of all.
+  // This step's frozen work and the exchange of its outputs come before everything else.
   for (const FillItem& item : items) {
     if (item.step_offset == 0) AddFrozen(item, program);
   }

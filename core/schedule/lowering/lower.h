@@ -1,11 +1,12 @@
-// From a partition and a schedule to a Plan: every instruction and message of every device.
+// Lowers a layout (a partition) and a schedule to a Plan: every instruction and message of every
+// device.
 //
-// Where neighbouring stages are replicated differently, a message carries the common part of two
-// ranks' samples (layout.h says who has which), in the order of resharding.h.
+// The order of passes, reductions and messages comes from work_order.h and cannot deadlock. The
+// contents of a message between stages come from boundary.h. Consecutive stages on the same device
+// exchange values inside the rank, without messages.
 //
-// The order of passes, reductions and messages, which cannot deadlock, is work_order.h's. What a
-// message carries is boundary.h's. Stages that follow on each other on one device hand over inside
-// the rank, without messages.
+// If neighbouring stages have different numbers of replicas, a message carries the samples common
+// to two ranks (layout.h defines which rank has which), in the order of resharding.h.
 #ifndef DPIPE_CORE_SCHEDULE_LOWERING_LOWER_H_
 #define DPIPE_CORE_SCHEDULE_LOWERING_LOWER_H_
 
@@ -29,29 +30,30 @@ struct LowerOptions {
   FrozenPolicy frozen = FrozenPolicy::kFirst;
   SyncPolicy sync = SyncPolicy::kBucketed;
   int64_t bucket_bytes = int64_t{25} << 20;  // a bucket is closed when its gradients reach this
-  int frozen_quantum = 0;                    // 0: the profile's
-  int max_frozen_batch = 0;  // kFirst: the largest local batch of frozen work; 0: all at once
+  int frozen_quantum = 0;                    // in samples; 0: the profile's
+  int max_frozen_batch = 0;  // kFirst, kFirstStage: maximum samples per FROZEN_FORWARD; 0: no limit
   bool global_norm = true;
   int recv_lookahead = 1;
   ShardPolicy shard = ShardPolicy::kNone;
   GatherPolicy gather = GatherPolicy::kPassByPass;  // of sharded stages
-  // The exchange of the next step's frozen outputs stands between two FLUSHes, so that it is over
-  // before the optimizer step and shares links with nothing.
+  // Puts the exchange of the next step's frozen outputs between two FLUSHes. It then ends before
+  // the optimizer step and shares links with no other messages.
   bool flush_exchange = false;
   std::string compression;  // Plan.compression
-  // Set: the plan is relaxed (relaxation.h), and not filled.
+  // If set, the plan is relaxed (relaxation.h). Must not be combined with fill items.
   std::optional<Relaxation> relaxation;
-  // kFill. Empty: the unfilled plan, which is no valid plan but can be simulated.
+  // For kFill. If empty, the result is the unfilled plan, which is not valid but can be simulated.
   std::vector<FillItem> fill;
 };
 
-// InvalidArgument, with both values, if layout, schedule, options and cost model do not fit each
-// other. The result carries the fingerprints and no prediction. It is valid (verify.h) unless fill
-// items were missing, which only VerifyPlan finds.
+// Returns the plan, with fingerprints of profile and cluster but no prediction. InvalidArgument,
+// with both values, if layout, schedule, options and cost model do not fit together. The plan is
+// valid (verify.h) unless fill items are missing; only VerifyPlan detects that.
 absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& schedule,
                                const LowerOptions& options, const CostModel& cost);
 
-// The indices of the instructions that are not SEND or RECV: what FillItem.position counts.
+// Returns the indices of all instructions except SEND and RECV. FillItem::position is an index into
+// this list.
 std::vector<int> ComputeInstructions(const DeviceProgram& program);
 
 }  // namespace dpipe

@@ -17,13 +17,13 @@ absl::Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("relaxed plan: ", what));
 }
 
-// Whether the pass is the last of its micro-batch that adds weight gradients.
+// True if the pass is the last one of its micro-batch that adds weight gradients.
 bool CompletesGradients(const Plan& plan, const Instruction& pass) {
   const bool adds = ComputesWeightGrad(pass.kind());
   return adds && pass.layers().begin() == plan.stages(pass.stage()).layers().begin();
 }
 
-// Whether it is the last that reads the weights.
+// True if the pass is the last one of its micro-batch that reads the weights.
 bool ReadsWeightsLast(const Plan& plan, const Instruction& pass) {
   const bool reads = ComputesInputGrad(pass.kind());
   return reads && pass.layers().begin() == plan.stages(pass.stage()).layers().begin();
@@ -85,15 +85,15 @@ class RankRelaxer {
   const Stage& stage_;
   const CostModel& cost_;
   DeviceProgram* const program_;
-  int due_ = -1;  // the last micro-batch of an update that is to come
+  int due_ = -1;  // the last micro-batch of an update not yet added; -1: none
   int updates_ = 0;
 };
 
-// Most versions of its weights that a rank keeps for backward passes to come.
-int MostStashed(const Plan& plan, int rank) {
-  std::map<int, int> pinned;  // the version that a micro-batch under way has seen
+// Returns the maximum number of weight versions that a rank stashes for later backward passes.
+int MaxStashed(const Plan& plan, int rank) {
+  std::map<int, int> pinned;  // by micro-batch in flight: the version that it has seen
   std::set<int> stashed;
-  int version = 0, most = 0;
+  int version = 0, max_stashed = 0;
   for (const Instruction& instruction : plan.devices(rank).instructions()) {
     if (instruction.kind() == Instruction::FORWARD) {
       pinned.emplace(instruction.micro_batch(), version);
@@ -102,11 +102,11 @@ int MostStashed(const Plan& plan, int rank) {
     } else if (instruction.kind() == Instruction::OPTIMIZER_STEP) {
       stashed.clear();
       for (const auto& [micro_batch, of] : pinned) stashed.insert(of);
-      most = std::max(most, static_cast<int>(stashed.size()));
+      max_stashed = std::max(max_stashed, static_cast<int>(stashed.size()));
       ++version;
     }
   }
-  return most;
+  return max_stashed;
 }
 
 }  // namespace
@@ -134,21 +134,22 @@ absl::Status CheckRelaxation(const Plan& plan) {
   const Relaxation& relaxation = plan.relaxation();
   if (relaxation.weights() != Relaxation::STASHED &&
       relaxation.weights() != Relaxation::PREDICTED) {
-    return Bad(absl::StrCat("weights ", Relaxation::Weights_Name(relaxation.weights())));
+    return Bad(absl::StrCat("weights must be STASHED or PREDICTED, not ",
+                            Relaxation::Weights_Name(relaxation.weights())));
   }
   if (plan.chains_size() != 1) {
     return Bad(absl::StrCat("it has ", plan.chains_size(), " chains and must have one"));
   }
-  if (plan.global_norm()) return Bad("updates wait for no global norm");
+  if (plan.global_norm()) return Bad("global_norm is true and must be false");
   const int count = plan.num_micro_batches(), per_update = relaxation.micro_batches_per_update();
   if (per_update < 1 || count % per_update != 0) {
     return Bad(absl::StrCat(count, " micro-batches are not a multiple of the ", per_update,
-                            " of an update"));
+                            " per update"));
   }
   const int per_sync = relaxation.updates_per_sync();
   if (per_sync < 0 || (per_sync > 0 && count / per_update % per_sync != 0)) {
     return Bad(absl::StrCat(count / per_update, " updates are not a multiple of the ", per_sync,
-                            " after which they are shared"));
+                            " per SYNC_PARAMS"));
   }
   std::vector<int> stages(plan.num_devices(), 0);
   for (const Stage& stage : plan.stages()) {
@@ -156,14 +157,15 @@ absl::Status CheckRelaxation(const Plan& plan) {
     if (stage.forward_only()) return Bad(where + "is forward-only");
     if (stage.sharded()) return Bad(where + "is sharded");
     if (stage.recompute() && relaxation.weights() == Relaxation::PREDICTED) {
-      return Bad(where + "recomputes, which would see other weights than were predicted");
+      return Bad(where + "recomputes, but would see other weights than the predicted ones");
     }
     if (per_sync == 0 && stage.ranks_size() > 1) {
-      return Bad(absl::StrCat(where, "lies on ", stage.ranks_size(),
-                              " ranks, whose weights would drift apart: updates_per_sync is 0"));
+      return Bad(
+          absl::StrCat(where, "is on ", stage.ranks_size(),
+                       " ranks, but updates_per_sync is 0: their weights would drift apart"));
     }
     if (plan.devices_per_pipeline() != plan.stages_size()) {
-      return Bad(absl::StrCat(plan.stages_size(), " stages on pipelines of ",
+      return Bad(absl::StrCat(plan.stages_size(), " stages in a pipeline of ",
                               plan.devices_per_pipeline(),
                               " devices: each device must hold exactly one stage"));
     }
@@ -181,10 +183,10 @@ int UpdatesPerStep(const Plan& plan) {
 
 int WeightCopies(const Plan& plan, int rank) {
   if (!plan.has_relaxation()) return 0;
-  // The weights of the last time, and what they have changed by.
+  // Sharing needs the weights of the last SYNC_PARAMS, and the change since then.
   const int shared = plan.relaxation().updates_per_sync() > 0 ? 2 : 0;
   const bool stashes = plan.relaxation().weights() == Relaxation::STASHED;
-  return shared + (stashes ? MostStashed(plan, rank) : 1);
+  return shared + (stashes ? MaxStashed(plan, rank) : 1);
 }
 
 }  // namespace dpipe

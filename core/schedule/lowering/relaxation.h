@@ -1,20 +1,21 @@
-// Plans whose weights lag behind: made of synchronous ones, and checked.      [algorithms.md §8]
+// Plans with delayed weight updates: made from synchronous plans, and checked. [algorithms.md §8]
 //
 // A relaxed plan has the passes and messages of the synchronous plan of the same schedule, one
-// OPTIMIZER_STEP for each update and, where virtual workers share updates, SYNC_PARAMS. It knows
+// OPTIMIZER_STEP per update and, if virtual workers share updates, SYNC_PARAMS. Supported:
 //
-//   PipeDream  (Harlap et al., arXiv 1806.03377)  stashed weights, an update every micro-batch
-//   XPipe      (Guan et al., arXiv 1911.04610)    predicted weights, an update every mini-batch of
+//   PipeDream  (Harlap et al., arXiv 1806.03377)  stashed weights, one update per micro-batch
+//   XPipe      (Guan et al., arXiv 1911.04610)    predicted weights, one update per mini-batch of
 //                                                 several micro-batches
-//   HetPipe    (Park et al., arXiv 2005.14038)    stashed weights in each virtual worker, whose
-//                                                 updates are shared every wave, at clock distance
-//                                                 0; their mean is taken and not their sum, because
-//                                                 Adam's steps do not shrink with the share of the
-//                                                 batch that they are made of
+//   HetPipe    (Park et al., arXiv 2005.14038)    stashed weights in each virtual worker; updates
+//                                                 are shared once per wave, at clock distance 0,
+//                                                 as their mean and not their sum: Adam's steps do
+//                                                 not shrink with a worker's share of the batch
 //
-// The published ones never flush. Here a step's list begins with the synchronous schedule's warm-up
-// and ends with its cool-down, so the pipeline drains once a step: with p stages, M micro-batches
-// and passes of one unit a step takes 2 (M + p - 1) units and not 2 M. Throughput is understated by
+// The published systems never flush. Here each step begins with the synchronous schedule's warm-up
+// and ends with its cool-down, so the pipeline drains once per step. With p stages, M micro-batches
+// and passes of unit time, a step takes 2 (M + p - 1) instead of 2 M, and throughput is understated
+// by that factor. Within a step, each pass sees the weights that the papers describe; at the start
+// of a step, it sees the current weights.
 // so much; which weights a pass sees is as published within a step, and current where one begins.
 #ifndef DPIPE_CORE_SCHEDULE_LOWERING_RELAXATION_H_
 #define DPIPE_CORE_SCHEDULE_LOWERING_RELAXATION_H_
@@ -25,21 +26,24 @@
 
 namespace dpipe {
 
-// Adds the updates right after the messages that follow each last pass of theirs, so that no group
-// of messages is cut. InvalidArgument, with what is in the way, where the plan cannot be relaxed
-// (CheckRelaxation) or its micro-batches do not divide into updates.
+// Returns the relaxed plan. Each update is inserted after the messages that follow its last pass,
+// so that no group of messages is split. InvalidArgument, with the reason, if CheckRelaxation fails
+// or the micro-batches do not divide evenly into updates.
 absl::StatusOr<Plan> RelaxPlan(Plan plan, const Relaxation& relaxation, const CostModel& cost);
 
-// InvalidArgument unless a plan with a relaxation has what one needs: one chain, one stage a rank,
-// no sharding, no forward-only stages, no global norm, one rank a stage or updates that are shared,
-// and no recomputation where weights are predicted (the second forward pass would see others).
+// OK if the plan has no relaxation, or meets its requirements. Otherwise InvalidArgument.
+// A relaxed plan requires
+//   - one chain, and one stage per rank;
+//   - no sharded or forward-only stages, and no global norm;
+//   - one rank per stage, or updates that are shared;
+//   - no recomputation if weights are predicted: the second forward pass would see other weights.
 absl::Status CheckRelaxation(const Plan& plan);
 
-// The updates of one rank in a step of a relaxed plan.
+// Returns the number of updates of one rank in one step of a relaxed plan.
 int UpdatesPerStep(const Plan& plan);
 
-// Copies of its weights that a rank keeps at most besides the current ones: stashed versions, or a
-// predicted one, and what sharing updates takes. 0 for synchronous plans.
+// Returns the maximum number of weight copies that a rank keeps beyond the current weights: stashed
+// versions or one predicted copy, plus 2 if it shares updates. 0 for synchronous plans.
 int WeightCopies(const Plan& plan, int rank);
 
 }  // namespace dpipe

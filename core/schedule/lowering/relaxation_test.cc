@@ -30,7 +30,7 @@ Relaxation Relaxed(Relaxation::Weights weights, int per_update = 1, int per_sync
   return relaxation;
 }
 
-// `num_stages` stages of one layer each, in `num_workers` pipelines, under 1F1B.
+// Makes a plan of `num_stages` one-layer stages in `num_workers` pipelines, under 1F1B.
 absl::StatusOr<Case> Make(int num_stages, int num_micro_batches, const Relaxation& relaxation,
                           int num_workers = 1) {
   UniformProfileOptions profile;
@@ -72,8 +72,8 @@ TEST(RelaxationTest, VirtualWorkersShareUpdatesAndReduceNoGradients) {
   EXPECT_TRUE(VerifyPlan(c->plan, c->cost).ok()) << VerifyPlan(c->plan, c->cost);
 }
 
-// 1F1B has p - s micro-batches under way on stage s, one of which sees the current weights.
-TEST(RelaxationTest, StagesKeepAsManyVersionsAsStagesFollow) {
+// 1F1B has p - s micro-batches in flight on stage s, one of which sees the current weights.
+TEST(RelaxationTest, StagesStashOneVersionPerFollowingStage) {
   for (int p = 1; p <= 4; ++p) {
     const auto c = Make(p, 8, Relaxed(Relaxation::STASHED));
     ASSERT_TRUE(c.ok()) << c.status();
@@ -89,27 +89,27 @@ TEST(RelaxationTest, StagesKeepAsManyVersionsAsStagesFollow) {
   }
 }
 
-TEST(RelaxationTest, WhatCannotBeRelaxedIsRefusedWithTheReason) {
+TEST(RelaxationTest, RejectsPlansThatCannotBeRelaxedWithTheReason) {
   const auto refusal = [](const absl::StatusOr<Case>& c) {
     return std::string(c.status().message());
   };
   EXPECT_THAT(refusal(Make(2, 4, Relaxed(Relaxation::STASHED, 3))),
-              HasSubstr("4 micro-batches are not a multiple of the 3 of an update"));
+              HasSubstr("4 micro-batches are not a multiple of the 3 per update"));
   EXPECT_THAT(refusal(Make(2, 4, Relaxed(Relaxation::STASHED, 1, 3), 2)),
-              HasSubstr("4 updates are not a multiple of the 3 after which they are shared"));
+              HasSubstr("4 updates are not a multiple of the 3 per SYNC_PARAMS"));
   EXPECT_THAT(refusal(Make(2, 4, Relaxed(Relaxation::STASHED), 2)),
-              HasSubstr("stage 0 lies on 2 ranks, whose weights would drift apart"));
+              HasSubstr("stage 0 is on 2 ranks, but updates_per_sync is 0"));
   Plan plan = Make(2, 4, Relaxed(Relaxation::PREDICTED))->plan;
   plan.mutable_stages(1)->set_recompute(true);
   EXPECT_THAT(std::string(CheckRelaxation(plan).message()),
-              HasSubstr("stage 1 recomputes, which would see other weights"));
+              HasSubstr("stage 1 recomputes, but would see other weights"));
   plan.mutable_relaxation()->set_weights(Relaxation::STASHED);
   EXPECT_TRUE(CheckRelaxation(plan).ok());
   plan.set_global_norm(true);
-  EXPECT_THAT(std::string(CheckRelaxation(plan).message()), HasSubstr("no global norm"));
+  EXPECT_THAT(std::string(CheckRelaxation(plan).message()), HasSubstr("global_norm is true"));
 }
 
-TEST(RelaxationTest, VerifyRefusesUpdatesThatAreMissingOrTooEarly) {
+TEST(RelaxationTest, VerifyRejectsMissingOrEarlyUpdates) {
   const auto c = Make(2, 6, Relaxed(Relaxation::STASHED, 1, 2), 2);
   ASSERT_TRUE(c.ok()) << c.status();
   ASSERT_TRUE(VerifyPlan(c->plan, c->cost).ok()) << VerifyPlan(c->plan, c->cost);

@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-// Messages among the work of a timeline.
+// Places messages among the work of a timeline.
 class MessagePlacing {
  public:
   MessagePlacing(const PipelineLayout& layout, const Schedule& schedule, const WorkOptions& options,
@@ -44,10 +44,10 @@ class MessagePlacing {
   const WorkOptions& options_;
   const std::vector<std::vector<TimedWork>> lanes_;  // by device
   std::vector<std::vector<int>> first_node_;         // by device and slot
-  // The nodes that make and that read a micro-batch's values and gradients, by stage.
+  // By stage and micro-batch: the nodes that make and that read its values and gradients.
   std::vector<std::vector<Position>> makes_value_, reads_value_, makes_gradient_, reads_gradient_;
   Lanes positions_;
-  std::vector<WorkItem> messages_;  // as sent, in the order of positions_
+  std::vector<WorkItem> messages_;  // as SENDs, in the order of positions_.messages
 };
 
 void MessagePlacing::IndexSlots() {
@@ -86,9 +86,9 @@ void MessagePlacing::IndexSlots() {
   }
 }
 
-// Where the receive of a message for that slot is posted: at most that many slots ahead, and, where
-// that is more than one, no earlier than before what its device runs when the message is sent. An
-// earlier receive would gain nothing, and keep others from being posted in time (recv_positions.h).
+// Returns the preferred node for the receive of a message that `slot` reads: `recv_lookahead` slots
+// ahead. If that is more than one, then no earlier than the node that the device runs when the
+// message is sent: an earlier receive gains nothing, and delays others (recv_positions.h).
 int MessagePlacing::WantedNode(int device, int slot, Nanos sent) const {
   const std::vector<int>& first_node = first_node_[device];
   const int wanted = first_node[std::max(0, slot - std::max(0, options_.recv_lookahead))];
@@ -109,7 +109,7 @@ void MessagePlacing::AddMessage(int from_stage, int to_stage, int micro_batch, b
   const std::vector<TimedWork>& lane = lanes_[made.device];
   message.after = made.node;
   message.sent = lane[made.node].end;
-  // Past reductions that could begin while the pass ran.
+  // Send after reductions that could start while the pass ran.
   while (message.after + 1 < static_cast<int>(lane.size()) &&
          lane[message.after + 1].collective >= 0 && lane[message.after + 1].start < message.sent) {
     ++message.after;
@@ -120,7 +120,7 @@ void MessagePlacing::AddMessage(int from_stage, int to_stage, int micro_batch, b
   messages_.push_back({Instruction::SEND, from_stage, micro_batch, {}, to_stage, activation});
 }
 
-// Device by device in the order in which they are sent, as links need it.
+// Adds messages device by device in the order in which they are sent, as Lanes::messages requires.
 void MessagePlacing::AddMessages() {
   for (const std::vector<TimedWork>& lane : lanes_) {
     for (const TimedWork& node : lane) {

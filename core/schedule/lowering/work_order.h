@@ -1,16 +1,16 @@
-// What every rank of a schedule's device does in one step, in order: passes, reductions of
-// gradients, and messages to and from other devices. Ranks, samples and frozen work come later
-// (lower.h).
+// The work of every device in one step, in order: passes, gradient reductions, and messages to and
+// from other devices. Every rank of a device has the same order. Lowering adds ranks, samples and
+// frozen work (lower.h).
 //
-// Times of the layers on the profile's device give a run in which messages take none. In it
-//   - a reduction stands, on each of its members, after what they begin before the last of them has
-//     the gradients; all reductions of a device follow on each other as these times do;
-//   - a SEND stands right after the pass that makes its data: before a reduction that comes then,
-//     after one that other devices were ready for while the pass ran;
-//   - a RECV stands where recv_positions.h puts it, at best `recv_lookahead` slots of the schedule
-//     before the pass that needs it, but, if more than one slot, no sooner than before what its
-//     device runs when the message is sent.
-// Such an order cannot deadlock under blocking rendezvous, whatever the times turn out to be.
+// Layer times on the profile's device give a run in which messages take no time. In that run
+//   - a reduction comes, on each of its members, after the work that starts before the last member
+//     has the gradients; a device's reductions are ordered by these times;
+//   - a SEND comes right after the pass that makes its data: before a reduction that follows the
+//     pass, but after a reduction that could start while the pass ran;
+//   - a RECV comes where recv_positions.h puts it. Preferred is `recv_lookahead` slots before the
+//     pass that needs it. If that is more than one slot, the RECV is not posted before the work
+//     that its device runs when the message is sent.
+// Such an order cannot deadlock under blocking rendezvous, whatever the actual times are.
 #ifndef DPIPE_CORE_SCHEDULE_LOWERING_WORK_ORDER_H_
 #define DPIPE_CORE_SCHEDULE_LOWERING_WORK_ORDER_H_
 
@@ -27,22 +27,22 @@ namespace dpipe {
 
 enum class SyncPolicy {
   kBucketed,  // each bucket is reduced as soon as its gradients are complete
-  kEnd,       // one reduction of each stage after the last pass
+  kEnd,       // one reduction per stage after the last pass
 };
 
-// Whether weights, gradients and moments of a stage are divided over its ranks, where it has
-// several. Its passes then run in parts, each of which is gathered before and released after
-// (param_gathers.h); whole gradients are kept until the last micro-batch's are reduced.
+// Whether a stage on several ranks divides its weights, gradients and moments over them. Its passes
+// then run in parts; each part is gathered before a pass and released after it (param_gathers.h).
+// Unsharded gradients are kept until those of the last micro-batch are reduced.
 enum class ShardPolicy {
   kNone,
-  kBuckets,  // in the buckets of gradient reductions
-  kStages,   // a stage at once
+  kBuckets,  // one part per bucket of the gradient reductions
+  kStages,   // the whole stage is one part
 };
 
-// How long whole weights of a sharded stage are kept.
+// How long a sharded stage keeps its gathered weights.
 enum class GatherPolicy {
   kPassByPass,  // ZeRO-3
-  kOnce,        // ZeRO-1: from the first pass of a step to the last
+  kOnce,        // ZeRO-1: from the first to the last pass of a step
 };
 
 struct WorkOptions {
@@ -51,7 +51,7 @@ struct WorkOptions {
   int recv_lookahead = 1;
   ShardPolicy shard = ShardPolicy::kNone;
   GatherPolicy gather = GatherPolicy::kPassByPass;  // of sharded stages
-  bool load_cached = false;  // LOAD_BATCH before the first pass that reads frozen outputs
+  bool load_cached = false;  // adds LOAD_BATCH before the first pass that reads frozen outputs
 };
 
 struct WorkItem {
@@ -59,16 +59,16 @@ struct WorkItem {
   int stage = -1;           // of the schedule
   int micro_batch = -1;     // of the stage's chain
   LayerRange layers;        // empty for messages and LOAD_BATCH
-  int peer_stage = -1;      // of a message
-  bool activation = false;  // of a message; else gradients
+  int peer_stage = -1;      // messages only
+  bool activation = false;  // messages only; false: gradients
 };
 
-// By device. The layout fits the schedule. O(slots + messages), except for searches around receives
-// that are moved.
+// Returns the work of each device. The layout must fit the schedule. Time O(slots + messages), plus
+// the searches of receives that are moved (recv_positions.h).
 std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const Schedule& schedule,
                                              const WorkOptions& options, const CostModel& cost);
 
-// By stage, whether it is divided under a policy: whether it has more than one rank.
+// Returns, by stage, whether it is sharded under a policy: true if it has more than one rank.
 std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard,
                                 const CostModel& cost);
 

@@ -89,7 +89,7 @@ class Timing {
   std::vector<std::vector<LayerRange>> buckets_;        // by stage
   std::vector<std::vector<TimedWork>> lanes_;           // by device
   std::vector<std::vector<Nanos>> forward_, gradient_;  // ends, by stage and micro-batch
-  std::vector<std::vector<int>> collectives_;           // the devices that take part
+  std::vector<std::vector<int>> collectives_;           // the devices of each reduction
 };
 
 void Timing::AddNodes(int device) {
@@ -114,7 +114,7 @@ void Timing::AddNodes(int device) {
 void Timing::AddPass(int device, int k, const Slot& slot) {
   const StagePlacement& stage = layout_.stages[slot.stage];
   const auto add = [&](Instruction::Kind kind, bool in_parts) {
-    // Buckets go from the back to the front.
+    // Buckets are ordered from the last layers to the first.
     std::vector<LayerRange> parts = {stage.layers};
     if (in_parts) parts = buckets_[slot.stage];
     if (kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE) {
@@ -133,7 +133,8 @@ void Timing::AddPass(int device, int k, const Slot& slot) {
   add(KindOf(slot.pass), sharded || reduces_in_parts);
 }
 
-// Around the passes of sharded stages. Both laps of a chain share what is gathered.
+// Adds gathers and releases around the passes of sharded stages. Both laps of a chain share the
+// gathered parameters.
 void Timing::AddGathers(int device) {
   std::vector<TimedWork> lane = std::move(lanes_[device]);
   std::map<std::pair<int, LayerRange>, int> numbers;  // by component and layers
@@ -164,14 +165,14 @@ void Timing::AddGathers(int device) {
   }
 }
 
-// At least 1, so that one pass is always before the next.
+// Returns the duration of an item. At least 1, so that one pass is always before the next.
 Nanos Timing::TimeOf(const WorkItem& item) const {
   const StagePlacement& stage = layout_.stages[item.stage];
   const int batch = layout_.chains[stage.chain].micro_batch_size / layout_.replicas[stage.device];
   return std::max<Nanos>(1, cost_.PassTime(item.kind, component_[item.stage], item.layers, batch));
 }
 
-// When the data of a pass are there; kUnknown if that is not known yet.
+// Returns when the inputs of a pass are ready; kUnknown if that is unknown so far.
 Nanos Timing::ReadyAt(const WorkItem& item) const {
   const int m = item.micro_batch;
   if (item.kind == Instruction::FORWARD) {
@@ -214,7 +215,7 @@ void Timing::SetTimes() {
 }
 
 void Timing::AddReductions() {
-  // When the last member has the gradients, by weight group and layers.
+  // By weight group and layers: when the last member has the gradients.
   std::map<std::pair<int, LayerRange>, Nanos> ready;
   for (const std::vector<TimedWork>& lane : lanes_) {
     for (const TimedWork& node : lane) {
@@ -250,7 +251,8 @@ void Timing::AddReductions() {
   }
   for (size_t d = 0; d < lanes_.size(); ++d) {
     std::vector<TimedWork> merged;
-    // Before what starts at the same time: its gradients are those of what ended then.
+    // A reduction comes before what starts at the same time: the passes that have just ended made
+    // its gradients.
     std::merge(reductions[d].begin(), reductions[d].end(), lanes_[d].begin(), lanes_[d].end(),
                std::back_inserter(merged),
                [](const TimedWork& a, const TimedWork& b) { return a.start < b.start; });

@@ -1,5 +1,5 @@
-// When each device computes, and takes part in collectives, in a run in which messages take no
-// time. Not for use by anything but work_order.cc.
+// When each device computes and takes part in collectives, in a run in which messages take no time.
+// Internal to work_order.cc.
 #ifndef DPIPE_CORE_SCHEDULE_LOWERING_WORK_TIMELINE_H_
 #define DPIPE_CORE_SCHEDULE_LOWERING_WORK_TIMELINE_H_
 
@@ -13,17 +13,17 @@
 
 namespace dpipe {
 
-// An item that is not a message.
+// A work item that is not a message.
 struct TimedWork {
   WorkItem item;
-  int slot = -1;  // of the device; -1: a collective on parameters or gradients
+  int slot = -1;  // of the device's schedule; -1: a collective on parameters or gradients
   Nanos start = 0, end = 0;
-  int collective = -1;  // an index of WorkTimeline.collectives: a reduction of gradients
+  int collective = -1;  // index into WorkTimeline::collectives; -1: not a gradient reduction
 };
 
 struct WorkTimeline {
   std::vector<std::vector<TimedWork>> lanes;  // by device, in order
-  std::vector<std::vector<int>> collectives;  // the devices that take part, in the order of times
+  std::vector<std::vector<int>> collectives;  // the devices of each reduction, in time order
 };
 
 WorkTimeline TimeWork(const PipelineLayout& layout, const Schedule& schedule,

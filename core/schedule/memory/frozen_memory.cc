@@ -8,7 +8,8 @@
 namespace dpipe {
 namespace {
 
-// Calls visit(last read, samples) for every run of samples whose last reads are equal.
+// Calls visit(last read, number of samples) for every maximal run of samples with equal last reads.
+// -1 means never read.
 template <typename Visit>
 void ForRuns(const std::vector<int>& last_reads, SampleRange samples, const Visit& visit) {
   const auto at = [&](int n) { return last_reads.empty() ? -1 : last_reads[n]; };
@@ -123,7 +124,8 @@ void FrozenMemory::AddTo(MemoryTimeline* timeline) const {
   }
 }
 
-// What instruction i leaves for the frozen layers from `layer` on, until these have run.
+// Adds the values that instruction i leaves for the frozen layers from `layer` on. They are held
+// until these layers have run.
 void FrozenMemory::AddContinued(int i, int layer, int64_t bytes, MemoryTimeline* timeline) const {
   const auto found = starts_at_.find({list_[i].component(), list_[i].step_offset(), layer});
   if (found == starts_at_.end()) return;
@@ -144,7 +146,7 @@ void FrozenMemory::AddOutputs(int i, MemoryTimeline* timeline) const {
   const Instruction& made = list_[i];
   const SampleRange samples = SamplesIn(made);
   const int64_t bytes = cost_.OutputBytesPerSample(made.component());
-  int last = i;  // of the readers other than passes, which are all of the same step
+  int last = i;  // of the readers other than passes; they are all in the same step
   const auto found = readers_.find({made.component(), made.step_offset()});
   if (found != readers_.end()) {
     for (auto j = found->second.rbegin(); j != found->second.rend() && *j > i; ++j) {

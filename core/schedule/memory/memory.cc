@@ -23,17 +23,17 @@ PlanMemory::PlanMemory(const Plan& plan, const CostModel& cost)
 }
 
 int64_t PlanMemory::ReductionRoomBytes(int rank) const {
-  std::map<int, int64_t> most_bytes;  // of a reduction, by stage
+  std::map<int, int64_t> max_bytes;  // of a reduction, by stage
   for (const Instruction& instruction : plan_.devices(rank).instructions()) {
     if (instruction.kind() != Instruction::REDUCE_GRADS &&
         instruction.kind() != Instruction::SYNC_PARAMS) {
       continue;
     }
-    int64_t& most = most_bytes[instruction.stage()];
-    most = std::max(most, instruction.bytes());
+    int64_t& max = max_bytes[instruction.stage()];
+    max = std::max(max, instruction.bytes());
   }
   int64_t room = 0;
-  for (const auto& [stage, bytes] : most_bytes) {
+  for (const auto& [stage, bytes] : max_bytes) {
     const bool scatters = plan_.stages(stage).sharded();
     room = std::max(room, cost_.ReductionRoomBytes(weights_.GroupOf(stage).ranks, scatters, bytes));
   }

@@ -1,12 +1,17 @@
-// What a plan keeps in memory, as it allocates and frees.
+// The memory that a plan needs on each rank, instruction by instruction.
 //
-// A rank holds: its stages' weights, gradients and moments (a forward-only stage shares those of
-// its second lap; of a sharded stage an even part; of a relaxed plan also the copies of weights
-// that it needs at most); the weights of the frozen layers that it runs;
-// the room that sums over its stages' ranks take in the communicator
-// (core/base/reduction_chunks.h); what passes keep and hand on (pass_memory.h); what frozen work
-// keeps (frozen_memory.h); the largest workspace of a running instruction. Steps repeat, so what
-// this step makes for the next one is counted beside what the last one made for this one.
+// A rank holds:
+//   - weights, gradients and moments of its stages. A forward-only stage shares those of its second
+//     lap, a sharded stage has an even share, and a relaxed plan adds the maximum number of weight
+//     copies that it needs;
+//   - weights of the frozen layers that it runs;
+//   - communicator buffers for the sums over the ranks of its stages
+//     (core/base/reduction_chunks.h);
+//   - values that passes keep and hand on (pass_memory.h);
+//   - values that frozen work keeps (frozen_memory.h);
+//   - the largest workspace of a running instruction.
+// Steps repeat, so outputs made for the next step count in addition to those that the previous step
+// made for this one.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_MEMORY_MEMORY_H_
 
@@ -22,22 +27,23 @@
 namespace dpipe {
 
 struct RankMemory {
-  int64_t state_bytes = 0;                 // held all the time
-  std::vector<int64_t> instruction_bytes;  // held while instruction i runs, state included
+  int64_t state_bytes = 0;                 // held throughout the step
+  std::vector<int64_t> instruction_bytes;  // [i]: held while instruction i runs, state included
   int64_t peak_bytes = 0;
-  int peak_instruction = 0;  // the first at which the peak is reached
+  int peak_instruction = 0;  // the first instruction at the peak
 };
 
-// For a plan that is well formed (as LowerPlan makes them) in its steady state. Plan and cost model
-// outlive it.
+// Computes the memory of a plan in the steady state. The plan must be well formed, as LowerPlan
+// makes them. Plan and cost model must outlive this object.
 class PlanMemory {
  public:
   PlanMemory(const Plan& plan, const CostModel& cost);
-  // About linear in the rank's instructions and samples.
+  // Returns the memory of one rank. Time about linear in the rank's instructions and samples.
   RankMemory OfRank(int rank) const;
 
  private:
-  // For the largest of the rank's reductions, which come one after another.
+  // Returns the communicator's buffer bytes for the rank's largest reduction. Reductions run one
+  // after another, so they share the buffer.
   int64_t ReductionRoomBytes(int rank) const;
 
   const Plan& plan_;
@@ -47,11 +53,12 @@ class PlanMemory {
   const WeightGroups weights_;
 };
 
-// The same for one rank alone.
+// Returns PlanMemory(plan, cost).OfRank(rank).
 RankMemory MemoryOfRank(const Plan& plan, int rank, const CostModel& cost);
 
-// ResourceExhausted, "rank 2, instruction 17 (FORWARD): peak 41.2 GiB exceeds the limit of 40.0
-// GiB", the limit being that of the rank's device.
+// Returns ResourceExhausted if a rank's peak exceeds the memory limit of its device: "rank 2,
+// instruction 17 (FORWARD): peak 41.2 GiB exceeds the limit of 40.0 GiB". A limit of 0 is not
+// checked.
 absl::Status CheckMemory(const Plan& plan, const CostModel& cost);
 
 }  // namespace dpipe

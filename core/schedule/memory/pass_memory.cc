@@ -95,7 +95,7 @@ void PassMemory::AddSaved(int i, MemoryTimeline* timeline) const {
   const bool completes = ComputesWeightGrad(instruction.kind());
   const PassIndices* pass = Find(instruction.stage(), instruction.micro_batch());
   if (!completes || pass == nullptr) return;
-  // What the forward pass of these layers saved ends here.
+  // The activations that the forward pass of these layers saved are released here.
   timeline->Hold(std::max(0, pass->begin), i,
                  cost_.SavedBytesPerSample(component, layers) * samples);
 }
@@ -112,7 +112,8 @@ void PassMemory::AddMessage(int i, MemoryTimeline* timeline) const {
   timeline->Hold(std::min(i, at), std::max(i, at), message.bytes());
 }
 
-// To the next stage of the chain, and its gradients back, where it lies on this rank as well.
+// Values for the next stage of the chain, and their gradients back, if that stage is also on this
+// rank.
 void PassMemory::AddHandOvers(int stage, MemoryTimeline* timeline) const {
   const PipelineChain& chain = plan_.chains(plan_.stages(stage).chain());
   const int k = stage - chain.first_stage();
@@ -133,7 +134,7 @@ void PassMemory::AddKept(int chain, MemoryTimeline* timeline) const {
   const std::vector<KeptValue>& kept = boundaries_[chain].kept();
   for (size_t v = 0; v < kept.size(); ++v) {
     if (Find(first + kept[v].from, 0) == nullptr) continue;
-    // One copy, until the last of its readers here.
+    // Hold one copy until the last of its readers on this rank.
     const bool is_last = v + 1 == kept.size() || kept[v + 1].value != kept[v].value ||
                          kept[v + 1].from != kept[v].from;
     for (int m = 0; m < plan_.chains(chain).num_micro_batches(); ++m) {
@@ -149,8 +150,8 @@ void PassMemory::AddKept(int chain, MemoryTimeline* timeline) const {
 }
 
 void PassMemory::AddSharded(MemoryTimeline* timeline) const {
-  std::map<std::pair<int, LayerRange>, int> gathered, gradients;  // since when, by component
-  int reduced_since = -1;                                         // gradients under reduction
+  std::map<std::pair<int, LayerRange>, int> gathered, gradients;  // by component: since when held
+  int reduced_since = -1;  // of the gradients under reduction; -1: none
   int64_t reduced_bytes = 0;
   const auto end_reduction = [&](int i) {
     if (reduced_since >= 0) timeline->Hold(reduced_since, i, reduced_bytes);

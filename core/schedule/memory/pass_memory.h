@@ -1,12 +1,13 @@
-// What the passes of a rank's stages keep.
+// The memory that the passes of a rank's stages hold, and from which instruction to which.
 //
-// From forward pass to the pass that completes the weight gradients of a layer: what it saved; with
-// recomputation, from RECOMPUTE on, and until then the stage's inputs. Messages: from RECV to the
-// pass that reads them, and from the pass that makes them to SEND. What stages of the rank hand to
-// each other, from pass to pass: over the boundary between neighbours, and kept values (boundary.h)
-// and their gradients. Of sharded stages: parameters from GATHER_PARAMS to RELEASE_PARAMS, and
-// whole gradients from the first weight gradient until their reduction is over, which the rank's
-// next one waits for, or the step.
+//   - Saved activations: from the forward pass to the pass that completes the layer's weight
+//     gradients. With recomputation: from RECOMPUTE, and until then the stage's inputs only.
+//   - Messages: from RECV to the pass that reads them; from the pass that makes them to SEND.
+//   - Values passed between stages of the same rank: from pass to pass. They are what crosses the
+//     boundary between neighbours, the kept values (boundary.h), and the gradients of both.
+//   - Sharded stages: parameters from GATHER_PARAMS to RELEASE_PARAMS; unsharded gradients from the
+//     first weight gradient to the end of their reduction. A reduction ends when the rank starts
+//     the next one, or at the end of the step.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_PASS_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_MEMORY_PASS_MEMORY_H_
 
@@ -20,36 +21,37 @@
 
 namespace dpipe {
 
-// Where the passes of one micro-batch of one stage stand in a rank's list; -1: nowhere.
+// The positions in a rank's list of one stage's passes over one micro-batch; -1: no such pass.
 struct PassIndices {
   SampleRange samples;
-  int begin = -1;    // of the forward pass that keeps what the backward pass needs
-  int forward = -1;  // of passes in parts, the last one
+  int begin = -1;    // the forward pass or RECOMPUTE from which activations are saved
+  int forward = -1;  // the last one, if the pass runs in parts
   int recompute = -1;
   int gradient_done = -1;  // the last pass that reads the incoming gradient
-  int done = -1;           // the last pass of all
+  int done = -1;           // the last pass overall
 };
 
 class PassMemory {
  public:
-  // `stages` of the plan lie on the rank; `boundaries` by chain.
+  // `stages` are the plan's stages on this rank; `boundaries` is indexed by chain. Keeps references
+  // to all arguments.
   PassMemory(const Plan& plan, int rank, const std::vector<int>& stages,
              const std::vector<ChainBoundaries>& boundaries, const CostModel& cost);
 
   void AddTo(MemoryTimeline* timeline) const;
 
-  // By place in `stages`, then micro-batch.
+  // [index in `stages`][micro-batch].
   const std::vector<std::vector<PassIndices>>& passes() const { return passes_; }
 
  private:
-  const PassIndices* Find(int stage, int micro_batch) const;  // null: not on this rank
+  const PassIndices* Find(int stage, int micro_batch) const;  // null if not on this rank
   void AddSaved(int i, MemoryTimeline* timeline) const;
   void AddMessage(int i, MemoryTimeline* timeline) const;
   void AddHandOvers(int stage, MemoryTimeline* timeline) const;
   void AddKept(int chain, MemoryTimeline* timeline) const;
   void AddSharded(MemoryTimeline* timeline) const;
-  // The last pass that reads the inputs of a micro-batch as such: of a stage that recomputes, the
-  // second forward pass.
+  // The last pass that reads a micro-batch's inputs: the forward pass, or RECOMPUTE if the stage
+  // recomputes.
   int InputsRead(const PassIndices& pass) const {
     return pass.recompute >= 0 ? pass.recompute : pass.forward;
   }

@@ -11,7 +11,7 @@ std::vector<LayerRange> GradientBuckets(const CostModel& cost, int component, La
     buckets.push_back({l, end});
     end = l;
   }
-  // A last bucket that is not half full joins the one before it: it would only delay the end.
+  // A small final bucket would only delay the end of the reduction.
   if (buckets.size() > 1 && cost.GradientBytes(component, buckets.back()) < bucket_bytes / 2) {
     const int begin = buckets.back().begin;
     buckets.pop_back();

@@ -1,4 +1,4 @@
-// The parts in which the gradients of a stage are reduced.
+// The buckets in which the gradients of a stage are reduced.
 #ifndef DPIPE_CORE_SCHEDULE_MESSAGES_GRADIENT_BUCKETS_H_
 #define DPIPE_CORE_SCHEDULE_MESSAGES_GRADIENT_BUCKETS_H_
 
@@ -10,9 +10,9 @@
 
 namespace dpipe {
 
-// The layers whose gradients are reduced together, from the back to the front: each bucket is
-// closed when it has at least `bucket_bytes`, and a last one that is not half full joins the one
-// before it.
+// Returns the layers of each bucket, from the last layers to the first. A bucket is closed when it
+// has at least `bucket_bytes` bytes of gradients. A final bucket that is less than half full is
+// merged into the one before it.
 std::vector<LayerRange> GradientBuckets(const CostModel& cost, int component, LayerRange layers,
                                         int64_t bucket_bytes);
 

@@ -16,14 +16,14 @@ std::string PlaceOf(int rank, int index, const Instruction& instruction) {
 
 namespace {
 
-// The field in which a SEND and a RECV contradict each other, with both values; empty if in none.
+// Returns the first field in which a SEND and a RECV differ, with both values, or "" if they match.
 std::string Difference(const Instruction& send, const Instruction& recv) {
   const auto differs = [](const char* field, int64_t sent, int64_t received) {
-    return absl::StrCat(field, " ", sent, " is sent and ", received, " is received");
+    return absl::StrCat("SEND has ", field, " ", sent, " and RECV has ", received);
   };
   if (send.payload() != recv.payload()) {
-    return absl::StrCat("payload ", Instruction::Payload_Name(send.payload()), " is sent and ",
-                        Instruction::Payload_Name(recv.payload()), " is received");
+    return absl::StrCat("SEND has payload ", Instruction::Payload_Name(send.payload()),
+                        " and RECV has ", Instruction::Payload_Name(recv.payload()));
   }
   const std::pair<const char*, std::pair<int64_t, int64_t>> fields[] = {
       {"stage", {send.stage(), recv.peer_stage()}},
@@ -40,7 +40,7 @@ std::string Difference(const Instruction& send, const Instruction& recv) {
   return "";
 }
 
-// Messages of one kind between two ranks, in the order of their list.
+// The instruction indices of all SENDs (or all RECVs), by link, in list order.
 using Queues = std::map<std::pair<int, int>, std::vector<int>>;  // (from, to)
 
 absl::Status Collect(const Plan& plan, Queues* sends, Queues* recvs) {
@@ -51,7 +51,7 @@ absl::Status Collect(const Plan& plan, Queues* sends, Queues* recvs) {
       const int peer = list[i].peer();
       if (peer < 0 || peer >= plan.devices_size() || peer == r) {
         return absl::InvalidArgumentError(absl::StrCat(PlaceOf(r, i, list[i]), ": peer ", peer,
-                                                       " is not another one of the ",
+                                                       " is not another of the ",
                                                        plan.devices_size(), " ranks"));
       }
       if (list[i].kind() == Instruction::SEND) {
@@ -72,7 +72,7 @@ absl::Status MatchLink(const Plan& plan, std::pair<int, int> link, const std::ve
     const std::string difference = Difference(from[sends[k]], to[recvs[k]]);
     if (!difference.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(PlaceOf(link.first, sends[k], from[sends[k]]), " meets ",
+          absl::StrCat(PlaceOf(link.first, sends[k], from[sends[k]]), " does not match ",
                        PlaceOf(link.second, recvs[k], to[recvs[k]]), ": ", difference));
     }
     (*match)[link.first][sends[k]] = recvs[k];

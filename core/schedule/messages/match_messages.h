@@ -1,4 +1,4 @@
-// Which SEND of a plan meets which RECV.
+// Matches every SEND of a plan with its RECV.
 #ifndef DPIPE_CORE_SCHEDULE_MESSAGES_MATCH_MESSAGES_H_
 #define DPIPE_CORE_SCHEDULE_MESSAGES_MATCH_MESSAGES_H_
 
@@ -10,15 +10,16 @@
 
 namespace dpipe {
 
-// By rank and instruction.
+// The index of the matching instruction, by rank and instruction.
 using MatchTable = std::vector<std::vector<int>>;
 
-// For every rank and instruction, the index of the matching instruction on `peer`'s list; -1 where
-// the instruction is not a message. InvalidArgument with rank, instruction and both values if two
-// do not match.
+// Returns, for every rank and instruction, the index of the matching instruction in the list of its
+// `peer`, or -1 if the instruction is not a message. Messages from one rank to another are matched
+// in list order. InvalidArgument, with rank, instruction and both values, if two do not match or
+// one has no counterpart.
 absl::StatusOr<MatchTable> MatchMessages(const Plan& plan);
 
-// "rank 2, instruction 17 (SEND)".
+// Returns the name of an instruction for messages: "rank 2, instruction 17 (SEND)".
 std::string PlaceOf(int rank, int index, const Instruction& instruction);
 
 }  // namespace dpipe

@@ -1,9 +1,9 @@
-// When a device of sharded stages gathers and releases parameters.
+// When a device with sharded stages gathers and releases parameters.
 //
-// A device's passes over parts of its layers, in order, each need one part gathered. Each part is
-// gathered one pass ahead, so that the collective runs beside a pass. It is released after a pass
-// unless one of the next two needs it again (ZeRO-3), or after the last pass that needs it (ZeRO-1:
-// every part is gathered once a step).
+// Each pass of a device reads one part of its layers, and that part must be gathered first. Every
+// part is gathered one pass ahead, so that the collective overlaps a pass. It is released
+//   - under ZeRO-3 after a pass, unless one of the next two passes reads it again;
+//   - under ZeRO-1 after the last pass that reads it, so it is gathered once per step.
 #ifndef DPIPE_CORE_SCHEDULE_MESSAGES_PARAM_GATHERS_H_
 #define DPIPE_CORE_SCHEDULE_MESSAGES_PARAM_GATHERS_H_
 
@@ -16,15 +16,16 @@
 namespace dpipe {
 
 struct PassGathers {
-  std::vector<int> before;  // passes (this one or the next) whose parts are gathered before it
-  bool release = false;     // whether its part is released after it
+  std::vector<int> before;  // this pass or the next: gather their parts before this pass
+  bool release = false;     // true: release this pass's part after it
 };
 
-// `parts`: by pass, the number of the part that it needs. At most three parts are held at once, or,
-// with `once`, all of them.
+// Returns the gathers and releases of each pass. `parts` holds the part number that each pass
+// reads; `once` selects ZeRO-1. At most three parts are held at a time, or all of them with `once`.
 std::vector<PassGathers> GathersOf(const std::vector<int>& parts, bool once = false);
 
-// What gathering these layers moves and then holds: weights in the profile's dtype.
+// Returns the bytes that a gather of these layers moves and then holds: their weights in the
+// profile's dtype.
 int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers);
 
 }  // namespace dpipe

@@ -7,8 +7,8 @@
 namespace dpipe {
 namespace {
 
-// Places farther from the wanted one than this are not tried one by one.
-constexpr int kMostTries = 16;
+// The maximum number of positions tried for one move of a message.
+constexpr int kMaxTries = 16;
 
 class OrderGraph {
  public:
@@ -31,10 +31,10 @@ class OrderGraph {
     for (size_t m = 0; m < lanes.messages.size(); ++m) AddMessage(static_cast<int>(m));
   }
 
-  // The node, of its lane, before which message m is received.
+  // Returns the node of its lane before which message m is received.
   int PositionOf(int m) const { return recv_[m] - first_[lanes_.messages[m].to]; }
 
-  // Receives m before another node of its lane if that closes no cycle.
+  // Receives m before another node of its lane, unless that closes a cycle.
   bool Move(int m, int position) {
     const Lanes::Message& message = lanes_.messages[m];
     const int target = first_[message.to] + position;
@@ -57,7 +57,7 @@ class OrderGraph {
   bool HasNext(int node) const { return node + 1 < first_[lane_[node] + 1]; }
   bool HasPrevious(int node) const { return node > first_[lane_[node]]; }
 
-  // The members of a collective are one place in the order, as they end together.
+  // The members of a collective share one position in the order, as they end together.
   void GroupNodes() {
     group_.resize(num_nodes_);
     members_.resize(num_nodes_);
@@ -74,7 +74,7 @@ class OrderGraph {
     for (int n = 0; n < num_nodes_; ++n) {
       if (group_[n] == n) sorted_.push_back(n);
     }
-    // At equal times, collectives as they follow on each other on their lanes.
+    // At equal times, collectives come first, in their order on their lanes.
     std::vector<int> ordinal(num_nodes_, -1);
     for (size_t c = 0; c < lanes_.collectives.size(); ++c) {
       const auto [lane, node] = lanes_.collectives[c][0];
@@ -124,7 +124,7 @@ class OrderGraph {
     }
   }
 
-  // Makes room in the order for an edge between nodes; false if there is a way from `to` to `from`.
+  // Reorders for a new edge between nodes. Returns false if there is a path from `to` to `from`.
   bool AddEdge(int from_node, int to_node) {
     const int from = group_[from_node], to = group_[to_node];
     if (from == to) return false;
@@ -136,7 +136,7 @@ class OrderGraph {
     mark_[to] = forward_mark;
     mark_[from] = backward_mark;
     bool meet = false;
-    // From both ends by turns: the smaller of the two sets is enough.
+    // Search from both ends in turn, until one side is exhausted: that set suffices.
     size_t next_forward = 0, next_backward = 0;
     while (next_forward < forward_.size() && next_backward < backward_.size()) {
       ForSuccessors(forward_[next_forward++], [&](int next) {
@@ -163,7 +163,7 @@ class OrderGraph {
     return true;
   }
 
-  // Puts those marked so before, or after, all others of a part of the order.
+  // Moves the groups with this mark before, or after, all others in positions [low, high].
   void MoveWithin(int low, int high, int mark, bool first) {
     others_.clear();
     moved_.clear();
@@ -181,20 +181,20 @@ class OrderGraph {
 
   const Lanes& lanes_;
   int num_nodes_ = 0;
-  std::vector<int> first_;  // node, by lane; and the number of nodes
+  std::vector<int> first_;  // by lane: its first node; then the number of nodes
   std::vector<int> lane_;   // by node
   std::vector<std::vector<int>> sends_after_, recvs_before_;  // messages, by node
   std::vector<int> group_;                 // by node: the first member of its collective, or itself
   std::vector<std::vector<int>> members_;  // by group
   std::vector<int> recv_;                  // by message: the node before which it is received
-  std::vector<int> order_;                 // by group: its place in a topological order
-  std::vector<int> sorted_;                // groups in that order
+  std::vector<int> order_;                 // by group: its position in a topological order
+  std::vector<int> sorted_;                // the groups in that order
   std::vector<int> mark_;                  // by group
   int stamp_ = 0;
   std::vector<int> forward_, backward_, moved_, others_;
 };
 
-// The next and the previous message of the same link, by message; -1 if there is none.
+// By message, the next and the previous message of the same link; -1 if there is none.
 struct Links {
   explicit Links(const Lanes& lanes) : next(lanes.messages.size(), -1), previous(next) {
     std::map<std::pair<int, int>, int> last;
@@ -220,21 +220,21 @@ std::vector<int> RecvPositions(const Lanes& lanes) {
   for (int m = 0; m < count; ++m) by_time[m] = m;
   std::stable_sort(by_time.begin(), by_time.end(),
                    [&](int a, int b) { return lanes.messages[a].sent < lanes.messages[b].sent; });
-  // Later: the last message first, so that it is out of the way of those before it.
+  // Move receives later, the last message first: it then no longer blocks those before it.
   for (auto m = by_time.rbegin(); m != by_time.rend(); ++m) {
     int target = lanes.messages[*m].wanted;
     if (links.next[*m] >= 0) target = std::min(target, graph.PositionOf(links.next[*m]));
-    for (int tries = 0; tries < kMostTries && target > graph.PositionOf(*m); ++tries, --target) {
+    for (int tries = 0; tries < kMaxTries && target > graph.PositionOf(*m); ++tries, --target) {
       if (graph.Move(*m, target)) break;
     }
   }
-  // Earlier: the first message first.
+  // Move receives earlier, the first message first.
   for (bool first : {true, false}) {
     for (int m : by_time) {
       if (lanes.messages[m].first != first) continue;
       int target = lanes.messages[m].wanted;
       if (links.previous[m] >= 0) target = std::max(target, graph.PositionOf(links.previous[m]));
-      target = std::max(target, graph.PositionOf(m) - kMostTries);
+      target = std::max(target, graph.PositionOf(m) - kMaxTries);
       for (; target < graph.PositionOf(m); ++target) {
         if (graph.Move(m, target)) break;
       }

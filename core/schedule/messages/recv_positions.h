@@ -1,21 +1,28 @@
-// How early receives can be posted without a deadlock.
+// How early each receive can be posted without risk of a deadlock.
 //
-// Lanes are devices, nodes what they do in list order other than messages. A message is sent right
-// after one node and received right before another one of another lane. Under blocking rendezvous
-// (rendezvous.h) with every lane's messages between two nodes posted together, nothing deadlocks if
-// and only if this graph has no cycle: each node before the next one of its lane; the node before a
-// SEND before the one after the RECV; the node before a RECV before the one after the SEND; the
-// members of a collective being one node. (What rendezvous.h asks beyond that, of several messages
-// of a link between two nodes, is a matter of their order, which OrderMessages sees to.)
+// Model: lanes are devices, and nodes are what a device does in list order other than messages. A
+// message is sent right after one node, and received right before a node of another lane. The
+// messages of a lane between two nodes are posted together.
 //
-// Nodes come with times of a run in which messages take none. Receiving each message at the first
-// node that starts no sooner than it was sent has no cycle, as every edge then goes forward in
-// time. From there, one message after another is moved to, or as near as possible to, where it is
-// wanted, each move checked by keeping a topological order up to date: a search from both ends of
-// the new edge, within the part of the order between them, ends when one side has nothing left, and
-// that side moves past the other. (Compare Bender, Fineman, Gilbert and Tarjan, "A new approach to
-// incremental cycle detection and related problems", TALG 2015.) Messages of a link keep the order
-// in which they are sent.
+// Under blocking rendezvous (rendezvous.h) there is no deadlock if and only if this graph has no
+// cycle. The members of a collective are one node, and the edges are
+//   - from each node to the next one of its lane;
+//   - from the node before a SEND to the node after the RECV;
+//   - from the node before a RECV to the node after the SEND.
+// (rendezvous.h also constrains several messages of one link between two nodes. Their order settles
+// that; see OrderMessages.)
+//
+// Algorithm:
+//   1. Take each node's times from a run in which messages take no time.
+//   2. Receive each message at the first node that starts no earlier than it was sent. Every edge
+//      then goes forward in time, so there is no cycle.
+//   3. Move one message after another to the wanted node, or as near as possible. Each move is
+//      checked by incremental cycle detection, which maintains a topological order. It searches
+//      from both ends of the new edge, within the part of the order between them. When one side is
+//      exhausted, that side moves past the other. (Compare Bender, Fineman, Gilbert and Tarjan, "A
+//      new approach to incremental cycle detection and related problems", TALG 2015.)
+//
+// Messages of a link keep the order in which they are sent.
 #ifndef DPIPE_CORE_SCHEDULE_MESSAGES_RECV_POSITIONS_H_
 #define DPIPE_CORE_SCHEDULE_MESSAGES_RECV_POSITIONS_H_
 
@@ -28,22 +35,22 @@ namespace dpipe {
 
 struct Lanes {
   struct Message {
-    int from = 0, to = 0;  // lanes, which differ
-    int after = 0;         // node of `from` that it is sent after
+    int from = 0, to = 0;  // lanes; they differ
+    int after = 0;         // the node of `from` after which it is sent
     Nanos sent = 0;        // when that node ends
-    int wanted = 0;        // node of `to` before which it would best be received
-    bool first = false;    // whether it is moved before those that are not
+    int wanted = 0;        // the preferred node of `to` to receive it before
+    bool first = false;    // true: moved before messages for which this is false
   };
-  // Members (lane, node) on different lanes, which wait for each other and start at one time.
+  // Members (lane, node) on different lanes; they wait for each other and start together.
   using Collective = std::vector<std::pair<int, int>>;
 
-  std::vector<std::vector<Nanos>> start;  // by lane and node; does not decrease
-  std::vector<Message> messages;          // of one link in the order of `after`
-  // In the order in which they stand on every lane. At equal times they come before other nodes.
+  std::vector<std::vector<Nanos>> start;  // by lane and node; non-decreasing within a lane
+  std::vector<Message> messages;          // those of one link in the order of `after`
+  // In their order on every lane. At equal times they precede other nodes.
   std::vector<Collective> collectives;
 };
 
-// By message, the node of `to` before which it is received.
+// Returns for each message the node of `to` before which it is received.
 std::vector<int> RecvPositions(const Lanes& lanes);
 
 }  // namespace dpipe

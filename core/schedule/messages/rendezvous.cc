@@ -28,13 +28,14 @@ bool IsActive(Part part, const Instruction& instruction) {
   return (instruction.step_offset() == 1) == (part == Part::kPrologue);
 }
 
-enum Way { kUp, kDown };  // to a higher rank, to a lower one
+enum Way { kUp, kDown };  // to a higher or to a lower rank
 
 Way WayOf(int rank, const Instruction& message) {
   return (message.kind() == Instruction::SEND) == (rank < message.peer()) ? kUp : kDown;
 }
 
-// By instruction: of a message, its group among those of its run and way.
+// Returns for each message the number of its group among those of its run and way; 0 for other
+// instructions.
 std::vector<int> GroupsOf(const DeviceProgram& program, int rank, Part part) {
   const auto& list = program.instructions();
   std::vector<int> groups(list.size(), 0);
@@ -64,7 +65,7 @@ std::vector<int> GroupsOf(const DeviceProgram& program, int rank, Part part) {
   return groups;
 }
 
-// Whether any run is posted in more than one group.
+// True if any run is posted in more than one group.
 bool DividesRuns(const Plan& plan, Part part) {
   for (int r = 0; r < plan.devices_size(); ++r) {
     const std::vector<int> groups = GroupsOf(plan.devices(r), r, part);
@@ -75,11 +76,11 @@ bool DividesRuns(const Plan& plan, Part part) {
 
 // How runs of messages are posted.
 enum class Runs {
-  kInGroups,  // as rendezvous.h has it
-  kAtOnce,    // whatever the order in them
+  kInGroups,  // as described in rendezvous.h
+  kAtOnce,    // each run as a whole, whatever its order
 };
 
-// By rank and instruction: when both sides of a message were posted, the same on both.
+// By rank and instruction: when both sides of a message were posted; equal on both sides.
 using MatchTimes = std::vector<std::vector<std::pair<int, int>>>;
 
 // Runs one part of a plan under blocking rendezvous.
@@ -96,7 +97,7 @@ class Progress {
     }
   }
 
-  // After Run.
+  // Valid after Run with Runs::kAtOnce.
   const MatchTimes& times() const { return times_; }
 
   absl::Status Run() {
@@ -113,7 +114,7 @@ class Progress {
       const auto& list = plan_.devices(r).instructions();
       if (at == list.size()) continue;
       return absl::InvalidArgumentError(absl::StrCat("deadlock in the ", NameOf(part_), ": ",
-                                                     PlaceOf(r, at, list[at]), " waits for ever",
+                                                     PlaceOf(r, at, list[at]), " waits forever",
                                                      WaitsFor(list[at])));
     }
     return absl::OkStatus();
@@ -122,12 +123,12 @@ class Progress {
  private:
   struct RankState {
     int next = 0;          // the first instruction that is not complete
-    int run_end = 0;       // of the run of messages that begins there, if it has been reached
-    int group[2] = {};     // of the run, by way: the last that is posted
+    int run_end = 0;       // the end of the run of messages at `next`, if that has been reached
+    int group[2] = {};     // by way: the last group of the run that has been posted
     bool arrived = false;  // at the collective that is next
     bool queued = false;
-    std::map<int, int> reductions;  // done, by weight group
-    int flushes = 0;                // done
+    std::map<int, int> reductions;  // completed, by weight group
+    int flushes = 0;                // completed
   };
   struct Arrivals {
     int count = 0;
@@ -146,7 +147,7 @@ class Progress {
     return absl::StrCat(" for rank ", instruction.peer());
   }
 
-  // Completes the next instruction or group; false if it has to wait or there is none.
+  // Completes the next instruction or run. Returns false if it has to wait or there is none.
   bool Advance(int rank) {
     RankState& state = ranks_[rank];
     const auto& list = plan_.devices(rank).instructions();
@@ -194,7 +195,7 @@ class Progress {
             groups_[rank][i] <= state.group[WayOf(rank, plan_.devices(rank).instructions(i))]);
   }
 
-  // The maximal run of active messages from `next` on.
+  // Posts groups of the maximal run of active messages at `next`; true if the run is complete.
   bool AdvanceGroup(int rank) {
     RankState& state = ranks_[rank];
     const auto& list = plan_.devices(rank).instructions();
@@ -212,7 +213,7 @@ class Progress {
     while (true) {
       through = true;
       bool posts = false;
-      int open[2] = {INT_MAX, INT_MAX};  // the first group that is not through
+      int open[2] = {INT_MAX, INT_MAX};  // by way: the first group that is not complete
       ForMessages(rank, [&](int i, const Instruction& message) {
         const Way way = WayOf(rank, message);
         const int group = groups_[rank][i];
@@ -241,7 +242,7 @@ class Progress {
     }
   }
 
-  // When the messages are through whose other side is there when a run is posted.
+  // When a run is posted, records the time for messages whose other side has been posted already.
   void NoteTimes(int rank) {
     ++clock_;
     ForMessages(rank, [&](int i, const Instruction& message) {
@@ -264,11 +265,11 @@ class Progress {
   std::map<std::pair<int, int>, Arrivals> arrivals_;
   std::vector<int> all_ranks_;
   std::vector<std::vector<int>> groups_;  // by rank and instruction
-  int clock_ = 0;                         // runs that have been posted
+  int clock_ = 0;                         // the number of runs posted
   MatchTimes times_;
 };
 
-// Without work for the next step there is no prologue, and the last step is like the others.
+// A plan without work for the next step has no prologue, and its last step is like the others.
 std::vector<Part> PartsOf(const Plan& plan) {
   for (const DeviceProgram& program : plan.devices()) {
     for (const Instruction& i : program.instructions()) {
@@ -286,9 +287,10 @@ absl::Status CheckRendezvous(const Plan& plan) {
   return absl::OkStatus();
 }
 
-// In the order of their times no message waits in a circle, however few a group has: take the first
-// one that is not through. Those before it in its groups' queues have earlier times, as a run is
-// through before the next one is posted. That holds for the parts too, where some are left out.
+// Proof that the order of match times has no circular wait, however small the groups: take the
+// earliest message that is not complete. All messages before it in its groups' queues have earlier
+// times, because a run completes before the next one is posted. The same holds for each part of the
+// plan, in which some messages are left out.
 void OrderMessages(Plan* plan) {
   std::vector<Part> parts;
   for (Part part : PartsOf(*plan)) {
@@ -297,9 +299,9 @@ void OrderMessages(Plan* plan) {
   if (parts.empty()) return;
   const absl::StatusOr<MatchTable> match = MatchMessages(*plan);
   if (!match.ok()) return;
-  bool waits_in_circles = false;
-  for (Part part : parts) waits_in_circles |= !Progress(*plan, *match, part).Run().ok();
-  if (!waits_in_circles) return;
+  bool has_circular_wait = false;
+  for (Part part : parts) has_circular_wait |= !Progress(*plan, *match, part).Run().ok();
+  if (!has_circular_wait) return;
   Progress at_once(*plan, *match, Part::kSteady, Runs::kAtOnce);
   if (!at_once.Run().ok()) return;
   for (int r = 0; r < plan->devices_size(); ++r) {

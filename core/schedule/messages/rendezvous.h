@@ -1,13 +1,18 @@
-// Whether a plan's messages pair up and cannot deadlock under blocking rendezvous.
+// Checks that a plan's messages pair up and cannot deadlock under blocking rendezvous.
 //
-// The strictest reading of a plan: each rank runs its list in order. A maximal run of consecutive
-// SEND and RECV instructions is posted together and must be complete before the next instruction;
-// but of several messages from one rank to another only the first is posted at once: before the
-// second, the run's messages of the same way, to higher or to lower ranks, that precede it in the
-// list must be through, as over NCCL (core/comm/nccl/message_runs.h). Messages between two ranks
-// match in order (match_messages.h). A REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS waits for all
-// ranks of the weight group, an OPTIMIZER_STEP with a global norm, and a FLUSH, for all ranks. What
-// passes cannot deadlock under any transport with as much or more buffering.
+// Model, the strictest reading of a plan:
+//   - Each rank runs its list in order.
+//   - A maximal run of consecutive SEND and RECV instructions is posted together, and must complete
+//     before the next instruction.
+//   - Exception: of several messages of a run from one rank to another, only the first is posted
+//     immediately. Before the next one, all messages of the run that precede it in the list and go
+//     the same way (to a higher or to a lower rank) must be complete, as over NCCL
+//     (core/comm/nccl/message_runs.h).
+//   - Messages between two ranks match in order (match_messages.h).
+//   - REDUCE_GRADS, GATHER_PARAMS and SYNC_PARAMS wait for all ranks of the weight group.
+//     OPTIMIZER_STEP with a global norm waits for all ranks, and so does FLUSH.
+//
+// A plan that passes cannot deadlock under any transport with at least this much buffering.
 #ifndef DPIPE_CORE_SCHEDULE_MESSAGES_RENDEZVOUS_H_
 #define DPIPE_CORE_SCHEDULE_MESSAGES_RENDEZVOUS_H_
 
@@ -17,12 +22,13 @@
 
 namespace dpipe {
 
-// Pairing, and progress to the end, of the prologue, the steady step and the last step.
+// Checks that messages pair up, and that the prologue, the steady step and the last step each run
+// to completion. InvalidArgument, naming the instruction that blocks, if not.
 absl::Status CheckRendezvous(const Plan& plan);
 
-// Changes the order of messages within runs so that CheckRendezvous passes, for a plan that cannot
-// deadlock where runs are posted as a whole. Leaves the plan as it is if it passes already, or if
-// no order does.
+// Reorders messages within runs so that CheckRendezvous passes. Works for every plan that cannot
+// deadlock if each run is posted as a whole. Does nothing if the plan passes already, or if no
+// order can pass.
 void OrderMessages(Plan* plan);
 
 }  // namespace dpipe

@@ -19,7 +19,7 @@ constexpr auto kSend = Instruction::SEND;
 constexpr auto kRecv = Instruction::RECV;
 constexpr auto kWork = Instruction::FORWARD;
 
-TEST(RendezvousTest, TwoSendsThatFaceEachOtherDeadlock) {
+TEST(RendezvousTest, OpposingSendsDeadlock) {
   Plan plan;
   for (int rank : {0, 1}) {
     Add(&plan, rank, kSend, 1 - rank);
@@ -27,10 +27,10 @@ TEST(RendezvousTest, TwoSendsThatFaceEachOtherDeadlock) {
     Add(&plan, rank, kRecv, 1 - rank);
   }
   EXPECT_EQ(CheckRendezvous(plan).message(),
-            "deadlock in the steady step: rank 0, instruction 0 (SEND) waits for ever for rank 1");
+            "deadlock in the steady step: rank 0, instruction 0 (SEND) waits forever for rank 1");
 }
 
-TEST(RendezvousTest, PostedTogetherTheyDoNot) {
+TEST(RendezvousTest, OpposingSendsPostedTogetherDoNotDeadlock) {
   Plan plan;
   for (int rank : {0, 1}) {
     Add(&plan, rank, kSend, 1 - rank);
@@ -42,9 +42,9 @@ TEST(RendezvousTest, PostedTogetherTheyDoNot) {
   EXPECT_EQ((*match)[0], (std::vector<int>{1, 0, -1}));
 }
 
-// Rank 1 sends rank 2 something after its second message to rank 0, which has posted what rank 2
-// sends after that beside the first one.
-TEST(RendezvousTest, ASecondMessageOfALinkWaitsForThoseBeforeIt) {
+// Rank 1 sends to rank 2 after its second message to rank 0. Rank 0 has posted, in the same run,
+// its receive of rank 1's first message and of what rank 2 sends afterwards.
+TEST(RendezvousTest, SecondMessageOfALinkWaitsForEarlierMessages) {
   Plan plan;
   for (int peer : {1, 2, 1}) Add(&plan, 0, kRecv, peer);
   for (int i = 0; i < 2; ++i) {
@@ -56,7 +56,7 @@ TEST(RendezvousTest, ASecondMessageOfALinkWaitsForThoseBeforeIt) {
   Add(&plan, 2, kWork);
   Add(&plan, 2, kSend, 0);
   EXPECT_EQ(CheckRendezvous(plan).message(),
-            "deadlock in the steady step: rank 0, instruction 0 (RECV) waits for ever for rank 1");
+            "deadlock in the steady step: rank 0, instruction 0 (RECV) waits forever for rank 1");
   OrderMessages(&plan);
   EXPECT_TRUE(CheckRendezvous(plan).ok()) << CheckRendezvous(plan);
   std::vector<int> peers;
@@ -64,8 +64,8 @@ TEST(RendezvousTest, ASecondMessageOfALinkWaitsForThoseBeforeIt) {
   EXPECT_EQ(peers, (std::vector<int>{1, 1, 2}));
 }
 
-TEST(RendezvousTest, TheLastStepIsCheckedWithoutWorkForTheNext) {
-  // What this step does for the next one keeps two groups apart that would else be one.
+TEST(RendezvousTest, ChecksTheLastStepWithoutWorkForTheNext) {
+  // Work for the next step separates two groups that would be one without it.
   Plan plan;
   Add(&plan, 0, kSend, 1);
   Add(&plan, 0, Instruction::FROZEN_FORWARD, -1, 1);
@@ -76,7 +76,7 @@ TEST(RendezvousTest, TheLastStepIsCheckedWithoutWorkForTheNext) {
   EXPECT_TRUE(CheckRendezvous(plan).ok()) << CheckRendezvous(plan);
 }
 
-TEST(RendezvousTest, ADifferenceIsNamedWithBothValues) {
+TEST(RendezvousTest, NamesBothValuesOfAMismatch) {
   Plan plan;
   Add(&plan, 0, kSend, 1);
   Add(&plan, 1, kRecv, 0);
@@ -88,8 +88,8 @@ TEST(RendezvousTest, ADifferenceIsNamedWithBothValues) {
       "is received");
 }
 
-TEST(RendezvousTest, ACollectiveWaitsForAllItsRanks) {
-  // Rank 0 reduces before it sends what rank 1 wants to have before it reduces.
+TEST(RendezvousTest, CollectiveWaitsForAllItsRanks) {
+  // Rank 0 reduces before its send; rank 1 waits for that message before it reduces.
   Plan plan;
   Stage* stage = plan.add_stages();
   stage->add_ranks(0);
@@ -99,7 +99,7 @@ TEST(RendezvousTest, ACollectiveWaitsForAllItsRanks) {
   Add(&plan, 1, kRecv, 0);
   Add(&plan, 1, Instruction::REDUCE_GRADS);
   EXPECT_EQ(CheckRendezvous(plan).message(),
-            "deadlock in the steady step: rank 0, instruction 0 (REDUCE_GRADS) waits for ever for "
+            "deadlock in the steady step: rank 0, instruction 0 (REDUCE_GRADS) waits forever for "
             "other ranks");
   plan.mutable_devices(0)->mutable_instructions()->SwapElements(0, 1);
   EXPECT_TRUE(CheckRendezvous(plan).ok()) << CheckRendezvous(plan);

@@ -34,7 +34,7 @@ std::vector<SampleRange> SplitEvenly(SampleRange samples, int parts, int quantum
 
 namespace {
 
-// What ranks read of one component, by first sample.
+// The ranges of samples of one component that ranks read, sorted by first sample.
 class Readers {
  public:
   void Add(int rank, SampleRange samples) { ranges_.push_back({samples, rank, 0}); }
@@ -49,12 +49,12 @@ class Readers {
     }
   }
 
-  // Calls `visit` with each rank that reads some of these, and what.
+  // Calls visit(rank, common samples) for each range that intersects `samples`. Call Sort first.
   template <typename Visit>
   void ForEachOf(SampleRange samples, const Visit& visit) const {
     auto at = std::lower_bound(ranges_.begin(), ranges_.end(), samples.end,
                                [](const Range& a, int end) { return a.samples.begin < end; });
-    // No range before one with a furthest end that is not after `begin` has any of them.
+    // Once furthest_end <= samples.begin, no earlier range intersects `samples`.
     while (at != ranges_.begin() && (--at)->furthest_end > samples.begin) {
       const SampleRange common = samples.Intersect(at->samples);
       if (!common.empty()) visit(at->rank, common);
@@ -65,7 +65,7 @@ class Readers {
   struct Range {
     SampleRange samples;
     int rank = 0;
-    int furthest_end = 0;  // of this range and those before it
+    int furthest_end = 0;  // maximum end of this range and those before it
   };
   std::vector<Range> ranges_;
 };

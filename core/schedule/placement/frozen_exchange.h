@@ -1,5 +1,5 @@
-// Which rank computes the frozen outputs of which samples, and the messages that take them to their
-// readers.
+// The exchange of frozen outputs: the messages that carry them from the ranks that compute them to
+// the ranks that read them.
 #ifndef DPIPE_CORE_SCHEDULE_PLACEMENT_FROZEN_EXCHANGE_H_
 #define DPIPE_CORE_SCHEDULE_PLACEMENT_FROZEN_EXCHANGE_H_
 
@@ -9,16 +9,16 @@
 
 namespace dpipe {
 
-// The final outputs of `component` for `samples`, computed on, or read by, `rank`.
+// The final outputs of `component` for `samples`, computed or read by `rank`.
 struct FrozenOutput {
   int component = 0;
   int rank = 0;
   SampleRange samples;
-  int step_offset = 0;  // of an owner
+  int step_offset = 0;  // of an owner; ignored for readers
 };
 
-// A message for each maximal range of samples that a rank reads and another one owns; from and to
-// differ.
+// One message per maximal range of samples that one rank owns and another rank reads. `from` and
+// `to` differ.
 struct FrozenMessage {
   int component = 0;
   SampleRange samples;
@@ -27,16 +27,17 @@ struct FrozenMessage {
   int step_offset = 0;
 };
 
-// In an order that every rank keeps: by component, first sample, receiver. O(n log n) in the
-// outputs and messages, if few outputs overlap.
+// Returns the messages in the order in which every rank posts them: by component, first sample,
+// receiver, step offset. O(n log n) in the number of outputs and messages if few outputs overlap.
 std::vector<FrozenMessage> FrozenExchange(const std::vector<FrozenOutput>& owners,
                                           const std::vector<FrozenOutput>& readers);
 
-// Joins adjacent and overlapping ranges, which may come in any order; the result is increasing.
+// Joins adjacent and overlapping ranges, given in any order. The result is increasing.
 std::vector<SampleRange> Merge(std::vector<SampleRange> ranges);
 
-// `samples` split evenly over `parts` in multiples of `quantum` (which divides their number); the
-// first ones take one more where it does not divide.
+// Splits `samples` evenly into `parts` consecutive ranges, some perhaps empty. Sizes are multiples
+// of `quantum`, which must divide samples.size(). If the quanta do not divide evenly, the first
+// ranges get one more each.
 std::vector<SampleRange> SplitEvenly(SampleRange samples, int parts, int quantum);
 
 }  // namespace dpipe

@@ -9,9 +9,9 @@
 namespace dpipe {
 namespace {
 
-// The samples that each of a group's ranks runs through the frozen components: where one device of
-// the schedule holds everything, those that the rank itself will train on (of the first backbone);
-// else an even share.
+// Returns the samples that each rank of a group runs through the frozen components. If the schedule
+// has one device, these are the samples on which the rank itself trains the first backbone,
+// provided that all are aligned to the quantum. Otherwise each rank takes an even share.
 std::vector<std::vector<SampleRange>> FirstSamples(const PipelineLayout& layout, int quantum,
                                                    int group) {
   const int devices = layout.devices_per_pipeline();
@@ -39,7 +39,7 @@ std::vector<std::vector<SampleRange>> FirstSamples(const PipelineLayout& layout,
   return samples;
 }
 
-// All of them on the ranks of the schedule's first device.
+// As FirstSamples, but gives all samples to the ranks of the schedule's first device.
 std::vector<std::vector<SampleRange>> FirstStageSamples(const PipelineLayout& layout, int quantum,
                                                         int group) {
   if (layout.replicas.size() == 1) return FirstSamples(layout, quantum, group);
@@ -51,7 +51,7 @@ std::vector<std::vector<SampleRange>> FirstStageSamples(const PipelineLayout& la
   return samples;
 }
 
-// Every stage of a rank reads for itself; a rank's ranges may overlap.
+// Returns the outputs that each stage of each rank reads. The ranges of one rank may overlap.
 std::vector<FrozenOutput> Readers(const PipelineLayout& layout, const CostModel& cost) {
   std::vector<FrozenOutput> readers;
   for (const StagePlacement& stage : layout.stages) {
@@ -83,7 +83,7 @@ void AddExchange(const PipelineLayout& layout, const CostModel& cost, FrozenPlac
   placement->exchange = FrozenExchange(owners, Readers(layout, cost));
 }
 
-// One part of a rank's samples through all components.
+// Adds the items that run some of a rank's samples through all frozen components.
 void AddChains(const CostModel& cost, int rank, SampleRange samples, std::vector<FillItem>* items) {
   for (int component : cost.frozen_components()) {
     items->push_back({rank, 0, true, component, {}, samples, 0});
@@ -93,9 +93,9 @@ void AddChains(const CostModel& cost, int rank, SampleRange samples, std::vector
 
 using GroupSamples = std::vector<std::vector<SampleRange>>;  // by rank of the group
 
-FrozenPlacement PlaceBefore(const PipelineLayout& layout, const CostModel& cost, int quantum,
-                            int max_batch,
-                            GroupSamples (*samples_of)(const PipelineLayout&, int, int)) {
+FrozenPlacement PlaceBeforePipeline(const PipelineLayout& layout, const CostModel& cost,
+                                    int quantum, int max_batch,
+                                    GroupSamples (*samples_of)(const PipelineLayout&, int, int)) {
   FrozenPlacement placement;
   placement.items.resize(layout.num_devices);
   const int limit =
@@ -117,12 +117,12 @@ FrozenPlacement PlaceBefore(const PipelineLayout& layout, const CostModel& cost,
 
 FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& cost, int quantum,
                                  int max_batch) {
-  return PlaceBefore(layout, cost, quantum, max_batch, FirstSamples);
+  return PlaceBeforePipeline(layout, cost, quantum, max_batch, FirstSamples);
 }
 
 FrozenPlacement PlaceFrozenOnFirstStage(const PipelineLayout& layout, const CostModel& cost,
                                         int quantum, int max_batch) {
-  return PlaceBefore(layout, cost, quantum, max_batch, FirstStageSamples);
+  return PlaceBeforePipeline(layout, cost, quantum, max_batch, FirstStageSamples);
 }
 
 absl::StatusOr<FrozenPlacement> PlaceFillItems(const PipelineLayout& layout, const CostModel& cost,
@@ -131,14 +131,14 @@ absl::StatusOr<FrozenPlacement> PlaceFillItems(const PipelineLayout& layout, con
   placement.items.resize(layout.num_devices);
   for (const FillItem& item : fill) {
     if (item.rank < 0 || item.rank >= layout.num_devices) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a fill item is on rank ", item.rank, " of ", layout.num_devices));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a fill item is on rank ", item.rank, "; the number of ranks is ", layout.num_devices));
     }
     if (item.component < 0 || item.component >= cost.num_components() ||
         cost.IsBackbone(item.component)) {
       return absl::InvalidArgumentError(absl::StrCat("a fill item of rank ", item.rank,
                                                      " is of component ", item.component,
-                                                     ", which is no frozen one"));
+                                                     ", which is not frozen"));
     }
     if (item.step_offset == 0 && item.position != 0) {
       return absl::InvalidArgumentError(

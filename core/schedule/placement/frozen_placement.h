@@ -13,21 +13,22 @@
 namespace dpipe {
 
 enum class FrozenPolicy {
-  kFirst,       // before the pipeline, a group's samples spread evenly over its devices
-  kFirstStage,  // before the pipeline, all of a group's samples on the schedule's first device
-  kFill,        // where FillItems say
-  kCached,      // loaded: LOAD_BATCH of the backbone by whoever reads frozen outputs
+  kFirst,       // before the pipeline; a group's samples are spread evenly over its devices
+  kFirstStage,  // before the pipeline; all of a group's samples on the schedule's first device
+  kFill,        // at the positions of the FillItems
+  kCached,      // not run: each rank that reads frozen outputs loads them (a backbone's LOAD_BATCH)
 };
 
 // One piece of frozen work that the planner has placed.
 struct FillItem {
   int rank = 0;
-  // Stands right before the rank's `position`-th compute instruction (one that is not SEND or RECV,
-  // counted from 0) of the same plan lowered without fill items, after the messages before that
-  // instruction. The last compute instruction is OPTIMIZER_STEP. Items of one position keep their
-  // order. Work for this step (step_offset 0) comes before everything, at position 0.
+  // The item is inserted right before the rank's compute instruction number `position` (from 0) in
+  // the same plan lowered without fill items, and so after the messages before that instruction.
+  // Compute instructions are all except SEND and RECV; the last one is OPTIMIZER_STEP. Items with
+  // the same position keep their order. Work for this step (step_offset 0) comes before everything
+  // else and must have position 0.
   int position = 0;
-  bool load = false;  // LOAD_BATCH; else FROZEN_FORWARD
+  bool load = false;  // true: LOAD_BATCH; false: FROZEN_FORWARD
   int component = 0;
   LayerRange layers;  // of a FROZEN_FORWARD
   SampleRange samples;
@@ -35,24 +36,25 @@ struct FillItem {
 };
 
 struct FrozenPlacement {
-  std::vector<std::vector<FillItem>> items;  // by rank, by position
-  std::vector<FrozenMessage> exchange;       // of the outputs
+  std::vector<std::vector<FillItem>> items;  // by rank, sorted by position
+  std::vector<FrozenMessage> exchange;       // messages that carry the outputs to their readers
 };
 
-// Policy kFirst: each device of a group takes an even share of its samples, in multiples of
-// `quantum`, all components of a sample together; where one device of the schedule holds
-// everything, the samples that each of its ranks will train on. At most `max_batch` samples run at
-// once (0: all).
+// Returns the placement for kFirst. Each rank of a group runs all components for an even share of
+// the group's samples, in multiples of `quantum`. If the schedule has one device, each rank instead
+// takes the samples that it will train on, provided that they are aligned to `quantum`. A
+// FROZEN_FORWARD has at most `max_batch` samples (0: no limit), rounded down to a multiple of
+// `quantum` but not below it.
 FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& cost, int quantum,
                                  int max_batch);
 
-// Policy kFirstStage: as PlaceFrozenFirst, but the ranks of the schedule's device 0 alone share the
-// samples of their group.
+// Returns the placement for kFirstStage. As PlaceFrozenFirst, but only the ranks of the schedule's
+// device 0 share the samples of their group.
 FrozenPlacement PlaceFrozenOnFirstStage(const PipelineLayout& layout, const CostModel& cost,
                                         int quantum, int max_batch);
 
-// Policy kFill. InvalidArgument if an item is on no rank, of no frozen component or, for this step,
-// not at position 0.
+// Returns the placement for kFill. InvalidArgument if an item's rank is out of range, if its
+// component is not frozen, or if it is for this step and not at position 0.
 absl::StatusOr<FrozenPlacement> PlaceFillItems(const PipelineLayout& layout, const CostModel& cost,
                                                const std::vector<FillItem>& fill);
 

@@ -13,8 +13,9 @@ namespace {
 
 absl::Status CheckDevices(const PipelineLayout& layout, const CostModel& cost) {
   if (layout.num_devices != cost.num_devices()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the layout has ", layout.num_devices, " devices and the cluster ", cost.num_devices()));
+    return absl::InvalidArgumentError(absl::StrCat("the layout has ", layout.num_devices,
+                                                   " devices and the cluster has ",
+                                                   cost.num_devices()));
   }
   for (size_t d = 0; d < layout.replicas.size(); ++d) {
     if (layout.replicas[d] >= 1) continue;
@@ -30,7 +31,8 @@ absl::Status CheckDevices(const PipelineLayout& layout, const CostModel& cost) {
   return absl::OkStatus();
 }
 
-// Samples: chains of a backbone follow on each other, and every backbone sees as many.
+// Checks chains and their samples: the chains of a backbone take consecutive samples, and all
+// backbones have the same number of samples.
 absl::Status CheckChains(const PipelineLayout& layout, const CostModel& cost) {
   if (layout.chains.empty()) return absl::InvalidArgumentError("the layout has no chain of stages");
   std::map<int, int> next_sample;  // by backbone
@@ -38,9 +40,9 @@ absl::Status CheckChains(const PipelineLayout& layout, const CostModel& cost) {
   for (size_t c = 0; c < layout.chains.size(); ++c) {
     const ChainPlacement& chain = layout.chains[c];
     if (chain.num_micro_batches < 1 || chain.micro_batch_size < 1) {
-      return absl::InvalidArgumentError(absl::StrCat(chain.num_micro_batches, " micro-batches of ",
-                                                     chain.micro_batch_size,
-                                                     " samples; at least one of each"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(chain.num_micro_batches, " micro-batches of ", chain.micro_batch_size,
+                       " samples; there must be at least one of each"));
     }
     if (BackboneComponent(cost, chain.backbone) < 0) {
       return absl::InvalidArgumentError(
@@ -49,20 +51,20 @@ absl::Status CheckChains(const PipelineLayout& layout, const CostModel& cost) {
     if (chain.first_stage != next_stage || chain.num_stages < 1) {
       return absl::InvalidArgumentError(absl::StrCat("chain ", c, ": ", chain.num_stages,
                                                      " stages from ", chain.first_stage,
-                                                     " on; they must begin at ", next_stage));
+                                                     "; they must begin at ", next_stage));
     }
     next_stage += chain.num_stages;
     int& sample = next_sample[chain.backbone];
     if (chain.first_sample != sample) {
       return absl::InvalidArgumentError(absl::StrCat("chain ", c, ": its samples begin at ",
                                                      chain.first_sample,
-                                                     " of a group's and must begin at ", sample));
+                                                     " of a group; they must begin at ", sample));
     }
     sample += chain.num_micro_batches * chain.micro_batch_size;
   }
   if (next_stage != static_cast<int>(layout.stages.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the chains have ", next_stage, " stages and the layout ", layout.stages.size()));
+        "the chains have ", next_stage, " stages and the layout has ", layout.stages.size()));
   }
   for (const auto& [backbone, samples] : next_sample) {
     if (samples == layout.samples_per_group()) continue;
@@ -102,7 +104,8 @@ absl::Status CheckStage(const PipelineLayout& layout, int s, int begin) {
                                                  " ranks"));
 }
 
-// Layers of one chain: forward-only stages hold what those after them hold, on the same devices.
+// Checks the layers of one chain. Forward-only stages must have the same layers and devices as the
+// stages of the second lap.
 absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cost) {
   const ChainPlacement& chain = layout.chains[c];
   const int num_layers = cost.num_layers(BackboneComponent(cost, chain.backbone));
@@ -112,7 +115,7 @@ absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cos
     const StagePlacement& stage = layout.stages[s];
     if (stage.chain != c) {
       return absl::InvalidArgumentError(
-          absl::StrCat("stage ", s, " is of chain ", stage.chain, " and must be of ", c));
+          absl::StrCat("stage ", s, " belongs to chain ", stage.chain, " and must belong to ", c));
     }
     if (stage.forward_only && forward_only < s - chain.first_stage) {
       return absl::InvalidArgumentError(
@@ -133,7 +136,7 @@ absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cos
   if (forward_only > 0 && 2 * forward_only != chain.num_stages) {
     return absl::InvalidArgumentError(
         absl::StrCat("chain ", c, ": ", forward_only, " forward-only stages before ",
-                     chain.num_stages - forward_only, " others; they must be as many"));
+                     chain.num_stages - forward_only, " others; the numbers must be equal"));
   }
   for (int s = chain.first_stage; s < chain.first_stage + forward_only; ++s) {
     const StagePlacement &first = layout.stages[s], &second = layout.stages[s + forward_only];
@@ -146,7 +149,7 @@ absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cos
   return absl::OkStatus();
 }
 
-// Gradients are summed over the chains of a backbone, stage by stage.
+// Checks that the chains of a backbone are cut alike: their gradients are summed stage by stage.
 absl::Status CheckSameCuts(const PipelineLayout& layout) {
   std::map<int, int> first;  // chain, by backbone
   for (int c = 0; c < static_cast<int>(layout.chains.size()); ++c) {
@@ -154,7 +157,7 @@ absl::Status CheckSameCuts(const PipelineLayout& layout) {
     const ChainPlacement& model = layout.chains[first.emplace(chain.backbone, c).first->second];
     if (chain.num_stages != model.num_stages) {
       return absl::InvalidArgumentError(absl::StrCat("chain ", c, " has ", chain.num_stages,
-                                                     " stages and another of its backbone ",
+                                                     " stages and another of its backbone has ",
                                                      model.num_stages));
     }
     for (int k = 0; k < chain.num_stages; ++k) {
@@ -164,13 +167,13 @@ absl::Status CheckSameCuts(const PipelineLayout& layout) {
       if (layers == others && stage.forward_only == other.forward_only) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "stage ", chain.first_stage + k, " holds layers ", layers.ToString(), " and stage ",
-          model.first_stage + k, " of the same backbone ", others.ToString()));
+          model.first_stage + k, " of the same backbone holds ", others.ToString()));
     }
   }
   return absl::OkStatus();
 }
 
-// The chains of a backbone hold their copies of its weights on different devices.
+// Checks that no device holds two copies of the same weights.
 absl::Status CheckCopies(const PipelineLayout& layout) {
   std::map<std::tuple<int, int, int>, int> first;  // stage, by device, backbone and first layer
   for (int s = 0; s < static_cast<int>(layout.stages.size()); ++s) {
@@ -207,14 +210,14 @@ absl::Status CheckSeating(const std::vector<int>& seating, int num_devices) {
   std::vector<bool> seen(num_devices, false);
   for (int device : seating) {
     if (device < 0 || device >= num_devices || seen[device]) {
-      return absl::InvalidArgumentError(absl::StrCat("the seating names device ", device, " of ",
-                                                     num_devices, " twice or wrongly"));
+      return absl::InvalidArgumentError(absl::StrCat("the seating has device ", device, " of ",
+                                                     num_devices, " twice, or it is out of range"));
     }
     seen[device] = true;
   }
   if (static_cast<int>(seating.size()) == num_devices) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the seating names ", seating.size(), " of ", num_devices, " devices"));
+      absl::StrCat("the seating has ", seating.size(), " of ", num_devices, " devices"));
 }
 
 int SeatedAt(const PipelineLayout& layout, int place) {
@@ -288,7 +291,7 @@ absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost) {
 absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
   const auto differ = [&](const char* what, int scheduled, int laid_out) {
     return absl::InvalidArgumentError(absl::StrCat("schedule ", schedule.name(), " has ", scheduled,
-                                                   " ", what, " and the layout ", laid_out));
+                                                   " ", what, " and the layout has ", laid_out));
   };
   const int num_stages = static_cast<int>(layout.stages.size());
   const int num_chains = static_cast<int>(layout.chains.size());

@@ -1,4 +1,4 @@
-// A rank's place in a layout or a plan.
+// The position of a rank in a layout or a plan.
 #ifndef DPIPE_CORE_SCHEDULE_PLACEMENT_RANK_POSITION_H_
 #define DPIPE_CORE_SCHEDULE_PLACEMENT_RANK_POSITION_H_
 

@@ -1,9 +1,9 @@
 // Which stages hold the same weights, on which ranks.
 //
-// The layers of a backbone lie on one stage of each chain of that backbone. Where several chains
-// have it (bidirectional schedules), each has a copy of the weights on other ranks, and each copy
-// lies on every replica of its stage: all of them sum their gradients. A forward-only
-// stage uses the weights of the stage of the same layers that trains them.
+// Each chain of a backbone holds all its layers, each layer on one stage. If a backbone has several
+// chains (bidirectional schedules), each chain has a copy of the weights, on other ranks. Each copy
+// is also on every replica of its stage. All of these ranks sum their gradients. A forward-only
+// stage uses the weights of the stage that trains the same layers.
 #ifndef DPIPE_CORE_SCHEDULE_PLACEMENT_WEIGHT_GROUPS_H_
 #define DPIPE_CORE_SCHEDULE_PLACEMENT_WEIGHT_GROUPS_H_
 
@@ -17,8 +17,8 @@ namespace dpipe {
 
 // The weights of some layers of a backbone.
 struct WeightGroup {
-  std::vector<int> stages;  // that train them, increasing: one of each chain of the backbone
-  std::vector<int> ranks;   // that hold them, increasing
+  std::vector<int> stages;  // the stages that train them, increasing: one per chain of the backbone
+  std::vector<int> ranks;   // the ranks that hold them, increasing
 };
 
 class WeightGroups {
@@ -26,10 +26,10 @@ class WeightGroups {
   explicit WeightGroups(const Plan& plan);
   explicit WeightGroups(const PipelineLayout& layout);
 
-  // In the order of their first stages.
+  // Groups are in the order of their first stages.
   int size() const { return static_cast<int>(groups_.size()); }
   const WeightGroup& group(int g) const { return groups_[g]; }
-  // The group whose weights a stage trains, or uses if it is forward-only.
+  // Returns the group whose weights a stage trains, or uses if it is forward-only.
   int OfStage(int stage) const { return of_stage_[stage]; }
   const WeightGroup& GroupOf(int stage) const { return groups_[OfStage(stage)]; }
 

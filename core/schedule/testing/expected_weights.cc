@@ -10,6 +10,7 @@ namespace {
 
 using namespace symbolic;  // NOLINT: the symbols are this file's subject
 
+// Trains the model that a plan describes as one process would, on symbolic values.
 class WholeModel {
  public:
   WholeModel(const Plan& plan, const CostModel& cost) : plan_(plan), cost_(cost) {
@@ -59,7 +60,8 @@ class WholeModel {
     return hash;
   }
 
-  // One sample through one backbone and back: the weight gradient of every layer.
+  // Runs one sample through one backbone, forward and backward. Returns the weight gradient of
+  // every layer.
   std::vector<Hash> Train(int component, int n, int step) const {
     std::map<int, Hash> outputs;
     for (int frozen : cost_.frozen_components()) {
@@ -91,7 +93,8 @@ class WholeModel {
     return gradients;
   }
 
-  // The samples' gradients of one layer, added up on each rank that holds it and then over them.
+  // Returns the gradient of one layer: the sum over the samples on each rank that holds the layer,
+  // then the sum over these ranks.
   Hash Total(int component, int layer, const std::vector<std::vector<Hash>>& gradients) const {
     const int num_groups = plan_.num_devices() / plan_.devices_per_pipeline();
     const int group_batch = plan_.global_batch() / num_groups;

@@ -1,4 +1,4 @@
-// Schedules by name, and random costs for them, for tests.
+// Helpers for tests: schedules by name, and random costs for them.
 #ifndef DPIPE_CORE_SCHEDULE_TESTING_NAMED_SCHEDULE_H_
 #define DPIPE_CORE_SCHEDULE_TESTING_NAMED_SCHEDULE_H_
 
@@ -11,14 +11,17 @@
 
 namespace dpipe {
 
+// Returns a request with unit costs.
 ScheduleRequest RequestOf(int devices, int micro_batches, int peak_limit = 0);
 
-// What MakeSchedule makes, which must succeed. `costs`: of the stages, for names that use them.
+// Return the result of MakeSchedule, and CHECK-fail if that is an error. `costs` are by stage, for
+// schedules that depend on them.
 Schedule NamedSchedule(const std::string& name, const ScheduleRequest& request);
 Schedule NamedSchedule(const std::string& name, int devices, int micro_batches,
                        std::vector<PassCosts> costs = {});
 
-// 1 to 100 ns for each pass of each stage; with `some_free`, none for a quarter of them.
+// Returns random costs of 1 to 100 ns per pass. With `some_free`, each pass is free with
+// probability 1/4.
 std::vector<PassCosts> RandomPassCosts(int num_stages, RandomStream& stream,
                                        bool some_free = false);
 

@@ -19,8 +19,8 @@ void Move(DeviceProgram* program, int from, int to) {
   for (; from > to; --from) list->SwapElements(from, from - 1);
 }
 
-// Adds to, or replaces, one integer of the message or of a Range in it; false if the field is no
-// integer.
+// Adds to, or replaces, one integer of the message or of a Range in it. Returns false if the field
+// is not an integer.
 bool ChangeInteger(RandomStream& stream, google::protobuf::Message* message,
                    const FieldDescriptor* field, std::string* what) {
   const auto* reflection = message->GetReflection();

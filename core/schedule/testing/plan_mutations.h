@@ -1,4 +1,4 @@
-// Random damage to a plan, for tests of verification.
+// Random damage to a plan, for tests of the verifier.
 #ifndef DPIPE_CORE_SCHEDULE_TESTING_PLAN_MUTATIONS_H_
 #define DPIPE_CORE_SCHEDULE_TESTING_PLAN_MUTATIONS_H_
 
@@ -11,12 +11,12 @@ namespace dpipe {
 
 struct Mutation {
   std::string what;
-  // Only the order of one rank's instructions changed: another order may train the same model.
-  // Everything else changes what is computed, and must be refused.
+  // True if only the order of one rank's instructions changed: the plan may still train the same
+  // model. Any other mutation changes what is computed, so the verifier must reject it.
   bool only_order = false;
 };
 
-// Changes the plan; it differs from what it was, other than in predictions.
+// Damages the plan. The result always differs from the original in more than predictions.
 Mutation Mutate(RandomStream& stream, Plan* plan);
 
 }  // namespace dpipe

@@ -12,19 +12,19 @@
 namespace dpipe {
 namespace {
 
-// In [low, high].
+// Returns a random integer in [low, high].
 int Between(RandomStream& stream, int low, int high) {
   return low + static_cast<int>(stream.NextBelow(high - low + 1));
 }
 
-// Stages of one lap of a chain.
+// Returns the number of stages in one lap of a chain.
 int StagesOfLap(const ScheduleChain& chain) {
   const int count = static_cast<int>(chain.devices.size());
   return chain.num_forward_only > 0 ? count / 2 : count;
 }
 
-// The backbones' layers cut at random into the stages of each chain's lap, alike in all chains of a
-// backbone.
+// Cuts the backbones' layers at random into the stages of each chain's lap, with the same cuts in
+// all chains of a backbone.
 std::vector<LayerRange> RandomLayers(RandomStream& stream, const Schedule& schedule,
                                      const std::vector<int>& num_layers) {
   std::vector<std::vector<LayerRange>> of_backbone(num_layers.size());
@@ -47,13 +47,14 @@ std::vector<LayerRange> RandomLayers(RandomStream& stream, const Schedule& sched
   return layers;
 }
 
-// Sizes that divide over all replicas, such that every backbone sees as many samples.
+// Returns micro-batch sizes that every replica count divides and that give every backbone the same
+// number of samples.
 std::vector<int> RandomSizes(RandomStream& stream, const Schedule& schedule, int common,
                              int num_backbones) {
   std::vector<int> sizes;
-  int samples = 1;  // of a group
+  int samples = 1;  // per group
   for (int b = 0; b < num_backbones; ++b) samples *= schedule.num_micro_batches(b);
-  // Without what the numbers of micro-batches have in common, which would make batches large.
+  // Divide by the common factors of the numbers of micro-batches, which would make batches large.
   for (int b = 1; b < num_backbones; ++b) {
     samples /= std::gcd(schedule.num_micro_batches(b), schedule.num_micro_batches(b - 1));
   }
@@ -87,7 +88,7 @@ PipelineLayout RandomLayout(RandomStream& stream, const RandomPlanOptions& optio
   return *std::move(result);
 }
 
-// Cuts one component's chain over `samples` into instructions, in order.
+// Cuts one frozen component's layers over `samples` into instructions, in order.
 void AddChain(RandomStream& stream, const CostModel& cost, int component, SampleRange samples,
               int step_offset, std::vector<FillItem>* items) {
   const int quantum = cost.frozen_quantum();
@@ -95,7 +96,7 @@ void AddChain(RandomStream& stream, const CostModel& cost, int component, Sample
   for (int begin = 0; begin < cost.num_layers(component);) {
     const int end = Between(stream, begin + 1, cost.num_layers(component));
     const int quanta = samples.size() / quantum;
-    if (quanta > 1 && stream.NextBelow(2) == 0) {  // a partial batch, and then the rest
+    if (quanta > 1 && stream.NextBelow(2) == 0) {  // a partial batch, then the rest
       const int middle = samples.begin + quantum * Between(stream, 1, quanta - 1);
       items->push_back(
           {0, 0, false, component, {begin, end}, {samples.begin, middle}, step_offset});
@@ -136,7 +137,7 @@ std::vector<FillItem> RandomFill(RandomStream& stream, const PipelineLayout& lay
 
 namespace {
 
-// The same order with each backward pass split in two.
+// Returns the same order with each backward pass split in two.
 Schedule WithSplitGradients(const Schedule& schedule) {
   std::vector<std::vector<Slot>> slots(schedule.num_devices());
   for (int d = 0; d < schedule.num_devices(); ++d) {
@@ -154,7 +155,7 @@ Schedule WithSplitGradients(const Schedule& schedule) {
   return *std::move(split);
 }
 
-// Whether backbones of that many layers can be cut into the schedule's stages.
+// True if backbones with these numbers of layers can be cut into the schedule's stages.
 bool Suits(const Schedule& schedule, const std::vector<int>& num_layers) {
   std::vector<bool> used(num_layers.size(), false);
   for (const ScheduleChain& chain : schedule.chains()) {

@@ -1,4 +1,4 @@
-// Random plans for tests: layouts, schedules and frozen work of every policy.
+// Random plans for tests: random layouts and schedules, and frozen work under every policy.
 #ifndef DPIPE_CORE_SCHEDULE_TESTING_RANDOM_PLAN_H_
 #define DPIPE_CORE_SCHEDULE_TESTING_RANDOM_PLAN_H_
 
@@ -13,20 +13,20 @@ namespace dpipe {
 
 struct RandomPlanOptions {
   RandomProfileOptions profile;
-  int max_devices = 4;  // of a schedule
+  int max_devices = 4;  // of the schedule
   int max_stages_per_device = 2;
   int max_replicas = 2;
   int max_groups = 2;
   int max_micro_batches = 4;
-  bool split_gradients = true;  // some schedules separate input from weight gradients
-  // Some plans have several stages a device, two directions, two backbones or two laps; otherwise
-  // every plan is one chain with a stage on each device.
+  bool split_gradients = true;  // some schedules split input from weight gradients
+  // True: some plans have several stages per device, two directions, two backbones or two laps.
+  // False: every plan is one chain with one stage on each device.
   bool several_stages = true;
-  bool recompute = true;       // some stages
-  bool unlike_devices = true;  // some clusters
+  bool recompute = true;       // some stages recompute
+  bool unlike_devices = true;  // some clusters have several classes of devices
 };
 
-// Everything that a plan is made from, and the plan.
+// A plan and everything that it is made from.
 struct RandomInstance {
   ModelProfile profile;
   ClusterSpec cluster;
@@ -36,12 +36,12 @@ struct RandomInstance {
   Plan plan;
 };
 
-// A valid plan of a random profile; never fails.
+// Returns a valid plan of a random profile. Never fails.
 RandomInstance MakeRandomInstance(RandomStream& stream, const RandomPlanOptions& options = {});
 
-// All frozen work of the next step (or, with `step_offset` 0, of this one, at position 0) at random
-// positions of random ranks, chains cut at random layers and samples; all components of a sample on
-// one rank.
+// Returns all frozen work of the next step (`step_offset` 1) at random positions of random ranks,
+// or of the current step (`step_offset` 0) at position 0. Chains are cut at random layers and
+// samples. All components of a sample run on the same rank.
 std::vector<FillItem> RandomFill(RandomStream& stream, const PipelineLayout& layout,
                                  const Plan& unfilled, const CostModel& cost, int step_offset);
 

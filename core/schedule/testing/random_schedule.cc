@@ -8,14 +8,14 @@
 namespace dpipe {
 namespace {
 
-// In [low, high].
+// Returns a random integer in [low, high].
 int Between(RandomStream& stream, int low, int high) {
   return low + static_cast<int>(stream.NextBelow(high - low + 1));
 }
 
 bool OneIn(RandomStream& stream, int n) { return stream.NextBelow(n) == 0; }
 
-// Takes ready slots until all are taken.
+// Takes ready slots at random until none are left.
 class OrderMaker {
  public:
   OrderMaker(RandomStream& stream, const std::vector<ScheduleChain>& chains, int num_devices,
@@ -110,17 +110,17 @@ class OrderMaker {
   const bool split_gradients_;
   std::vector<std::vector<Slot>> slots_;
   std::vector<StageState> stages_;
-  int left_ = 0;  // forward passes and weight gradients
+  int left_ = 0;  // forward passes and weight gradients not yet taken
 };
 
-// A chain of `num_stages` on random devices.
+// Returns random devices for a chain of `num_stages` stages.
 std::vector<int> RandomDevices(RandomStream& stream, int num_stages, int num_devices) {
   std::vector<int> devices;
   for (int k = 0; k < num_stages; ++k) devices.push_back(Between(stream, 0, num_devices - 1));
   return devices;
 }
 
-// Stage k of each on another device.
+// Returns devices for a second chain: each stage k is on a different device than in the first.
 std::vector<int> OtherDevices(RandomStream& stream, const std::vector<int>& devices,
                               int num_devices) {
   std::vector<int> others;
@@ -147,8 +147,9 @@ std::vector<ScheduleChain> RandomChains(RandomStream& stream, const RandomSchedu
     ScheduleChain chain;
     chain.backbone = b;
     chain.num_micro_batches = Between(stream, 1, num_micro_batches);
-    const int most = std::min(options.num_layers[b], num_devices * options.max_stages_per_device);
-    chain.devices = RandomDevices(stream, Between(stream, 1, most), num_devices);
+    const int max_stages =
+        std::min(options.num_layers[b], num_devices * options.max_stages_per_device);
+    chain.devices = RandomDevices(stream, Between(stream, 1, max_stages), num_devices);
     chains.push_back(chain);
     if (num_devices == 1 || !OneIn(stream, 3)) continue;
     chain.devices = OtherDevices(stream, chain.devices, num_devices);
@@ -156,7 +157,7 @@ std::vector<ScheduleChain> RandomChains(RandomStream& stream, const RandomSchedu
     chains.push_back(chain);
   }
   if (!OneIn(stream, 4)) return chains;
-  for (ScheduleChain& chain : chains) {  // two laps
+  for (ScheduleChain& chain : chains) {  // add a first lap
     chain.num_forward_only = static_cast<int>(chain.devices.size());
     const std::vector<int> lap = chain.devices;
     chain.devices.insert(chain.devices.end(), lap.begin(), lap.end());
@@ -177,7 +178,7 @@ Schedule RandomOrder(RandomStream& stream, const std::vector<ScheduleChain>& cha
 Schedule RandomSchedule(RandomStream& stream, const RandomScheduleOptions& options) {
   const int num_micro_batches = Between(stream, 1, options.max_micro_batches);
   if (options.several_stages) {
-    // As many devices as hold a stage: fewer are tried until they do.
+    // Every device must hold a stage: retry with fewer devices until that is so.
     for (int num_devices = Between(stream, 1, options.max_devices);;
          num_devices = Between(stream, 1, num_devices)) {
       const std::vector<ScheduleChain> chains = RandomChains(stream, options, num_devices);

@@ -12,20 +12,20 @@ namespace dpipe {
 struct RandomScheduleOptions {
   int max_devices = 4;
   int max_stages_per_device = 2;
-  int max_micro_batches = 4;    // of one chain
-  std::vector<int> num_layers;  // by backbone: no chain has more stages (in one lap) than layers
+  int max_micro_batches = 4;    // per chain
+  std::vector<int> num_layers;  // by backbone: the maximum number of stages in one lap of a chain
   bool split_gradients = true;
-  bool several_stages = true;  // otherwise one chain, with a stage on each device
+  bool several_stages = true;  // false: one chain, with one stage on each device
 };
 
-// One chain for each backbone, or two of one of them; stages on random devices, all of which hold
-// one; no device holds the same stage of both of a backbone's chains; now and then two laps. Slots
-// as RandomOrder's.
+// Returns a schedule of one or two chains per backbone, sometimes with two laps. Stages are on
+// random devices, and every device holds at least one. No device holds the same stage of both
+// chains of a backbone. The slots are those of RandomOrder.
 Schedule RandomSchedule(RandomStream& stream, const RandomScheduleOptions& options);
 
-// A random order that Schedule::Verify accepts: devices take slots that are ready, in random turns;
-// micro-batches now in order, now in any. Backward passes are split at random if
-// `split_gradients`.
+// Returns a random order that Schedule::Verify accepts. Devices take ready slots in random turns;
+// sometimes the micro-batches come in order, sometimes in any order. With `split_gradients`,
+// backward passes are split at random.
 Schedule RandomOrder(RandomStream& stream, const std::vector<ScheduleChain>& chains,
                      int num_devices, bool split_gradients);
 

@@ -79,7 +79,7 @@ absl::Status SymbolicRank::ComputeSample(const Instruction& i, int n, int step) 
   }
 }
 
-// The frozen outputs that a layer reads, as one symbol.
+// Returns the frozen outputs that a layer reads, as one symbol.
 absl::StatusOr<Hash> SymbolicRank::Sources(int component, int layer, int n, int step) const {
   Hash hash = 0;
   for (int source : cost_.SourcesOf(component, {layer, layer + 1})) {
@@ -98,7 +98,7 @@ absl::Status SymbolicRank::Load(const Instruction& i, int n, int step) {
     }
     return absl::OkStatus();
   }
-  // What the cache holds is what would be computed.
+  // The cache holds what would be computed.
   for (int component : cost_.frozen_components()) {
     Hash value = Loaded(component, n, step);
     for (int l = 0; l < cost_.num_layers(component); ++l) {
@@ -112,7 +112,7 @@ absl::Status SymbolicRank::Load(const Instruction& i, int n, int step) {
 
 absl::Status SymbolicRank::Frozen(const Instruction& i, int n, int step) {
   const auto found = chains_.find({i.component(), n, step});
-  if (found == chains_.end()) return Missing("a frozen chain is not begun");
+  if (found == chains_.end()) return Missing("a frozen chain has not begun");
   auto& [next, value] = found->second;
   for (int l = i.layers().begin(); l < i.layers().end(); ++l) {
     if (l != next) return Missing("a frozen layer is out of order");
@@ -127,13 +127,13 @@ absl::Status SymbolicRank::Frozen(const Instruction& i, int n, int step) {
   return absl::OkStatus();
 }
 
-// What the stage before made, from this rank or received.
+// Returns the output of the previous stage, from this rank or received.
 absl::StatusOr<Hash> SymbolicRank::FromBefore(int stage, const PassKey& key) {
   const auto [of, m, n, step] = key;
   if (Holds(stage - 1)) {
     const auto found = passages_.find({stage - 1, m, n, step});
     if (found == passages_.end() || !found->second.complete) {
-      return Missing("the stage before has not run");
+      return Missing("the previous stage has not run");
     }
     return found->second.output;
   }
@@ -150,7 +150,7 @@ absl::StatusOr<Hash> SymbolicRank::Front(int stage, const PassKey& key) {
   return BeginsSecondLap(stage) ? WithEstimate(input, before) : before;
 }
 
-// Layers [begin, end) of the stage on `value`; sets the passage's inputs.
+// Applies the instruction's layers to `value`; sets the passage's inputs.
 absl::StatusOr<Hash> SymbolicRank::RunLayers(const Instruction& i, int n, int step, Hash value,
                                              Passage* passage) {
   const Stage& stage = plan_.stages(i.stage());
@@ -191,15 +191,15 @@ absl::Status SymbolicRank::Recompute(const Instruction& i, int n, int step) {
   return RunLayers(i, n, step, passage.front, &passage).status();
 }
 
-// The gradient that arrives at the end of a stage.
+// Returns the gradient that arrives at the end of a stage.
 absl::StatusOr<Hash> SymbolicRank::Arriving(const PassKey& key, const Passage& passage) {
   const auto [stage, m, n, step] = key;
   if (IsLast(stage)) return LossGradient(passage.output);
   if (Holds(stage + 1)) {
     const auto after = passages_.find({stage + 1, m, n, step});
-    if (after == passages_.end()) return Missing("the stage after has not run");
+    if (after == passages_.end()) return Missing("the next stage has not run");
     const auto found = after->second.gradients.find(plan_.stages(stage).layers().end() - 1);
-    if (found == after->second.gradients.end()) return Missing("no gradient of the stage after");
+    if (found == after->second.gradients.end()) return Missing("no gradient from the next stage");
     return found->second;
   }
   const auto found = gradients_.find(key);
@@ -259,7 +259,7 @@ absl::StatusOr<Hash> SymbolicRank::Payload(const Instruction& i, int n, int step
     return found->second;
   }
   const auto found = passages_.find({i.stage(), i.micro_batch(), n, step});
-  if (found == passages_.end()) return Missing("what is to be sent is missing");
+  if (found == passages_.end()) return Missing("the pass whose data is to be sent is missing");
   if (i.payload() == Instruction::ACTIVATION) {
     if (!found->second.complete) return Missing("an activation to send is missing");
     return found->second.output;

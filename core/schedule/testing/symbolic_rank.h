@@ -1,4 +1,4 @@
-// One rank of a symbolic run: what it computes and holds. See symbolic_run.h.
+// One rank of a symbolic run (symbolic_run.h): what it computes and holds.
 #ifndef DPIPE_CORE_SCHEDULE_TESTING_SYMBOLIC_RANK_H_
 #define DPIPE_CORE_SCHEDULE_TESTING_SYMBOLIC_RANK_H_
 
@@ -20,37 +20,37 @@ using PassKey = std::tuple<int, int, int, int>;  // stage, micro-batch, sample, 
 
 class SymbolicRank {
  public:
-  // `computed`: of all ranks, the last layers of frozen components. Keeps references.
+  // `computed` collects the frozen outputs that any rank has computed. Keeps references.
   SymbolicRank(const Plan& plan, const CostModel& cost, int rank, std::set<FrozenKey>* computed);
 
-  // LOAD_BATCH, FROZEN_FORWARD and the passes of the backbones, for `step`.
+  // Runs LOAD_BATCH, FROZEN_FORWARD or a pass of a backbone, for `step`.
   absl::Status Compute(const Instruction& instruction, int step);
   void SetGathered(const Instruction& instruction);  // GATHER_PARAMS, RELEASE_PARAMS
   void StepWeights();                                // OPTIMIZER_STEP
 
-  // What a SEND carries of a sample, and what a RECV brings.
+  // Returns what a SEND carries for one sample. Accept stores what a RECV brings.
   absl::StatusOr<Hash> Payload(const Instruction& send, int sample, int step) const;
   void Accept(const Instruction& recv, int sample, int step, Hash value);
 
-  // The sums of gradients of a stage's layers.
+  // The gradient sums of a stage's layers.
   std::vector<Hash>& sums(int stage) { return stages_[stage].sums; }
-  // The weights of all gradient-carrying stages, by stage and layer.
+  // Returns the weights of all gradient-carrying stages, by stage and layer.
   std::vector<Hash> Weights() const;
 
  private:
-  // What one gradient-carrying stage holds; a first lap of self-conditioning uses those of the
-  // second.
+  // The state of one gradient-carrying stage. The first lap of self-conditioning uses the state of
+  // the second lap.
   struct StageWeights {
     std::vector<Hash> weights, sums;  // by layer of the stage
-    std::vector<bool> gathered;       // where sharded
+    std::vector<bool> gathered;       // by layer; always true unless the stage is sharded
   };
-  // One sample's passage through one stage.
+  // One sample on its way through one stage.
   struct Passage {
-    std::map<int, Hash> inputs;     // by layer; dropped by FORWARD where RECOMPUTE makes them again
-    std::map<int, Hash> gradients;  // arriving at the layer's output
-    Hash front = 0;                 // what came in
+    std::map<int, Hash> inputs;     // by layer; FORWARD drops them if RECOMPUTE makes them again
+    std::map<int, Hash> gradients;  // by layer: the gradient of its output
+    Hash front = 0;                 // the input of the stage
     Hash output = 0;
-    int next = 0;  // layer of the forward pass
+    int next = 0;  // the next layer of the forward pass
     bool complete = false;
   };
 
@@ -73,20 +73,21 @@ class SymbolicRank {
   void AddStage(int stage);
   absl::Status ComputeSample(const Instruction& i, int n, int step);
 
-  // The frozen outputs that a layer reads, as one symbol.
+  // Returns the frozen outputs that a layer reads, as one symbol.
   absl::StatusOr<Hash> Sources(int component, int layer, int n, int step) const;
   absl::Status Load(const Instruction& i, int n, int step);
   absl::Status Frozen(const Instruction& i, int n, int step);
 
-  // What the stage before made, from this rank or received; what a stage begins with.
+  // FromBefore returns the output of the previous stage, from this rank or received. Front returns
+  // the input of a stage.
   absl::StatusOr<Hash> FromBefore(int stage, const PassKey& key);
   absl::StatusOr<Hash> Front(int stage, const PassKey& key);
-  // The instruction's layers on `value`; sets the passage's inputs.
+  // Applies the instruction's layers to `value`; sets the passage's inputs.
   absl::StatusOr<Hash> RunLayers(const Instruction& i, int n, int step, Hash value,
                                  Passage* passage);
   absl::Status Forward(const Instruction& i, int n, int step);
   absl::Status Recompute(const Instruction& i, int n, int step);
-  // The gradient that arrives at the end of a stage.
+  // Returns the gradient that arrives at the end of a stage.
   absl::StatusOr<Hash> Arriving(const PassKey& key, const Passage& passage);
   absl::Status InputGrad(const Instruction& i, int n, int step);
   absl::Status Weight(const Instruction& i, int n, int step);
@@ -95,9 +96,9 @@ class SymbolicRank {
   const CostModel& cost_;
   std::set<FrozenKey>* const computed_;
   std::vector<bool> holds_;      // by stage
-  std::vector<int> weights_of_;  // by stage of the rank: the stage whose weights it uses
+  std::vector<int> weights_of_;  // by stage: the stage whose weights it uses; -1: not on this rank
   std::map<int, StageWeights> stages_;
-  std::map<FrozenKey, std::pair<int, Hash>> chains_;  // of frozen work: next layer, value
+  std::map<FrozenKey, std::pair<int, Hash>> chains_;  // frozen work begun: next layer, value
   std::map<FrozenKey, Hash> outputs_;                 // of frozen components
   std::map<PassKey, Passage> passages_;
   std::map<PassKey, Hash> activations_, gradients_;  // received

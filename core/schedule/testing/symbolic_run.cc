@@ -28,11 +28,11 @@ struct RankState {
 
   SymbolicRank symbols;
   int step = -1, next = 0;
-  int sent_end = 0;                                     // messages before it are posted
-  std::map<std::tuple<int, int, int>, int> reductions;  // done, by step, weight group, layer
+  int sent_end = 0;                                     // messages before it have been posted
+  std::map<std::tuple<int, int, int>, int> reductions;  // completed, by step, weight group, layer
 };
 
-// Order, messages and reductions.
+// Orders instructions, delivers messages and reduces gradients.
 class SymbolicRun {
  public:
   SymbolicRun(const Plan& plan, const CostModel& cost, int num_steps)
@@ -55,7 +55,7 @@ class SymbolicRun {
     }
     std::vector<std::vector<Hash>> result;
     for (const RankState& rank : ranks_) {
-      if (rank.step < num_steps_) return Missing("a rank waits for ever");
+      if (rank.step < num_steps_) return Missing("a rank waits forever");
       result.push_back(rank.symbols.Weights());
     }
     return result;
@@ -86,7 +86,7 @@ class SymbolicRun {
     return true;
   }
 
-  // Messages with nothing in between are posted together, so no RECV keeps a SEND after it waiting.
+  // Consecutive messages are posted together, so a RECV does not delay a SEND that follows it.
   absl::Status SendGroup(int r) {
     RankState& rank = ranks_[r];
     const auto& list = plan_.devices(r).instructions();
@@ -123,7 +123,7 @@ class SymbolicRun {
     }
   }
 
-  // What is sent is said by who receives it.
+  // Messages carry the receiver's key, so that the receiver can check them.
   struct Message {
     Instruction::Payload payload = Instruction::PAYLOAD_NONE;
     PassKey key;  // stage or component, micro-batch, first sample, step
@@ -154,7 +154,7 @@ class SymbolicRun {
     const int count = i.samples().end() - i.samples().begin();
     if (message.payload != i.payload() || message.key != KeyOf(i, i.stage(), step) ||
         static_cast<int>(message.values.size()) != count) {
-      return Missing("another message arrives");
+      return Missing("an unexpected message arrives");
     }
     for (int k = 0; k < count; ++k) {
       ranks_[r].symbols.Accept(i, i.samples().begin() + k, step, message.values[k]);
@@ -162,7 +162,7 @@ class SymbolicRun {
     return true;
   }
 
-  // Waits for all ranks of the weight group; the last to come computes, the others find the result.
+  // Waits for all ranks of the weight group. Every rank then reduces for itself.
   absl::StatusOr<bool> Reduce(int r, const Instruction& i) {
     RankState& rank = ranks_[r];
     const int group = weights_.OfStage(i.stage());
@@ -194,7 +194,7 @@ class SymbolicRun {
   std::set<FrozenKey> computed_;
   std::vector<RankState> ranks_;
   std::map<std::pair<int, int>, std::deque<Message>> links_;
-  // By step, weight group, first layer and how often; then by rank.
+  // By step, weight group, first layer and how many reductions came before; then by rank.
   std::map<std::tuple<int, int, int, int>, std::map<int, std::vector<Hash>>> reduce_parts_;
 };
 

@@ -1,12 +1,15 @@
 // Runs a plan on symbols instead of tensors, to prove that two plans train the same model.
 //
-// Every value is a hash of how it came about: a layer's output of the layer, its input, its weights
-// and the frozen outputs it reads; a gradient of what it was computed from; a weight of its
-// gradients, in the order in which they were added. So equal weights at the end mean equal
-// computations. A layer's input is one symbol for all that it reads from the layers before it, so
-// what a boundary carries and what stays on a device is not looked at (VerifyPlan does that).
-// Covers several stages and chains a rank, copies of weights in both directions, recomputation,
-// self-conditioning and several backbones. It shares no code with VerifyPlan.
+// Every value is a hash of how it was computed:
+//   - a layer's output: of the layer, its input, its weights and the frozen outputs that it reads;
+//   - a gradient: of everything that it was computed from;
+//   - a weight: of its gradients, in the order in which they were added.
+// So equal weights at the end mean equal computations. A layer's input is a single symbol for all
+// that it reads from earlier layers. What a boundary carries and what stays on a device is
+// therefore not checked; VerifyPlan does that.
+//
+// Covers several stages and chains per rank, copies of weights in both directions, recomputation,
+// self-conditioning and several backbones. Shares no code with VerifyPlan.
 #ifndef DPIPE_CORE_SCHEDULE_TESTING_SYMBOLIC_RUN_H_
 #define DPIPE_CORE_SCHEDULE_TESTING_SYMBOLIC_RUN_H_
 
@@ -19,16 +22,16 @@
 
 namespace dpipe {
 
-// [rank]: the weights of the layers of its gradient-carrying stages, by stage and layer, after
-// `num_steps` steps with prologue and last step. An error if an instruction finds something
-// missing, or no rank can go on (sends never block here).
+// Runs `num_steps` steps, with prologue and last step. Returns, [rank], the final weights of the
+// layers of its gradient-carrying stages, by stage and layer. An error if an instruction lacks an
+// input, or if no rank can continue. Sends never block here.
 absl::StatusOr<std::vector<std::vector<uint64_t>>> RunSymbolically(const Plan& plan,
                                                                    const CostModel& cost,
                                                                    int num_steps);
 
-// What the same ranks' weights must be, computed from the plan's stages and chains without its
-// instructions: one sample after another, whole model, gradients added per micro-batch and rank and
-// reduced over all ranks that hold a layer.
+// Returns what those weights must be, computed from the plan's stages and chains without its
+// instructions: the whole model, one sample after another. Gradients are added per micro-batch and
+// rank, and reduced over all ranks that hold a layer.
 std::vector<std::vector<uint64_t>> ExpectedWeights(const Plan& plan, const CostModel& cost,
                                                    int num_steps);
 

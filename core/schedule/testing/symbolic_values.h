@@ -1,4 +1,4 @@
-// The symbols that symbolic runs compute with: a value is a hash of how it came about.
+// The symbols of symbolic runs: a value is a hash of how it was computed.
 #ifndef DPIPE_CORE_SCHEDULE_TESTING_SYMBOLIC_VALUES_H_
 #define DPIPE_CORE_SCHEDULE_TESTING_SYMBOLIC_VALUES_H_
 
@@ -32,7 +32,7 @@ enum Tag : Hash {
   kStep
 };
 
-// What a layer of a backbone begins with.
+// The initial weight of a layer of a backbone.
 inline Hash InitialWeight(int component, int layer) {
   return Mix({kStep, static_cast<Hash>(component), static_cast<Hash>(layer)});
 }
@@ -42,13 +42,14 @@ inline Hash Loaded(int component, int sample, int step) {
   return Mix(
       {kLoaded, static_cast<Hash>(component), static_cast<Hash>(sample), static_cast<Hash>(step)});
 }
-// `sources`: the frozen outputs that the layer reads, as one symbol, made up with AddSource from 0.
+// `sources` stands for the frozen outputs that the layer reads. Start from 0 and add each one with
+// AddSource.
 inline Hash AddSource(Hash sources, Hash output) { return Mix({sources, output}); }
 inline Hash FrozenLayer(int component, int layer, Hash input, Hash sources) {
   return Mix({kFrozen, static_cast<Hash>(component), static_cast<Hash>(layer), input, sources});
 }
 
-// What a backbone draws and loads for itself.
+// The data that a backbone draws and loads for itself.
 inline Hash BackboneInput(int component, int sample, int step) {
   return Mix(
       {kInput, static_cast<Hash>(component), static_cast<Hash>(sample), static_cast<Hash>(step)});
@@ -67,7 +68,7 @@ inline Hash WeightGrad(int layer, Hash gradient, Hash input) {
   return Mix({kWeight, static_cast<Hash>(layer), gradient, input});
 }
 inline Hash AddGradient(Hash sum, Hash gradient) { return Mix({kSum, sum, gradient}); }
-// Over ranks, in their order, from kReduce.
+// Reduces over ranks in their order; start from kReduce.
 inline Hash Reduced(Hash total, Hash sum) { return Mix({total, sum}); }
 
 }  // namespace dpipe::symbolic

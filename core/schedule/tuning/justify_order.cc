@@ -10,43 +10,43 @@
 namespace dpipe {
 namespace {
 
-// From std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
-// a list takes one or two for every pass.
+// Seeds std::minstd_rand: the standard fixes its sequence, and it is faster than RandomStream. A
+// list takes one or two numbers per pass.
 constexpr uint32_t kSeed = 20260102;
 
-// What of a device's time is taken: intervals that do not touch, increasing; of passes that take no
-// time empty ones, so that no other pass goes across.
-class Line {
+// The busy time of a device, as increasing intervals that do not touch. A pass of duration 0 has an
+// empty interval, so that no other pass spans it.
+class BusyTime {
  public:
-  explicit Line(Nanos ready_ns = 0) {
-    if (ready_ns > 0) taken_.emplace_back(0, ready_ns);
+  explicit BusyTime(Nanos ready_ns = 0) {
+    if (ready_ns > 0) intervals_.emplace_back(0, ready_ns);
   }
 
-  // Takes the first `ns` in one piece from `earliest` on; returns their start.
-  Nanos Take(Nanos earliest, Nanos ns) {
+  // Reserves the first gap of `ns` that starts at `earliest` or later. Returns its start.
+  Nanos Reserve(Nanos earliest, Nanos ns) {
     auto after = std::upper_bound(
-        taken_.begin(), taken_.end(), earliest,
+        intervals_.begin(), intervals_.end(), earliest,
         [](Nanos time, const std::pair<Nanos, Nanos>& interval) { return time < interval.first; });
     Nanos start = earliest;
-    if (after != taken_.begin()) start = std::max(start, std::prev(after)->second);
-    for (; after != taken_.end() && after->first < start + ns; ++after) start = after->second;
-    const bool joins_before = after != taken_.begin() && std::prev(after)->second == start;
-    const bool joins_after = after != taken_.end() && after->first == start + ns;
+    if (after != intervals_.begin()) start = std::max(start, std::prev(after)->second);
+    for (; after != intervals_.end() && after->first < start + ns; ++after) start = after->second;
+    const bool joins_before = after != intervals_.begin() && std::prev(after)->second == start;
+    const bool joins_after = after != intervals_.end() && after->first == start + ns;
     if (joins_before && joins_after) {
       std::prev(after)->second = after->second;
-      taken_.erase(after);
+      intervals_.erase(after);
     } else if (joins_before) {
       std::prev(after)->second = start + ns;
     } else if (joins_after) {
       after->first = start;
     } else {
-      taken_.insert(after, {start, start + ns});
+      intervals_.insert(after, {start, start + ns});
     }
     return start;
   }
 
  private:
-  std::vector<std::pair<Nanos, Nanos>> taken_;
+  std::vector<std::pair<Nanos, Nanos>> intervals_;
 };
 
 // Start times of all passes.
@@ -63,20 +63,20 @@ class Justifier {
   Schedule Run() {
     Placed best = Justified(Place(graph_.ListBy(graph_.OwnTimes()), /*backward=*/false));
     while (num_placed_ < options_.max_placed) {
-      Placed changed = Justified(Place(graph_.ListBy(Changed(best)), /*backward=*/false));
-      if (changed.makespan_ns <= best.makespan_ns) best = std::move(changed);
+      Placed perturbed = Justified(Place(graph_.ListBy(Perturbed(best)), /*backward=*/false));
+      if (perturbed.makespan_ns <= best.makespan_ns) best = std::move(perturbed);
     }
     return graph_.OrderedBy(best.start_ns);
   }
 
  private:
-  // In the order of the list. Backwards, times are counted from the end, and a pass's start is the
-  // end of it.
+  // Places the passes in the order of the list. If `backward`, times count from the end of the
+  // schedule, so the start of a pass here is its end in schedule time.
   Placed Place(const std::vector<int>& list, bool backward) {
     ++num_placed_;
-    std::vector<Line> lines;
+    std::vector<BusyTime> busy;
     for (int d = 0; d < graph_.num_devices(); ++d) {
-      lines.emplace_back(backward ? 0 : graph_.ReadyNs(d));
+      busy.emplace_back(backward ? 0 : graph_.ReadyNs(d));
     }
     Placed placed;
     placed.start_ns.resize(graph_.num_ops());
@@ -87,13 +87,14 @@ class Justifier {
         const Nanos end = placed.start_ns[arc.op] + graph_.op(arc.op).ns;
         earliest = std::max(earliest, end + arc.delay_ns);
       }
-      placed.start_ns[op] = lines[pass.device].Take(earliest, pass.ns);
+      placed.start_ns[op] = busy[pass.device].Reserve(earliest, pass.ns);
       placed.makespan_ns = std::max(placed.makespan_ns, placed.start_ns[op] + pass.ns);
     }
     return placed;
   }
 
-  // The passes from the one that ends last, which is a list for the other direction.
+  // Returns the passes by decreasing end time: a list for the other direction. `backward` is the
+  // direction of `placed`.
   std::vector<int> LastFirst(const Placed& placed, bool backward) const {
     std::vector<int> list(graph_.num_ops());
     std::iota(list.begin(), list.end(), 0);
@@ -105,6 +106,7 @@ class Justifier {
     return list;
   }
 
+  // Repeats double justification while it shortens the placement and the budget allows it.
   Placed Justified(Placed placed) {
     while (num_placed_ + 2 <= options_.max_placed) {
       const Placed right = Place(LastFirst(placed, /*backward=*/false), /*backward=*/true);
@@ -118,8 +120,8 @@ class Justifier {
   double Uniform() { return static_cast<double>(random_() % 65536) / 65536; }
   bool Chance(double p) { return Uniform() < p; }
 
-  // Start times, some of them changed by up to a few hundredths of the makespan.
-  std::vector<double> Changed(const Placed& placed) {
+  // Returns the start times, some of them shifted at random by up to 10% of the makespan.
+  std::vector<double> Perturbed(const Placed& placed) {
     std::vector<double> keys(placed.start_ns.begin(), placed.start_ns.end());
     const double share = Chance(0.5) ? 0.05 : 0.3;
     const double width =

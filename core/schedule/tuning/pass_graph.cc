@@ -131,7 +131,7 @@ std::vector<double> PassGraph::OwnTimes() const {
                      : slot.pass == Pass::kWeightGrad ? pair.weights
                                                       : pair.gradient;
       times[op] = static_cast<double>(starts[d][i]);
-      // In a schedule that splits only some passes, the rest of a joint one.
+      // If only some passes are split in the schedule, joint ones are split here.
       if (slot.pass == Pass::kBackward && splits_) {
         times[pair.weights] = static_cast<double>(starts[d][i] + ops_[op].ns);
       }

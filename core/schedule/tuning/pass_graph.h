@@ -1,12 +1,14 @@
-// The passes of a schedule as jobs on machines: what each takes, and which wait for which.
+// A schedule's passes as a job-shop problem: durations, and precedence arcs with delays.
 //
-// Nodes are passes, arcs say how long after the end of one another one starts at the earliest:
-// a micro-batch's way forward and back through the stages of its chain, messages included, and
-// memory, by stage: micro-batch m enters a stage after m - limit has left it. That a device runs
-// one pass at a time is left to whoever orders them.
+// Nodes are passes. An arc from a to b with delay d says that b starts at least d after a ends:
+//   - a micro-batch goes forward through the stages of its chain and then back, and each message
+//     adds a delay;
+//   - memory: micro-batch m enters a stage after micro-batch m - limit has left it.
+// The graph does not say that a device runs one pass at a time: its user orders the passes of each
+// device.
 //
-// Passes of a stage that differ in their micro-batch alone can stand for one another, so every
-// stage ends up with its micro-batches in order in each kind of pass.
+// Passes of one kind and stage differ only in their micro-batch, so they are interchangeable.
+// OrderedBy numbers them such that each stage has its micro-batches in order in every kind of pass.
 #ifndef DPIPE_CORE_SCHEDULE_TUNING_PASS_GRAPH_H_
 #define DPIPE_CORE_SCHEDULE_TUNING_PASS_GRAPH_H_
 
@@ -17,14 +19,14 @@
 
 namespace dpipe {
 
-// What passes and the messages between them take, and the memory that there is.
+// Durations of passes and messages, and memory limits.
 struct PassGraphCosts {
   std::vector<PassCosts> costs;  // by stage of the schedule
-  // By stage: how long its output takes to the stage after it, and its gradient to the one before
-  // it. Empty: no time.
+  // By stage: the time of its output's message to the next stage, and of its input gradient's
+  // message to the previous stage. Empty: 0.
   std::vector<Nanos> forward_delay_ns = {}, gradient_delay_ns = {};
-  std::vector<Nanos> ready_ns = {};  // by device: its first pass starts no earlier; empty: 0
-  // By stage: the most micro-batches kept, at least 1; empty: any.
+  std::vector<Nanos> ready_ns = {};  // by device: earliest start of its first pass; empty: 0
+  // By stage: the maximum number of micro-batches kept, at least 1. Empty: no limits.
   std::vector<int> stage_limits = {};
 };
 
@@ -35,12 +37,12 @@ class PassGraph {
     int device = 0;
     Nanos ns = 0;
   };
-  // From the end of one pass to the start of another at least.
+  // The minimum time from the end of one pass to the start of another.
   struct Arc {
     int op = 0;
     Nanos delay_ns = 0;
   };
-  class Arcs {  // of one pass
+  class Arcs {  // the arcs into or out of one pass
    public:
     Arcs(const Arc* begin, const Arc* end) : begin_(begin), end_(end) {}
     const Arc* begin() const { return begin_; }
@@ -51,35 +53,35 @@ class PassGraph {
     const Arc *begin_, *end_;
   };
 
-  // Passes are split where the schedule splits any. The schedule outlives this.
+  // If the schedule splits any backward pass, all of them are split. `schedule` must outlive this.
   PassGraph(const Schedule& schedule, const PassGraphCosts& times);
 
   int num_ops() const { return static_cast<int>(ops_.size()); }
   int num_devices() const { return schedule_.num_devices(); }
   const Op& op(int i) const { return ops_[i]; }
-  // What the passes of a stage take from now on.
+  // Replaces the durations of a stage's passes.
   void SetCosts(int stage, const PassCosts& costs);
   Nanos ReadyNs(int device) const { return ready_ns_[device]; }
-  // The arcs that end at a pass, each with the pass that it comes from.
+  // The arcs into a pass; Arc::op is the pass that each comes from.
   Arcs Before(int op) const { return Of(before_, before_begin_, op); }
-  // The arcs that begin at a pass, each with the pass that it leads to.
+  // The arcs out of a pass; Arc::op is the pass that each leads to.
   Arcs After(int op) const { return Of(after_, after_begin_, op); }
 
-  // When passes start in the schedule as it is, messages free; by pass.
+  // Returns the start time of each pass under the schedule's own order, if messages take no time.
   std::vector<double> OwnTimes() const;
-  // Every pass after those before it, otherwise the smaller key first; at equal ones those that
-  // take no time, so that by start times none waits for what begins together with it.
+  // Returns all passes in a topological order that prefers smaller keys. At equal keys, passes of
+  // zero duration come first: if keys are start times, no pass then precedes one that it waits for.
   std::vector<int> ListBy(const std::vector<double>& keys) const;
-  // The schedule in which the passes of each device come in the order of these times, at equal ones
-  // those that take no time first, in an order that all arcs allow.
+  // Returns the schedule that orders each device's passes by start time. At equal times, passes of
+  // zero duration come first, then those that are first in a topological order.
   Schedule OrderedBy(const std::vector<Nanos>& start_ns) const;
-  // A pass's place in that order.
+  // The position of a pass in that topological order.
   int RankOf(int op) const { return rank_[op]; }
 
  private:
   static constexpr int kNone = -1;
 
-  // The pass of a stage and micro-batch; kNone where there is no such pass.
+  // The passes of one stage and micro-batch; kNone if there is no such pass.
   struct PairOps {
     int forward = kNone, gradient = kNone, weights = kNone;
   };
@@ -101,7 +103,7 @@ class PassGraph {
   std::vector<Nanos> ready_ns_;  // by device
   std::vector<Op> ops_;
   std::vector<std::vector<PairOps>> pairs_;  // [stage][micro-batch]
-  // Arcs by pass, those of pass i from begin[i] to begin[i + 1].
+  // Arcs grouped by pass: those of pass i are in [begin[i], begin[i + 1]).
   std::vector<Arc> before_, after_;
   std::vector<int> before_begin_, after_begin_;
   std::vector<int> rank_;

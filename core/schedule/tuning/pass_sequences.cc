@@ -45,7 +45,7 @@ Nanos PassSequences::EarliestBy(int op) const {
   return earliest;
 }
 
-// When its device has run the pass before it.
+// Returns when the device has finished the pass before `op`.
 Nanos PassSequences::FreeBefore(int op) const {
   return previous_[op] == kNone ? graph_->ReadyNs(graph_->op(op).device) : end_[previous_[op]];
 }
@@ -73,7 +73,8 @@ void PassSequences::UpdateRests(int from) {
   }
 }
 
-// A way from what `op` leads to, to `other`, would be as long as its rest at least.
+// A path from a successor of `op` to `other` would be at least as long as `other`'s rest, so no
+// such path exists if every successor has less rest after its end.
 bool PassSequences::CanGoBehind(int op, int other) const {
   for (const PassGraph::Arc& arc : graph_->After(op)) {
     if (arc.op == other || rest_[arc.op] - graph_->op(arc.op).ns >= rest_[other]) return false;
@@ -88,8 +89,8 @@ bool PassSequences::CanGoBefore(int op, int other) const {
   return true;
 }
 
-// Without `op`, `other` ends sooner by what lies between the end of the pass before `op` and that
-// of `op`, at most.
+// Without `op`, `other` ends earlier by at most the time from the end of the pass before `op` to
+// the end of `op`.
 Nanos PassSequences::BoundBehind(int op, int other) const {
   const Nanos free = FreeBefore(op);
   const Nanos after = next_[other] == kNone ? 0 : rest_[next_[other]];
@@ -116,9 +117,9 @@ Nanos PassSequences::EstimateBefore(int op, int other) {
   return Estimate();
 }
 
-// Puts the window in place of the same passes.
+// Computes the longest path if the passes of the window take each other's places in its order.
 Nanos PassSequences::Estimate() {
-  int previous = kNone, next = kNone;  // what surrounds it
+  int previous = kNone, next = kNone;  // the neighbours of the window
   for (int op : window_) marked_[op] = true;
   for (int op : window_) {
     if (previous_[op] != kNone && !marked_[previous_[op]]) previous = previous_[op];
@@ -185,8 +186,8 @@ bool PassSequences::PrecedesMarked(int op) const {
   return false;
 }
 
-// Places [low, high] hold all that can have changed places with `op`: what follows it goes behind
-// the others with it, or what precedes it before them.
+// Only passes at positions [low, high] can change places with `op`. The followers of `op` there
+// move behind the others with it, or its predecessors move before them.
 void PassSequences::Reorder(int low, int high, int op, bool behind) {
   marked_[op] = true;
   if (behind) {
@@ -194,8 +195,8 @@ void PassSequences::Reorder(int low, int high, int op, bool behind) {
   } else {
     for (int i = high - 1; i >= low; --i) marked_[order_[i]] = PrecedesMarked(order_[i]);
   }
-  // The pass that it went past.
-  DPIPE_CHECK(!marked_[order_[behind ? high : low]]) << "a cycle of passes";
+  // The pass that `op` moved past must not be marked.
+  DPIPE_CHECK(!marked_[order_[behind ? high : low]]) << "the move closes a cycle of passes";
   window_.clear();
   for (bool marked : {!behind, behind}) {
     for (int i = low; i <= high; ++i) {

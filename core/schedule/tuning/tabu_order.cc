@@ -11,17 +11,17 @@
 namespace dpipe {
 namespace {
 
-// From std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
-// a move takes several.
+// From std::minstd_rand: the standard fixes its numbers, and it is faster than a RandomStream. Each
+// move draws several.
 constexpr uint32_t kSeed = 20261122;
 constexpr int kNone = PassSequences::kNone;
-// How far a pass is moved at most, in passes of its device.
+// The maximum distance of a move, in passes of the device.
 constexpr int kMaxDistance = 24;
-// For how many steps pairs must not be turned round again: from the first to the sum.
+// The number of steps for which a pair is tabu is in [kTenure, kTenure + kTenureRange).
 constexpr int kTenure = 12, kTenureRange = 24;
-// Steps without gain until it begins again with the best order.
+// The number of steps without improvement after which the search returns to the best order.
 constexpr int kPatience = 1000;
-// Where the step is kept until which a pair is tabu: pairs that share a place are so together.
+// Bits of the hash table of tabu pairs. Pairs that share a table entry are tabu together.
 constexpr int kPlaceBits = 16;
 
 // A move of `op` behind or before `other`.
@@ -69,7 +69,7 @@ class TabuSearch {
     }
   }
 
-  // From the front to the back, at random where there are several.
+  // Finds a longest path, from front to back; random if there are several.
   void FindLongestPath() {
     path_.clear();
     int op = kNone, equal = 0;
@@ -85,7 +85,7 @@ class TabuSearch {
     std::reverse(path_.begin(), path_.end());
   }
 
-  // What a pass on a longest path waited for; kNone: nothing.
+  // Returns what a pass on a longest path waited for; kNone if nothing.
   int Cause(int op) {
     const Nanos start = sequences_.StartOf(op);
     int cause = kNone, equal = 0;
@@ -109,7 +109,8 @@ class TabuSearch {
     while (begin < path_.size()) {
       size_t end = begin + 1;
       while (end < path_.size() && sequences_.Next(path_[end - 1]) == path_[end]) ++end;
-      // Before the first block nothing waits for it to begin, nor after the last one for its end.
+      // Nothing precedes the first block on the path, and nothing follows the last one, so moves to
+      // the front of the first block and to the back of the last one cannot help.
       if (end - begin > 1) ConsiderBlock(begin, end, begin > 0, end < path_.size());
       begin = end;
     }
@@ -136,12 +137,12 @@ class TabuSearch {
     }
   }
 
-  bool AreAlike(int a, int b) const {
+  bool IsSameStageAndPass(int a, int b) const {
     const Slot &one = graph_.op(a).slot, &other = graph_.op(b).slot;
     return one.stage == other.stage && one.pass == other.pass;
   }
 
-  // The passes that it moves over, from the one next to it.
+  // Visits the passes that the move goes over, nearest first, until `visit` returns false.
   template <typename Visit>
   bool AllPassed(const Move& move, const Visit& visit) const {
     for (int i = move.op; i != move.other;) {
@@ -171,7 +172,7 @@ class TabuSearch {
     if (best_move_.op != kNone && BoundOf(move) > best_move_.estimate_ns) return;
     const bool can = move.behind ? sequences_.CanGoBehind(move.op, move.other)
                                  : sequences_.CanGoBefore(move.op, move.other);
-    if (!can || !AllPassed(move, [&](int i) { return !AreAlike(i, move.op); })) return;
+    if (!can || !AllPassed(move, [&](int i) { return !IsSameStageAndPass(i, move.op); })) return;
     move.estimate_ns = move.behind ? sequences_.EstimateBehind(move.op, move.other)
                                    : sequences_.EstimateBefore(move.op, move.other);
     if (move.estimate_ns >= best_ns_ && IsTabu(move)) {
@@ -203,10 +204,10 @@ class TabuSearch {
   int step_ = 0;
   std::vector<int> tabu_until_;
   std::vector<int> path_;
-  Move best_move_, any_move_;  // any: where all are tabu
+  Move best_move_, any_move_;  // any_move_: used if all moves are tabu
   int num_equal_ = 0, num_any_ = 0;
   Nanos best_ns_ = 0;
-  std::vector<double> best_keys_;  // start times
+  std::vector<double> best_keys_;  // start times in the best order
 };
 
 }  // namespace

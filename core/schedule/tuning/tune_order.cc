@@ -11,13 +11,13 @@
 namespace dpipe {
 namespace {
 
-// From std::minstd_rand, not a RandomStream, as in the other searches for orders.
+// From std::minstd_rand instead of a RandomStream, as in the other searches for orders.
 constexpr uint32_t kSeed = 20260101;
 
-// In multiples of the longest path of a micro-batch through a chain.
+// Priorities, in multiples of the longest path of a micro-batch through a chain.
 struct Rule {
   std::vector<double> age;                // by backbone
-  std::vector<double> forward, gradient;  // by backbone: offsets, the largest goes first
+  std::vector<double> forward, gradient;  // by backbone: offsets; the largest goes first
   double patience = 0;
 };
 
@@ -57,7 +57,7 @@ class Tuner {
   }
 
  private:
-  // Rules that are known to be good for some schedule.
+  // Tries rules that are known to be good for some schedules.
   void Begin() {
     Rule rule;
     rule.forward.assign(num_backbones_, 0);
@@ -78,14 +78,14 @@ class Tuner {
   double Uniform() { return static_cast<double>(random_() % 65536) / 65536; }
   bool Chance(double p) { return Uniform() < p; }
 
-  // One to all of the numbers of the best rule, by a little or anew.
+  // Changes some or all numbers of the best rule, by a small or a large random amount.
   Rule Changed() {
     Rule rule = rule_;
     const double share = Chance(0.5) ? 0.25 : 0.7, width = Chance(0.5) ? 0.15 : 1;
-    const auto change = [&](double& value, double least) {
+    const auto change = [&](double& value, double min_value) {
       if (!Chance(share)) return;
       const double from = std::min(value, 4.0);
-      value = std::max(least, from + width * (2 * Uniform() - 1));
+      value = std::max(min_value, from + width * (2 * Uniform() - 1));
     };
     for (int b = 0; b < num_backbones_; ++b) {
       change(rule.age[b], 0);
@@ -131,9 +131,9 @@ class Tuner {
   ListScheduleOptions list_;
   int tried_ = 0;
   bool has_rule_ = false;
-  Rule rule_;  // the best so far
+  Rule rule_;  // the best one so far
   Nanos rule_ns_ = 0;
-  absl::optional<Schedule> best_;  // shorter than the schedule
+  absl::optional<Schedule> best_;  // set if shorter than the given schedule
   Nanos best_ns_ = 0;
 };
 

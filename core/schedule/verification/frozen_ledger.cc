@@ -65,23 +65,22 @@ absl::Status FrozenLedger::CheckAligned(const InstructionAt& at, const Range& sa
 
 absl::Status FrozenLedger::LoadCached(const InstructionAt& at, const Instruction& load) {
   if (reads_cached_[load.component()].empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(at.Name(),
-                                                   "no stage of the rank is of component ",
-                                                   load.component(), " and reads a frozen output"));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "the rank has no stage of component ",
+                                                   load.component(), " that reads frozen outputs"));
   }
   if (load.step_offset() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "step_offset is ", load.step_offset(),
-                                                   " and must be 0 for cached outputs"));
+                                                   "; cached outputs must have 0"));
   }
   const SampleRange samples = SamplesIn(load);
   for (int n = samples.begin; n < samples.end; ++n) {
     if (!reads_cached_[load.component()][n]) {
       return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "sample ", n, " is not trained on by this rank"));
+          absl::StrCat(at.Name(), "this rank does not train on sample ", n));
     }
     if (cached_[load.component()][n]) {
       return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
+          absl::StrCat(at.Name(), "sample ", n, " is already loaded"));
     }
     cached_[load.component()][n] = true;
   }
@@ -93,7 +92,7 @@ absl::Status FrozenLedger::Load(const InstructionAt& at, const Instruction& load
   if (of_backbone != IsCached()) {
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "component ", load.component(), " is", of_backbone ? "" : " not",
-                     " a backbone, and frozen outputs are", IsCached() ? "" : " not", " cached"));
+                     " a backbone, but frozen outputs are", IsCached() ? "" : " not", " cached"));
   }
   if (IsCached()) return LoadCached(at, load);
   DPIPE_RETURN_IF_ERROR(CheckAligned(at, load.samples()));
@@ -101,7 +100,7 @@ absl::Status FrozenLedger::Load(const InstructionAt& at, const Instruction& load
   for (int n = load.samples().begin(); n < load.samples().end(); ++n) {
     if (component.next_layer[0][n] != kNotLoaded || component.next_layer[1][n] != kNotLoaded) {
       return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
+          absl::StrCat(at.Name(), "sample ", n, " is already loaded"));
     }
     component.next_layer[load.step_offset()][n] = 0;
   }
@@ -112,7 +111,8 @@ absl::Status FrozenLedger::Run(const InstructionAt& at, const Instruction& work)
   if (cost_.IsBackbone(work.component()))
     return absl::InvalidArgumentError(at.Name() + "a backbone is not frozen");
   if (IsCached())
-    return absl::InvalidArgumentError(at.Name() + "frozen outputs are cached, so none is computed");
+    return absl::InvalidArgumentError(at.Name() +
+                                      "frozen outputs are cached and must not be computed");
   DPIPE_RETURN_IF_ERROR(CheckAligned(at, work.samples()));
   const LayerRange layers = LayersIn(work);
   const SampleRange samples = SamplesIn(work);
@@ -127,8 +127,8 @@ absl::Status FrozenLedger::Run(const InstructionAt& at, const Instruction& work)
       return absl::InvalidArgumentError(
           absl::StrCat(at.Name(), "sample ", n, " is not loaded here"));
     if (next != layers.begin) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "sample ", n, " is at layer ", next, ", not at ", layers.begin));
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "sample ", n, " is at layer ", next,
+                                                     " and must be at ", layers.begin));
     }
     next = layers.end;
     if (finishes) component.at_hand[offset][n] = true;
@@ -165,7 +165,7 @@ absl::Status FrozenLedger::Receive(const InstructionAt& at, const Instruction& r
     if (twice) {
       return absl::InvalidArgumentError(absl::StrCat(at.Name(), "sample ", n, " of component ",
                                                      receive.component(),
-                                                     " is at hand without it"));
+                                                     " is available without it"));
     }
     component.at_hand[offset][n] = true;
   }
@@ -180,7 +180,7 @@ absl::Status FrozenLedger::CheckSources(const InstructionAt& at, const std::vect
       if (from.at_hand[step_offset][n]) continue;
       if (step_offset == 0 && from.from_before[n]) continue;
       return absl::InvalidArgumentError(absl::StrCat(at.Name(), "outputs of component ", source,
-                                                     " for sample ", n, " are not at hand"));
+                                                     " for sample ", n, " are not available"));
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// What one rank knows of frozen work while its list is walked: which samples are loaded, how far
-// their chains have come, and whose outputs are at hand.
+// Tracks and checks the frozen work of one rank while its instruction list is walked: which samples
+// are loaded, how many frozen layers they have passed, and which outputs are available.
 #ifndef DPIPE_CORE_SCHEDULE_VERIFICATION_FROZEN_LEDGER_H_
 #define DPIPE_CORE_SCHEDULE_VERIFICATION_FROZEN_LEDGER_H_
 
@@ -16,28 +16,30 @@ namespace dpipe {
 
 class FrozenLedger {
  public:
-  // Reads the rank's whole list for what it will make for the next step, which is at hand in this
-  // one.
+  // Scans the rank's whole list for the outputs that it computes or receives for the next step. In
+  // the steady state, the previous step has made the same outputs available for this one. Keeps
+  // references to `plan`, `shape` and `cost`.
   FrozenLedger(const Plan& plan, const PlanShape& shape, const CostModel& cost, int rank);
 
-  // Each checks and then notes one instruction, in list order. `at` opens their messages.
+  // Each checks one instruction and records its effect. Call them in list order. Error messages
+  // start with at.Name().
   absl::Status Load(const InstructionAt& at, const Instruction& load);
   absl::Status Run(const InstructionAt& at, const Instruction& work);
   absl::Status Send(const InstructionAt& at, const Instruction& send) const;
   absl::Status Receive(const InstructionAt& at, const Instruction& receive);
-  // That everything a stage of the rank reads for `samples` is at hand in this step.
+  // OK if all frozen outputs that the rank's `stage` reads for `samples` are available in this
+  // step.
   absl::Status CheckReadable(const InstructionAt& at, int stage, SampleRange samples) const;
-  // That every chain begun on the rank is finished. Adds one to computed[component][sample] for
-  // each.
+  // OK if every sample loaded on the rank has passed all layers of its component. Adds one to
+  // computed[component][sample] for each.
   absl::Status Finish(std::vector<std::vector<int>>* computed) const;
 
  private:
   struct Component {
-    std::vector<int>
-        next_layer[2];             // by step_offset and sample: kNotLoaded, or how far the chain is
-    std::vector<bool> at_hand[2];  // outputs, by step_offset and sample: made or received so far
-    std::vector<bool> from_before;  // outputs that the step before makes for this one
-    std::vector<bool> read;         // whether the rank reads this sample's outputs
+    std::vector<int> next_layer[2];  // by step_offset and sample: the next layer, or kNotLoaded
+    std::vector<bool> at_hand[2];   // by step_offset and sample: output computed or received so far
+    std::vector<bool> from_before;  // by sample: output that the previous step makes for this one
+    std::vector<bool> read;         // by sample: true if the rank reads its output
   };
   static constexpr int kNotLoaded = -1;
 
@@ -52,8 +54,9 @@ class FrozenLedger {
   const CostModel& cost_;
   const int rank_;
   std::vector<Component> components_;
-  std::vector<std::vector<int>> sources_;  // by stage of the rank
-  // By backbone and sample: whether the rank reads cached outputs, and has them loaded.
+  std::vector<std::vector<int>> sources_;  // components read, by stage of the rank
+  // By component and sample: true if the rank reads the backbone's cached outputs, and if it has
+  // loaded them.
   std::vector<std::vector<bool>> reads_cached_, cached_;
 };
 

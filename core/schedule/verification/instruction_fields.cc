@@ -10,8 +10,8 @@ namespace {
 
 absl::Status Empty(const std::string& where, const char* field, int64_t value, int64_t empty) {
   if (value == empty) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(where, field, " is ", value, " and means nothing here; it must be ", empty));
+  return absl::InvalidArgumentError(absl::StrCat(
+      where, field, " is ", value, " but this kind does not use it; it must be ", empty));
 }
 
 absl::Status Within(const std::string& where, const char* field, int64_t value, int64_t count) {
@@ -26,11 +26,11 @@ absl::Status RangeWithin(const std::string& where, const char* field, const Rang
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(where, field, " [", range.begin(), ", ",
-                                                 range.end(), ") must be not empty and within [0, ",
+                                                 range.end(), ") must be non-empty and within [0, ",
                                                  count, ")"));
 }
 
-// Which fields an instruction uses.
+// The fields that an instruction uses.
 struct Uses {
   bool stage = false, component = false, micro_batch = false, samples = false, layers = false;
   bool peer = false, peer_stage = false, bytes = false, offset = false;
@@ -85,16 +85,16 @@ absl::Status CheckKind(const std::string& where, const Instruction& instruction)
                            instruction.payload() == Instruction::GRADIENT ||
                            instruction.payload() == Instruction::FROZEN_OUTPUT;
   if (message && !has_payload)
-    return absl::InvalidArgumentError(where + "a message with no payload");
+    return absl::InvalidArgumentError(where + "the message has no payload");
   if (!message) DPIPE_RETURN_IF_ERROR(Empty(where, "payload", instruction.payload(), 0));
   switch (instruction.kind()) {
     case Instruction::KIND_UNSPECIFIED:
-      return absl::InvalidArgumentError(where + "no kind");
+      return absl::InvalidArgumentError(where + "the instruction has no kind");
     default:
       return Instruction::Kind_IsValid(instruction.kind())
                  ? absl::OkStatus()
                  : absl::InvalidArgumentError(
-                       absl::StrCat(where, "kind ", static_cast<int>(instruction.kind())));
+                       absl::StrCat(where, "unknown kind ", static_cast<int>(instruction.kind())));
   }
 }
 
@@ -107,7 +107,7 @@ absl::Status CheckStage(const std::string& where, const PlanShape& shape, int ra
     absl::StrAppend(&held, held.empty() ? "" : ", ", s);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(where, "stage is ", stage, " and the rank holds ", held));
+      absl::StrCat(where, "stage is ", stage, " but the rank holds ", held));
 }
 
 absl::Status CheckSamples(const std::string& where, const Plan& plan, const Uses& uses,
@@ -131,7 +131,7 @@ absl::Status CheckLayers(const std::string& where, const Plan& plan, const PlanS
   const LayerRange& held = shape.stage(instruction.stage()).layers;
   if (!layers.empty() && held.Contains(layers)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(where, "layers ", layers.ToString(),
-                                                 " must be not empty and within the stage's ",
+                                                 " must be non-empty and within the stage's ",
                                                  held.ToString()));
 }
 
@@ -172,7 +172,7 @@ absl::Status CheckFieldsOf(const Plan& plan, const PlanShape& shape, int rank,
 
 absl::Status CheckFields(const Plan& plan, const PlanShape& shape, int rank, int index) {
   const Instruction& instruction = plan.devices(rank).instructions(index);
-  // Made only where something is wrong: the name is most of the work.
+  // Builds the name, which is most of the work, only if there is an error.
   const absl::Status status = CheckFieldsOf(plan, shape, rank, instruction, "");
   if (status.ok()) return status;
   return CheckFieldsOf(plan, shape, rank, instruction, InstructionName(plan, rank, index));

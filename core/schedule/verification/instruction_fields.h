@@ -1,4 +1,4 @@
-// Which fields of an instruction mean something, and what they may be.
+// Checks which fields an instruction sets, and their ranges.
 #ifndef DPIPE_CORE_SCHEDULE_VERIFICATION_INSTRUCTION_FIELDS_H_
 #define DPIPE_CORE_SCHEDULE_VERIFICATION_INSTRUCTION_FIELDS_H_
 
@@ -8,8 +8,9 @@
 
 namespace dpipe {
 
-// InvalidArgument unless every field that means something for the instruction's kind is in range,
-// and every other one is empty: -1 for indices, 0 for bytes, [0, 0) for ranges.
+// Returns InvalidArgument unless every field that the instruction's kind uses is in range, and
+// every other field is empty: -1 for indices, 0 for bytes, [0, 0) for ranges. (The value of `bytes`
+// is not checked if it is used.)
 absl::Status CheckFields(const Plan& plan, const PlanShape& shape, int rank, int index);
 
 }  // namespace dpipe

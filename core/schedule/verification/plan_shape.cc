@@ -36,11 +36,11 @@ absl::Status CheckHeader(const Plan& plan, const CostModel& cost) {
   if (plan.num_micro_batches() < 1 || plan.micro_batch_size() < 1) {
     return absl::InvalidArgumentError(absl::StrCat(plan.num_micro_batches(), " micro-batches of ",
                                                    plan.micro_batch_size(),
-                                                   " samples; at least one of each"));
+                                                   " samples; there must be at least one of each"));
   }
   if (plan.frozen_quantum() < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frozen_quantum is ", plan.frozen_quantum(), "; it is at least 1"));
+        absl::StrCat("frozen_quantum is ", plan.frozen_quantum(), " and must be at least 1"));
   }
   return absl::OkStatus();
 }
@@ -76,7 +76,8 @@ absl::Status Within(const std::string& where, const char* what, int64_t value, i
       absl::StrCat(where, what, " is ", value, " and must be in [0, ", count, ")"));
 }
 
-// Chains in order: stages follow on each other, and chains of one backbone share a group's samples.
+// Checks that chains partition the stages in order, and that the chains of a backbone partition a
+// group's samples.
 absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
   if (plan.chains_size() == 0) return absl::InvalidArgumentError("the plan has no chain of stages");
   DPIPE_RETURN_IF_ERROR(Same("chain 0: component", plan.chains(0).component(), cost.backbone()));
@@ -97,7 +98,7 @@ absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, chain.num_stages(), " of ", plan.stages_size() - next_stage,
                        " stages left, ", chain.num_micro_batches(), " micro-batches of ",
-                       chain.micro_batch_size(), " samples; at least one of each"));
+                       chain.micro_batch_size(), " samples; there must be at least one of each"));
     }
     next_stage += chain.num_stages();
     int64_t& sample = next_sample[chain.component()];
@@ -110,12 +111,14 @@ absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
     DPIPE_RETURN_IF_ERROR(Same(where + "micro_batch_size", chain.micro_batch_size(),
                                plan.chains(first).micro_batch_size()));
   }
-  DPIPE_RETURN_IF_ERROR(Same("the number of stages of all chains", next_stage, plan.stages_size()));
+  DPIPE_RETURN_IF_ERROR(
+      Same("the total number of stages in all chains", next_stage, plan.stages_size()));
   DPIPE_RETURN_IF_ERROR(
       Same("micro_batch_size", plan.micro_batch_size(), plan.chains(0).micro_batch_size()));
   for (int component : cost.backbones()) {
     DPIPE_RETURN_IF_ERROR(
-        Same(absl::StrCat("component ", component, ": samples of a pipeline group in its chains"),
+        Same(absl::StrCat("component ", component,
+                          ": the number of samples per pipeline group in its chains"),
              next_sample[component], int64_t{plan.num_micro_batches()} * plan.micro_batch_size()));
   }
   return absl::OkStatus();
@@ -172,7 +175,7 @@ absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
       DPIPE_RETURN_IF_ERROR(Same(where + "id", stage.id(), s));
       DPIPE_RETURN_IF_ERROR(Same(where + "chain", stage.chain(), c));
       DPIPE_RETURN_IF_ERROR(Same(where + "component", stage.component(), chain.component()));
-      // Where forward-only stages end, the layers begin again.
+      // After the forward-only stages, the second lap starts again at layer 0.
       const bool second_lap = s > chain.first_stage() && plan.stages(s - 1).forward_only() &&
                               !stage.forward_only() && next_layer == num_layers;
       if (second_lap) next_layer = 0;
@@ -180,12 +183,12 @@ absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
       if (stage.layers().end() <= next_layer || stage.layers().end() > num_layers) {
         return absl::InvalidArgumentError(
             absl::StrCat(where, "layers [", next_layer, ", ", stage.layers().end(),
-                         ") must be not empty and within [0, ", num_layers, ")"));
+                         ") must be non-empty and within [0, ", num_layers, ")"));
       }
       next_layer = stage.layers().end();
       if (stage.recompute() && stage.forward_only()) {
         return absl::InvalidArgumentError(
-            where + "it is forward-only, so there is nothing to recompute for");
+            where + "a forward-only stage cannot recompute, as it has no backward pass");
       }
       DPIPE_RETURN_IF_ERROR(AddDevice(plan, s));
     }
@@ -195,7 +198,7 @@ absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
   return absl::OkStatus();
 }
 
-// The ranks of a stage are those of another stage, or no other stage's.
+// Checks that a stage's ranks are exactly those of another stage, or disjoint from all others.
 absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   const Stage& stage = plan.stages(s);
   const std::string where = absl::StrCat("stage ", s, ": ");
@@ -212,7 +215,7 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
     DPIPE_RETURN_IF_ERROR(Within(where, "rank", rank, plan.num_devices()));
     if (rank / plan.devices_per_pipeline() != group || (i > 0 && rank <= stage.ranks(i - 1))) {
       return absl::InvalidArgumentError(absl::StrCat(where, "rank ", rank, " at place ", i,
-                                                     " is not of pipeline group ", group,
+                                                     " is not in pipeline group ", group,
                                                      " or not in order"));
     }
   }
@@ -225,7 +228,7 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
       if (position.device >= 0) {
         return absl::InvalidArgumentError(
             absl::StrCat("rank ", ranks[i], " holds stage ", devices_[position.device].stages[0],
-                         " and stage ", s, ", which have other ranks that differ"));
+                         " and stage ", s, ", whose other ranks differ"));
       }
       position = {i / replicas, device, i % replicas};
     }
@@ -233,7 +236,7 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   } else if (devices_[device].ranks != ranks) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", ranks[0], " holds stage ",
                                                    devices_[device].stages[0], " and stage ", s,
-                                                   ", which have other ranks that differ"));
+                                                   ", whose other ranks differ"));
   }
   devices_[device].stages.push_back(s);
   StageShape shape;
@@ -249,7 +252,7 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   return absl::OkStatus();
 }
 
-// The forward-only stages of a chain come first, are half of it, and are like the other half.
+// Checks that a chain's forward-only stages are its first half and match the second half.
 absl::Status PlanShape::CheckLaps() const {
   for (const ChainShape& chain : chains_) {
     const int end = chain.first_stage + chain.num_stages;
@@ -278,7 +281,7 @@ absl::Status PlanShape::CheckLaps() const {
   return absl::OkStatus();
 }
 
-// The gradients of a backbone's chains are summed stage by stage.
+// Gradients of a backbone's chains are summed stage by stage, so the chains must have equal cuts.
 absl::Status PlanShape::CheckSameCuts(const Plan& plan) const {
   std::map<int, int> first_chain;  // by component
   for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
@@ -316,9 +319,9 @@ absl::Status PlanShape::CheckWeights() const {
     DPIPE_RETURN_IF_ERROR(
         Same(absl::StrCat("stage ", s, ": sharded"), int{stages_[s].sharded}, int{sharded}));
     if (!sharded || (group.stages.size() == 1 && group.ranks.size() > 1)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("stage ", s, " is sharded, and its layers have ", group.stages.size(),
-                     " copies on ", group.ranks.size(), " ranks; they must have one on several"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "stage ", s, " is sharded, and its layers have ", group.stages.size(), " copies on ",
+        group.ranks.size(), " ranks; sharding needs one copy on several ranks"));
   }
   return absl::OkStatus();
 }

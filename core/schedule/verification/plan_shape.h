@@ -1,4 +1,4 @@
-// Who holds what in a plan: the part of verification that looks at no order.
+// Which ranks hold what in a plan: the order-independent part of verification.
 #ifndef DPIPE_CORE_SCHEDULE_VERIFICATION_PLAN_SHAPE_H_
 #define DPIPE_CORE_SCHEDULE_VERIFICATION_PLAN_SHAPE_H_
 
@@ -23,7 +23,7 @@ struct StageShape {
   LayerRange layers;
   bool forward_only = false, recompute = false, sharded = false;
   int previous = -1, next = -1;                     // stages of the chain
-  bool local_previous = false, local_next = false;  // whether they lie on the same ranks
+  bool local_previous = false, local_next = false;  // true if they are on the same ranks
   int num_micro_batches = 0;
 };
 
@@ -36,26 +36,26 @@ struct DeviceShape {
 
 class PlanShape {
  public:
-  // InvalidArgument if header, components, chains, stages and ranks contradict each other, the
-  // profile or the cluster.
+  // InvalidArgument if the header, components, chains, stages and ranks are inconsistent with each
+  // other, the profile or the cluster.
   static absl::StatusOr<PlanShape> Create(const Plan& plan, const CostModel& cost);
 
   int num_stages() const { return static_cast<int>(stages_.size()); }
   const StageShape& stage(int s) const { return stages_[s]; }
-  // `device` is an index of PlanShape::device.
+  // RankPosition::device is an index of PlanShape::device.
   const RankPosition& position(int rank) const { return positions_[rank]; }
   const DeviceShape& device(int d) const { return devices_[d]; }
   const DeviceShape& device_of(int rank) const { return devices_[positions_[rank].device]; }
   bool Holds(int rank, int stage) const { return stages_[stage].device == positions_[rank].device; }
   const WeightGroups& weights() const { return *weights_; }
   const ChainBoundaries& boundaries(int chain) const { return boundaries_[chain]; }
-  // What a message from a stage to a neighbour in its chain carries for one sample.
+  // Bytes per sample of a message from a stage to a neighbour in its chain.
   int64_t ForwardBytes(int stage) const;   // to the next
   int64_t GradientBytes(int stage) const;  // to the previous
-  // Empty for a plan that is not relaxed.
+  // Default-constructed if the plan is not relaxed.
   const Relaxation& relaxation() const { return relaxation_; }
   bool is_relaxed() const { return relaxation_.weights() != Relaxation::WEIGHTS_UNSPECIFIED; }
-  // The samples of a micro-batch of a stage's chain that one of its ranks trains on.
+  // Returns the samples of a micro-batch that `rank` trains on; `rank` must hold the stage.
   SampleRange SamplesOf(int rank, int stage, int micro_batch) const;
 
  private:
@@ -80,10 +80,10 @@ class PlanShape {
   std::vector<ChainBoundaries> boundaries_;
 };
 
-// "rank 2, instruction 17 (FORWARD): ".
+// Returns a prefix for messages, such as "rank 2, instruction 17 (FORWARD): ".
 std::string InstructionName(const Plan& plan, int rank, int index);
 
-// An instruction to be named only where something is wrong with it.
+// An instruction whose name is built only if an error needs it. The plan must outlive this.
 struct InstructionAt {
   const Plan* plan = nullptr;
   int rank = 0;

@@ -58,13 +58,13 @@ absl::Status StageLedger::CheckForward(const InstructionAt& at, const Instructio
   const LayerRange layers = LayersIn(pass);
   if (!state.shape->sharded && layers != state.shape->layers) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
-                                                   " of the stage's ",
+                                                   " must be all of the stage's ",
                                                    state.shape->layers.ToString()));
   }
   if (layers.begin != next_layer) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
                                                    " of micro-batch ", pass.micro_batch(),
-                                                   ", which has come to layer ", next_layer));
+                                                   ", whose next layer is ", next_layer));
   }
   return CheckGathered(at, pass, state);
 }
@@ -117,8 +117,8 @@ absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& 
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
   if (!state.shape->recompute) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "stage ", pass.stage(), " keeps what it computes"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        at.Name(), "stage ", pass.stage(), " keeps its activations, so it does not recompute"));
   }
   if (!IsForward(state, m)) {
     return absl::InvalidArgumentError(
@@ -126,7 +126,7 @@ absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& 
   }
   if (IsRecomputed(state, m)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "micro-batch ", m, " is recomputed already"));
+        absl::StrCat(at.Name(), "micro-batch ", m, " has already been recomputed"));
   }
   DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.recomputed_layer[m]));
   state.recomputed_layer[m] = LayersIn(pass).end;
@@ -153,8 +153,8 @@ absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& 
   const LayerRange layers = LayersIn(pass);
   if (layers.end != state.gradient_layer[m]) {
     return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "layers ", layers.ToString(), ", and gradients of micro-batch ", m,
-                     " have come down to layer ", state.gradient_layer[m]));
+        absl::StrCat(at.Name(), "layers ", layers.ToString(), ", but gradients of micro-batch ", m,
+                     " have reached layer ", state.gradient_layer[m]));
   }
   if (layers.end == state.shape->layers.end && state.shape->next >= 0) {
     if (!state.shape->local_next) {
@@ -164,8 +164,8 @@ absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& 
       if (next.gradient_layer[m] != next.shape->layers.begin) {
         return absl::InvalidArgumentError(
             absl::StrCat(at.Name(), "gradients of micro-batch ", m, " in stage ", next.stage,
-                         " of this rank have come down to layer ", next.gradient_layer[m],
-                         ", not to ", next.shape->layers.begin));
+                         " of this rank have reached layer ", next.gradient_layer[m], ", not to ",
+                         next.shape->layers.begin));
       }
     }
   }
@@ -181,8 +181,8 @@ absl::Status StageLedger::WeightGrad(const InstructionAt& at, const Instruction&
   const LayerRange layers = LayersIn(pass);
   if (layers.begin < state.gradient_layer[m]) {
     return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "layers ", layers.ToString(), ", and gradients of micro-batch ", m,
-                     " have come down to layer ", state.gradient_layer[m]));
+        absl::StrCat(at.Name(), "layers ", layers.ToString(), ", but gradients of micro-batch ", m,
+                     " have reached layer ", state.gradient_layer[m]));
   }
   for (int l = layers.begin; l < layers.end; ++l) {
     int& next = state.next_weight[l - state.shape->layers.begin];
@@ -196,7 +196,8 @@ absl::Status StageLedger::WeightGrad(const InstructionAt& at, const Instruction&
   return absl::OkStatus();
 }
 
-// That a message goes to, or comes from, a neighbour in the chain on other ranks, and has its size.
+// Checks that a message goes to, or comes from, a neighbour in the chain on other ranks, and has
+// the right size.
 absl::Status StageLedger::CheckRoute(const InstructionAt& at, const Instruction& message,
                                      const StageState& state) const {
   const bool activation = message.payload() == Instruction::ACTIVATION;
@@ -211,12 +212,12 @@ absl::Status StageLedger::CheckRoute(const InstructionAt& at, const Instruction&
   if (to_next ? stage.local_next : stage.local_previous) {
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "stages ", state.stage, " and ", other,
-                     " lie on the same rank, which hands over by itself"));
+                     " are on the same rank and exchange no messages"));
   }
   const StageShape& front = to_next ? stage : shape_.stage(other);
   if (!activation && front.forward_only) {
     return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "no gradient comes back to a forward-only stage"));
+        absl::StrCat(at.Name(), "a forward-only stage receives no gradient"));
   }
   const int front_stage = to_next ? state.stage : other;
   const int64_t per_sample =
@@ -277,7 +278,7 @@ absl::Status StageLedger::Reduce(const InstructionAt& at, const Instruction& red
     uint8_t& reduced = state.reduced[l - state.shape->layers.begin];
     if (reduced != 0)
       return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "layer ", l, " is reduced already"));
+          absl::StrCat(at.Name(), "layer ", l, " has already been reduced"));
     reduced = 1;
   }
   collectives_.push_back({shape_.weights().OfStage(state.stage), false, layers});
@@ -297,7 +298,7 @@ absl::Status StageLedger::Gather(const InstructionAt& at, const Instruction& gat
     uint8_t& gathered = gathered_[stage.component][l];
     if (gathered)
       return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "layer ", l, " is gathered already"));
+          absl::StrCat(at.Name(), "layer ", l, " has already been gathered"));
     gathered = 1;
   }
   collectives_.push_back({shape_.weights().OfStage(gather.stage()), true, layers});
@@ -351,11 +352,12 @@ absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync)
   const LayerRange layers = LayersIn(sync);
   const int per_sync = shape_.relaxation().updates_per_sync();
   if (!SharesUpdates(state)) {
-    return absl::InvalidArgumentError(at.Name() + "no other rank's updates are to be shared");
+    return absl::InvalidArgumentError(at.Name() + "this rank shares no updates with other ranks");
   }
   if (layers != stage.layers) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
-                                                   " of the stage's ", stage.layers.ToString()));
+                                                   " must be all of the stage's ",
+                                                   stage.layers.ToString()));
   }
   if (updates_ != (syncs_ + 1) * per_sync) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "it follows update ", updates_ - 1,
@@ -393,7 +395,7 @@ absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
       }
       if (state.gradient_layer[m] == layers.begin) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(at.Name(), "gradients of micro-batch ", m, " have come down to layer ",
+          absl::StrCat(at.Name(), "gradients of micro-batch ", m, " have reached layer ",
                        state.gradient_layer[m], ", not to ", layers.begin));
     }
     if (state.shape->forward_only) continue;

@@ -1,5 +1,5 @@
-// What one rank knows of its stages' passes while its list is walked: which micro-batches have gone
-// forward, how far gradients have come down, what has been received, what is summed and reduced.
+// What one rank knows about its stages while its list is verified: which micro-batches have gone
+// forward, how far gradients have propagated, and what has been received, summed and reduced.
 #ifndef DPIPE_CORE_SCHEDULE_VERIFICATION_STAGE_LEDGER_H_
 #define DPIPE_CORE_SCHEDULE_VERIFICATION_STAGE_LEDGER_H_
 
@@ -15,8 +15,8 @@
 
 namespace dpipe {
 
-// A REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS (which gathers too) of some of a weight group's
-// layers.
+// A REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS over some layers of a weight group. SYNC_PARAMS
+// counts as a gather.
 struct LayerCollective {
   int weight_group = 0;
   bool gathers = false;
@@ -27,28 +27,28 @@ class StageLedger {
  public:
   StageLedger(const PlanShape& shape, const CostModel& cost, int rank);
 
-  // Each checks and then notes one instruction, in list order; its fields are in range.
+  // Each checks and then records one instruction, in list order. Its fields must be in range.
   absl::Status Forward(const InstructionAt& at, const Instruction& pass);
   absl::Status Recompute(const InstructionAt& at, const Instruction& pass);
   absl::Status InputGrad(const InstructionAt& at, const Instruction& pass);
   absl::Status WeightGrad(const InstructionAt& at, const Instruction& pass);
-  absl::Status Message(const InstructionAt& at, const Instruction& message);  // no FROZEN_OUTPUT
+  absl::Status Message(const InstructionAt& at, const Instruction& message);  // not FROZEN_OUTPUT
   absl::Status Reduce(const InstructionAt& at, const Instruction& reduce);
   absl::Status Gather(const InstructionAt& at, const Instruction& gather);
   absl::Status Release(const InstructionAt& at, const Instruction& release);
-  // In relaxed plans: an update, which has the gradients of its micro-batches and no others, and
-  // the sharing of updates.
+  // In relaxed plans: an update must have the gradients of exactly its micro-batches, and
+  // SYNC_PARAMS must follow the updates that it shares.
   absl::Status Update(const InstructionAt& at, const Instruction& update);
   absl::Status Sync(const InstructionAt& at, const Instruction& sync);
-  // After the list: that all updates are shared.
+  // Call it after the list: checks that all updates have been shared.
   absl::Status CheckShared(int rank) const;
-  // That everything is done that the optimizer needs.
+  // Checks that everything that the optimizer needs has been done.
   absl::Status OptimizerStep(const InstructionAt& at) const;
 
   const std::vector<LayerCollective>& collectives() const { return collectives_; }
 
  private:
-  // Received samples of every micro-batch.
+  // The received samples of every micro-batch.
   struct Received {
     std::vector<uint8_t> samples;  // by micro-batch and sample of the rank's share
     std::vector<int> count;        // by micro-batch
@@ -56,12 +56,12 @@ class StageLedger {
   struct StageState {
     int stage = 0;
     const StageShape* shape = nullptr;
-    int share = 0;  // samples of a micro-batch
-    // By micro-batch: layers before it have gone forward, and forward again.
+    int share = 0;  // this rank's samples per micro-batch
+    // By micro-batch: the next layer to go forward, and the next one to be recomputed.
     std::vector<int> forward_layer, recomputed_layer;
     std::vector<int> gradient_layer;  // by micro-batch: layers from here on have input gradients
     Received activations, gradients;
-    std::vector<int> next_weight;  // the micro-batch whose weight gradient is next, by layer
+    std::vector<int> next_weight;  // by layer: the micro-batch whose weight gradient is next
     std::vector<uint8_t> reduced;  // by layer
   };
 
@@ -75,7 +75,7 @@ class StageLedger {
   bool SharesUpdates(const StageState& state) const {
     return shape_.relaxation().updates_per_sync() > 0 && OthersHold(state);
   }
-  // Updates since the last ones that are shared.
+  // The number of updates since the last SYNC_PARAMS.
   int NumUnshared() const { return updates_ - syncs_ * shape_.relaxation().updates_per_sync(); }
   absl::Status CheckSamples(const InstructionAt& at, const Instruction& pass) const;
   static bool IsForward(const StageState& state, int micro_batch) {
@@ -84,8 +84,8 @@ class StageLedger {
   static bool IsRecomputed(const StageState& state, int micro_batch) {
     return state.recomputed_layer[micro_batch] == state.shape->layers.end;
   }
-  // For a forward pass, the first or again: that its layers are next, and all of them if the stage
-  // is not sharded.
+  // For a forward pass or RECOMPUTE: checks that the pass begins at `next_layer`, and covers all
+  // layers unless the stage is sharded.
   absl::Status CheckForward(const InstructionAt& at, const Instruction& pass,
                             const StageState& state, int next_layer) const;
   absl::Status CheckGathered(const InstructionAt& at, const Instruction& pass,
@@ -105,7 +105,7 @@ class StageLedger {
   std::vector<std::vector<uint8_t>> gathered_;  // by component and layer, of sharded stages
 };
 
-// InvalidArgument unless the instruction has the bytes that it must.
+// InvalidArgument unless the instruction's `bytes` is `expected`.
 absl::Status CheckBytes(const InstructionAt& at, const Instruction& instruction, int64_t expected);
 
 }  // namespace dpipe

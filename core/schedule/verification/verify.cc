@@ -17,8 +17,8 @@
 namespace dpipe {
 namespace {
 
-// Walks one rank's list, whose fields are in range, and proves that each instruction finds what it
-// needs.
+// Walks one rank's list, whose fields are in range, and checks that each instruction's inputs are
+// available.
 class RankWalk {
  public:
   RankWalk(const Plan& plan, const PlanShape& shape, const CostModel& cost, int rank)
@@ -34,7 +34,7 @@ class RankWalk {
       const InstructionAt at{&plan_, rank_, i};
       const Instruction::Kind kind = plan_.devices(rank_).instructions(i).kind();
       if (stepped_ && kind != Instruction::SYNC_PARAMS) {
-        return absl::InvalidArgumentError(at.Name() + "it follows the last OPTIMIZER_STEP");
+        return absl::InvalidArgumentError(at.Name() + "it comes after the last OPTIMIZER_STEP");
       }
       DPIPE_RETURN_IF_ERROR(Visit(at, plan_.devices(rank_).instructions(i)));
     }
@@ -46,7 +46,7 @@ class RankWalk {
   }
 
   const std::vector<LayerCollective>& collectives() const { return stages_.collectives(); }
-  // The step_offset of each FLUSH.
+  // The step_offset of each FLUSH, in list order.
   const std::vector<int>& flushes() const { return flushes_; }
 
  private:
@@ -86,7 +86,7 @@ class RankWalk {
         if (!plan_.has_relaxation())
           return absl::InvalidArgumentError(at.Name() + "the plan is not relaxed");
         return stages_.Sync(at, instruction);
-      default:  // CheckFields has let only OPTIMIZER_STEP through
+      default:  // OPTIMIZER_STEP, as CheckFields has rejected all other kinds
         if (plan_.has_relaxation()) DPIPE_RETURN_IF_ERROR(stages_.Update(at, instruction));
         stepped_ =
             !plan_.has_relaxation() || instruction.micro_batch() == plan_.num_micro_batches() - 1;
@@ -112,8 +112,8 @@ class RankWalk {
   bool stepped_ = false;
 };
 
-// All ranks that hold some layers gather their parameters and sum their gradients in the same parts
-// and order: a collective has no other name.
+// Checks that all ranks of a weight group gather parameters and sum gradients over the same layers
+// in the same order: collectives are matched by their order alone.
 absl::Status CheckCollectives(const PlanShape& shape,
                               const std::vector<std::vector<LayerCollective>>& collectives) {
   for (int g = 0; g < shape.weights().size(); ++g) {
@@ -144,7 +144,7 @@ absl::Status CheckCollectives(const PlanShape& shape,
   return absl::OkStatus();
 }
 
-// A flush waits for every rank's, so all have the same ones.
+// Checks that all ranks have the same FLUSHes, as each one waits for every rank.
 absl::Status CheckFlushes(const std::vector<std::vector<int>>& flushes) {
   for (size_t r = 1; r < flushes.size(); ++r) {
     if (flushes[r] == flushes[0]) continue;

@@ -117,7 +117,7 @@ TEST_F(VerifyMessageTest, NamesRankInstructionAndBothValues) {
   ASSERT_EQ(Error(), "");
   Find(0, Instruction::FORWARD, 1)->mutable_samples()->set_end(3);
   EXPECT_EQ(Error(),
-            "rank 0, instruction 5 (FORWARD): samples [1, 3) must be not empty and within [0, 2)");
+            "rank 0, instruction 5 (FORWARD): samples [1, 3) must be non-empty and within [0, 2)");
   Find(0, Instruction::FORWARD, 1)->mutable_samples()->set_end(2);
   Find(0, Instruction::FORWARD, 1)->mutable_samples()->set_begin(0);
   EXPECT_EQ(

@@ -14,7 +14,7 @@ namespace dpipe::cuda {
 // depends on the very kernel, the first step never ends. Ranks that share a GPU do not need it,
 // since their messages are events, and are spared the memory and the seconds that it takes. What
 // cuDNN compiles for a plan of its own is loaded when the plan is made, which is before the first
-// message too: core/runtime/rehearsal.h.
+// message too: core/runtime/interpreter/rehearsal.h.
 void LoadKernelsAtOnce();
 
 // InvalidArgument where NVIDIA_TF32_OVERRIDE is set to anything but 0: libraries would then compute

@@ -1,5 +1,5 @@
-// Attention as chains of operations that cuDNN's engines recognize. cuDNN also has single
-// operations: the forward one since 9.13, the backward one without engines.
+// Describes attention as chains of operations that cuDNN's engines recognize. cuDNN also has single
+// operations: the forward one since 9.13, and the backward one, for which it has no engines.
 #include <algorithm>
 #include <numeric>
 
@@ -11,18 +11,18 @@ namespace {
 
 using Place = CudnnTensor::Place;
 
-// [batch, tokens, heads * size] as cuDNN's (batch, heads, tokens, size).
+// Returns [batch, tokens, heads * size] as cuDNN's (batch, heads, tokens, size).
 CudnnTensor Heads(int64_t id, const AttentionShape& s, int64_t tokens) {
   const int64_t width = s.heads * s.size;
   return {id, {s.batch, s.heads, tokens, s.size}, {tokens * width, s.size, width, 1}, DType::kBf16};
 }
-// The same memory, and what is between operations, seen as (batch, heads, size, tokens).
+// Returns a tensor with the same memory (if any), viewed as (batch, heads, size, tokens).
 CudnnTensor Transposed(CudnnTensor t) {
   std::swap(t.sizes[2], t.sizes[3]);
   std::swap(t.strides[2], t.strides[3]);
   return t;
 }
-// (batch, heads, rows, columns) without gaps.
+// Returns contiguous matrices (batch, heads, rows, columns).
 CudnnTensor Matrices(int64_t id, const AttentionShape& s, int64_t rows, int64_t columns,
                      DType dtype, Place place) {
   return {id,
@@ -38,13 +38,13 @@ CudnnTensor Number(int64_t id) {
   return {id, {1, 1, 1, 1}, {1, 1, 1, 1}, DType::kF32, Place::kByValue};
 }
 
-// Adds operations whose results are used by others, and only written where they have memory.
+// Adds operations that use each other's results. A result is written only if it has memory.
 class Chain {
  public:
   Chain(const AttentionShape& shape, CudnnGraph* graph) : shape_(shape), graph_(graph) {}
 
   const CudnnDescriptor& Tensor(const CudnnTensor& tensor) { return graph_->AddTensor(tensor); }
-  // Scores, or their gradients, between operations.
+  // Returns a tensor of scores, or of their gradients, between operations.
   CudnnTensor Scores() {
     return Matrices(next_id_++, shape_, shape_.queries, shape_.keys, DType::kF32,
                     Place::kBetweenOperations);
@@ -55,13 +55,13 @@ class Chain {
     return like;
   }
 
-  // to = a (mode) b; b may be null.
+  // Adds to = a (mode) b; b may be null.
   const CudnnDescriptor& Pointwise(cudnnPointwiseMode_t mode, const CudnnDescriptor& a,
                                    const CudnnDescriptor* b, const CudnnTensor& to) {
     return Apply(graph_->Finish(NewMode(mode)), a, b, nullptr, Tensor(to));
   }
-  // Scores where a query sees the key, which is where the key comes no later, and `masked` where it
-  // does not.
+  // Returns the scores if a query sees the key, that is, if the key does not come later, and
+  // `masked` otherwise.
   const CudnnDescriptor& Causal(const CudnnDescriptor& scores, const CudnnDescriptor& masked) {
     const CudnnDescriptor& query = IndexAlong(2, scores);
     const CudnnDescriptor& key = IndexAlong(3, scores);
@@ -71,7 +71,7 @@ class Chain {
     return Apply(graph_->Finish(NewMode(CUDNN_POINTWISE_BINARY_SELECT)), scores, &masked, &seen,
                  Tensor(Scores()));
   }
-  // Over the dimensions in which `to` has one element.
+  // Reduces over the dimensions in which `to` has one element.
   const CudnnDescriptor& Reduction(cudnnReduceTensorOp_t mode, const CudnnDescriptor& a,
                                    const CudnnTensor& to) {
     const CudnnDescriptor& what = graph_->Finish(
@@ -126,7 +126,7 @@ class Chain {
     graph_->Finish(operation);
     return to;
   }
-  // As the scores, of a type that no tensor in memory has.
+  // Returns a tensor shaped like the scores, of a type that no tensor in memory has.
   const CudnnDescriptor& ScoresOf(cudnnDataType_t type) {
     const CudnnTensor scores = Scores();
     return graph_->Finish(graph_->Add(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
@@ -137,7 +137,7 @@ class Chain {
                               .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
                               .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true));
   }
-  // Each score's index along a dimension.
+  // Returns each score's index along a dimension.
   const CudnnDescriptor& IndexAlong(int64_t dimension, const CudnnDescriptor& scores) {
     CudnnDescriptor& mode = NewMode(CUDNN_POINTWISE_GEN_INDEX);
     mode.Set(CUDNN_ATTR_POINTWISE_AXIS, dimension);
@@ -149,14 +149,14 @@ class Chain {
   int64_t next_id_ = kFirstUnnamed;
 };
 
-// 9.10.0 and 9.10.1 have bugs, for which cudnn-frontend refuses attention and its gradient.
+// Versions 9.10.0 and 9.10.1 have bugs; cudnn-frontend rejects attention and its gradient for them.
 void RequireSound(CudnnGraph* graph) {
   const size_t version = graph->api().cudnnGetVersion();
   if (version == 91000 || version == 91001) graph->Require(91002);
 }
 
-// What the gradient's workspace holds at one time. 1.5 GiB: of 64 samples of 4096 tokens in 5 heads
-// that are 8 at once, 1.34 GB.
+// Limit of the gradient's workspace, 1.5 GiB. Example: 8 of 64 samples of 4096 tokens in 5 heads
+// fit at once, with 1.34 GB.
 constexpr int64_t kMostScoreBytes = int64_t{3} << 29;
 
 }  // namespace
@@ -169,11 +169,12 @@ absl::Status CheckAttention(const AttentionShape& s) {
 
 absl::Status CheckAttentionGrad(const AttentionShape& s, int capability_major) {
   DPIPE_RETURN_IF_ERROR(CheckAttention(s));
-  // A known issue in the release notes of 9.18.1; plans are made all the same.
+  // A known issue in the release notes of 9.18.1, although plans can be created.
   if (s.keys == 1) {
     return absl::UnimplementedError("cuDNN has no gradient of attention to a single key");
   }
-  // cudnn-frontend's limits. (On Blackwell it has 256 from 9.23 on, by an engine that it names.)
+  // The limits of cudnn-frontend. (On Blackwell it has 256 since 9.23, with an engine that it
+  // names.)
   const int64_t most = capability_major == 9 ? 256 : 128;
   if (s.size <= most) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
@@ -183,7 +184,7 @@ absl::Status CheckAttentionGrad(const AttentionShape& s, int capability_major) {
 
 namespace {
 
-// Of one sample's ds, as it lies in the workspace.
+// Returns the size of one sample's ds in the workspace.
 int64_t ScoreBytes(const AttentionShape& s) {
   const auto padded = [](int64_t tokens) { return (tokens + 127) / 128 * 128; };
   return s.heads * padded(s.queries) * padded(s.keys) * SizeOf(DType::kBf16);
@@ -200,7 +201,7 @@ int64_t SamplesAtOnce(const AttentionShape& s) {
   const int64_t of_sample = ScoreBytes(s);
   const int64_t most = std::max<int64_t>(1, kMostScoreBytes / of_sample);
   if (s.batch <= most) return s.batch;
-  // Sums of each part begin at a multiple of 16 bytes.
+  // The sums of each part begin at a multiple of 16 bytes.
   const int64_t multiple = 4 / std::gcd(int64_t{4}, s.heads * s.queries);
   for (int64_t part = most; part > 0 && 2 * part >= most; --part) {
     if (s.batch % part == 0 && part % multiple == 0) return part;  // one plan for all parts
@@ -236,13 +237,13 @@ void DescribeAttention(const AttentionShape& s, CudnnGraph* graph) {
                 Heads(kAttended, s, s.queries));
 }
 
-// In order dq is the product itself, and ds lies in the workspace in between; with fp32 sums that
-// are then rounded it is added up atomically.
+// With a fixed order, dq is the result of the product, and ds is stored in the workspace. With any
+// order, it is added up atomically in fp32 sums, which are then rounded.
 void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnGraph* graph) {
   RequireSound(graph);
-  // Until then engines need a mask where the last block of keys is not full.
+  // Before this version, engines need a mask if the last block of keys is not full.
   if (s.keys % 128 != 0) graph->Require(91501);
-  // cudnn-frontend has it deterministic on Blackwell from then on.
+  // cudnn-frontend has a deterministic gradient on Blackwell since this version.
   if (capability_major == 10) graph->Require(91800);
   Chain chain(s, graph);
   const CudnnDescriptor& q = chain.Tensor(Heads(kQueries, s, s.queries));
@@ -291,7 +292,7 @@ void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnG
     return;
   }
   graph->AllowAnyOrder();
-  // cudnn-frontend clears the sums itself for older ones.
+  // For older versions, cudnn-frontend clears the sums itself.
   graph->Require(90600);
   const CudnnDescriptor& dq = chain.Product(
       ds, k, Matrices(kQueryGradSums, s, s.queries, s.size, DType::kF32, Place::kMemory));

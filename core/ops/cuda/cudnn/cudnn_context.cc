@@ -10,9 +10,11 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// Where engines are timed: heuristics are mostly right, and what they name last is seldom fast.
+// Maximum number of engines that are timed. The heuristics are mostly right; the engines they name
+// last are seldom fast.
 constexpr int kMostTimed = 8;
-// What others may take where the first one takes less: room that a full GPU may still have.
+// Workspace allowed for the other engines if the first one needs less: an amount that a nearly full
+// GPU may still have.
 constexpr int64_t kTimedWorkspaceBytes = int64_t{64} << 20;
 
 }  // namespace
@@ -91,7 +93,7 @@ absl::StatusOr<const CudnnPlan*> CudnnContext::PlanFor(
     return plan;
   };
   absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = make();
-  // What failed for want of memory, say, may be had the next time.
+  // Other failures, such as a lack of memory, may not happen again, so they are not stored.
   if (!plan.ok() && !absl::IsUnimplemented(plan.status())) return plan.status();
   const auto kept = plans_.emplace(key, std::move(plan)).first;
   if (!kept->second.ok()) return kept->second.status();

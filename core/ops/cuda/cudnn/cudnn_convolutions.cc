@@ -3,7 +3,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// cuDNN names sizes as (batch, channels, height, width), whatever their order in memory.
+// cuDNN orders sizes as (batch, channels, height, width), regardless of their order in memory.
 CudnnTensor Image(int64_t id, int64_t batch, int64_t height, int64_t width, int64_t channels,
                   DType dtype) {
   return {id,
@@ -21,7 +21,7 @@ CudnnTensor OutputOf(const Convolution& s, DType dtype) {
   return Image(kOutput, s.batch, s.out_height, s.out_width, s.outputs, dtype);
 }
 
-// Some engines would unfold all images at once.
+// Excludes engines that would unfold all images at once.
 constexpr int64_t kMostWorkspaceBytes = int64_t{2} << 30;
 
 const CudnnDescriptor& AddWindow(const Convolution& s, CudnnGraph* graph) {

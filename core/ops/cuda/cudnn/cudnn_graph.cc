@@ -14,7 +14,7 @@ absl::Status CudnnStatus(const CudnnApi& api, cudnnStatus_t status, absl::string
   api.cudnnGetLastErrorString(reason.data(), reason.size());
   std::string message = absl::StrCat(call, ": ", api.cudnnGetErrorString(status));
   if (reason[0] != '\0') absl::StrAppend(&message, ": ", reason.data());
-  // BAD_PARAM and its reasons have numbers from 2000 on, NOT_SUPPORTED and its reasons from 3000.
+  // BAD_PARAM and its reasons are numbered from 2000, NOT_SUPPORTED and its reasons from 3000.
   const int first = describing ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_NOT_SUPPORTED;
   return status >= first && status < CUDNN_STATUS_INTERNAL_ERROR ? absl::UnimplementedError(message)
                                                                  : absl::InternalError(message);

@@ -54,7 +54,7 @@ TEST_F(CudnnGraphsTest, AVersionThatIsNotThereIsNamed) {
       << graph.status();
 }
 
-// A library of some version whose answer to what is finalized is always the same.
+// A library of a given version that always returns the same status from Finalize.
 class FakeCudnn {
  public:
   explicit FakeCudnn(cudnnStatus_t status, size_t of_version = 91900) {
@@ -113,12 +113,13 @@ TEST(RefusalsTest, GraphsThatAVersionDoesNotKnowAreUnimplemented) {
 TEST(RefusalsTest, ErrorsStayErrors) {
   const FakeCudnn failing(CUDNN_STATUS_INTERNAL_ERROR);
   EXPECT_TRUE(absl::IsInternal(failing.Finalize(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)));
-  // Of a run: its graph is known.
+  // A descriptor of a run: its graph is known to be valid.
   const FakeCudnn strict(CUDNN_STATUS_BAD_PARAM);
   EXPECT_TRUE(absl::IsInternal(strict.Finalize(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)));
 }
 
-// Whether a version is asked for attention (capability_major 0) or for its gradient on such GPUs.
+// True if this version is used for attention (capability_major 0) or for its gradient on GPUs of
+// this capability.
 bool IsAsked(size_t version, const AttentionShape& shape, int capability_major) {
   const FakeCudnn cudnn(CUDNN_STATUS_SUCCESS, version);
   CudnnGraph graph(cudnn.api());
@@ -170,15 +171,15 @@ TEST(SamplesAtOnceTest, PartsAreEqualWhereTheBatchDivides) {
   const auto at_once = [](int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
     return SamplesAtOnce({batch, heads, queries, keys, 64, 0.125f});
   };
-  // A sample of 4096 tokens and 5 heads takes 168 MB, so that 9 fit.
+  // A sample of 4096 tokens and 5 heads takes 168 MB, so 9 samples fit.
   EXPECT_EQ(at_once(9, 5, 4096, 4096), 9);
   EXPECT_EQ(at_once(10, 5, 4096, 4096), 5);
   EXPECT_EQ(at_once(64, 5, 4096, 4096), 8);
-  EXPECT_EQ(at_once(62, 5, 4096, 4096), 9);  // 31 parts of 2 would be many
+  EXPECT_EQ(at_once(62, 5, 4096, 4096), 9);  // not 31 parts of 2: too many
   EXPECT_EQ(at_once(64, 8, 4096, 4096), 4);
   EXPECT_EQ(at_once(64, 5, 4096, 77), 64);
   EXPECT_EQ(at_once(0, 5, 4096, 4096), 0);
-  // A sample that does not fit goes alone.
+  // A sample that exceeds the limit is processed alone.
   EXPECT_EQ(at_once(3, 10, 16384, 16384), 1);
 }
 
@@ -187,7 +188,7 @@ TEST(SamplesAtOnceTest, InAnyOrderAllAreOnePart) {
   EXPECT_TRUE(IsFasterInAnyOrder(many));
   many.any_order = true;
   EXPECT_EQ(SamplesAtOnce(many), 64);
-  // Of 256 tokens and 20 heads 64 samples' scores take 168 MB.
+  // With 256 tokens and 20 heads, the scores of 64 samples take 168 MB.
   EXPECT_FALSE(IsFasterInAnyOrder({64, 20, 256, 256, 64, 0.125f}));
 }
 

@@ -35,7 +35,7 @@ CudnnContext::Key KeyOf(Graph graph, DType dtype, const Convolution& s) {
           s.pad_left,
           s.pad_right};
 }
-// Attention is in bf16 always.
+// Attention is always in bf16.
 CudnnContext::Key KeyOf(Graph graph, DType, const AttentionShape& s) {
   return {static_cast<int64_t>(graph),
           s.batch,
@@ -72,8 +72,8 @@ std::string ShapeText(const AttentionShape& s) {
                       s.causal ? ", causal" : "");
 }
 
-// For an account of the GPU's time: sizes, and what they make necessary. Of a gradient of attention
-// five products instead of two: scores are computed again.
+// Describe sizes and the number of operations, for a profile of the GPU's time. The gradient of
+// attention has five products instead of two: scores are computed again.
 std::string SizesOf(const Convolution& s) {
   return absl::StrCat(s.batch, "x", s.height, "x", s.width, " ", s.channels, "->", s.outputs, " ",
                       s.rows, "x", s.columns, "/", s.stride);
@@ -102,7 +102,7 @@ absl::Status Emulated() {
   return absl::UnimplementedError("cuDNN does not run on emulated devices");
 }
 
-// What cuDNN does not compute is noted with the device.
+// Runs a graph. If cuDNN does not support it, adds a note to the device.
 template <typename Shape>
 absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype,
                  const Shape& shape, const CudnnContext::Describe& describe, const Memory& memory) {
@@ -125,7 +125,7 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
     const WorkScope scope([&] { return absl::StrCat(SizesOf(shape), " by ", (*plan)->engine()); });
     CountOf(graph, dtype, shape);
     done = (*plan)->Run(context->handle(), device, memory);
-    // A plan may be refused only when it is to run: then nobody asks for it again.
+    // cuDNN may reject a plan only when it runs. It is then not tried again.
     if (absl::IsUnimplemented(done)) context->Refuse(key, done);
   }
   if (absl::IsUnimplemented(done)) {
@@ -154,8 +154,9 @@ absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy
 
 absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
                                        const Tensor& dfilters) {
-  // Its engine for fp32 gave NaN where memory was poisoned (9.19 on an H200: 6 x 6 pixels, filters
-  // of 4 x 3, padded by 2, 1, 0 and 2). The VAE's alone are padded so, and it is not trained.
+  // cuDNN's fp32 engine returned NaNs if memory was poisoned (9.19 on an H200: 6 x 6 pixels,
+  // filters of 4 x 3, padded by 2, 1, 0 and 2). Only the VAE's images are padded unevenly, and it
+  // is not trained.
   const bool padded_evenly = shape.pad_top == shape.pad_bottom && shape.pad_left == shape.pad_right;
   if (x.dtype() == DType::kF32 && !padded_evenly) {
     return absl::UnimplementedError("cuDNN is not given images padded unevenly for this in fp32");
@@ -178,7 +179,7 @@ absl::Status RunAttention(Graph graph, const AttentionShape& shape,
   }
   DPIPE_ASSIGN_OR_RETURN(const CudnnApi* api, LoadCudnn());
   float scale = shape.scale, unit = 1;
-  // exp() of either is 0; cuDNN before 9.10 is not given infinities.
+  // exp() of either is 0; versions before 9.10 are not passed infinities.
   float masked = api->cudnnGetVersion() < 91000 ? std::numeric_limits<float>::lowest()
                                                 : -std::numeric_limits<float>::infinity();
   memory.emplace_back(kScale, &scale);

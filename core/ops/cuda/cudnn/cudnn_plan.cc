@@ -82,10 +82,10 @@ void CudnnEngines::Keep(const absl::Status& refused) {
   }
 }
 
-// What an engine says of itself.
+// Properties that an engine reports.
 struct CudnnEngines::Notes {
-  bool exact = true;      // as deterministic and accurate as asked for
-  bool compiles = false;  // its kernel is compiled when a plan is made, for seconds
+  bool exact = true;      // as deterministic and accurate as required
+  bool compiles = false;  // its kernel is compiled when a plan is created, which takes seconds
 };
 
 absl::StatusOr<std::string> CudnnEngines::NameOf(const CudnnDescriptor& config,
@@ -138,7 +138,7 @@ absl::StatusOr<std::string> CudnnEngines::NameOf(const CudnnDescriptor& config,
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
         notes->exact = false;
         break;
-      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // of fp32: TF32
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // if fp32: TF32
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_FFT:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD:

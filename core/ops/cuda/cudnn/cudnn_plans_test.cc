@@ -1,4 +1,5 @@
-// cuDNN has engines for our graphs on GPUs of several generations. Skipped if it is not installed.
+// Tests that cuDNN has engines for our graphs on GPUs of several generations. Skipped if cuDNN is
+// not installed.
 #include "core/ops/cuda/cudnn/cudnn_graphs.h"
 #include "core/ops/cuda/cudnn/planned_gpu.h"
 #include "gtest/gtest.h"
@@ -19,7 +20,7 @@ class CudnnPlansTest : public ::testing::TestWithParam<const char*> {
     const auto plan = gpu_->Plan(describe, exact_fp32);
     EXPECT_TRUE(plan.ok()) << plan.status();
   }
-  // Its size, where there is a plan.
+  // Returns a plan's workspace; fails if there is no plan.
   static int64_t WorkspaceOf(const absl::StatusOr<std::unique_ptr<CudnnPlan>>& plan) {
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? (*plan)->workspace_bytes() : 0;
@@ -28,8 +29,8 @@ class CudnnPlansTest : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<PlannedGpu> gpu_;
 };
 
-// Of a U-Net: the first and last one, between, and down; the VAE's uneven padding; odd numbers of
-// channels.
+// A U-Net's first, last, intermediate and downsampling convolutions; uneven padding as in the VAE;
+// odd numbers of channels.
 const Convolution kConvolutions[] = {{64, 64, 64, 4, 320, 3, 3, 64, 64, 1, 1, 1, 1, 1},
                                      {64, 64, 64, 320, 4, 3, 3, 64, 64, 1, 1, 1, 1, 1},
                                      {64, 8, 8, 2560, 1280, 3, 3, 8, 8, 1, 1, 1, 1, 1},
@@ -50,8 +51,8 @@ TEST_P(CudnnPlansTest, Convolutions) {
   }
 }
 
-// Of tokens with themselves, with a text, odd ones; the text encoders' of Stable Diffusion v2.1 and
-// v1.5.
+// Self-attention, attention to a text, odd numbers of tokens; the text encoders of Stable Diffusion
+// v2.1 and v1.5.
 const AttentionShape kAttentions[] = {{4, 5, 4096, 4096, 64, 0.125f},
                                       {8, 10, 1024, 77, 64, 0.125f},
                                       {3, 2, 35, 77, 40, 0.125f},
@@ -61,9 +62,10 @@ const AttentionShape kAttentions[] = {{4, 5, 4096, 4096, 64, 0.125f},
 TEST_P(CudnnPlansTest, Attention) {
   for (const AttentionShape& a : kAttentions) {
     SCOPED_TRACE(::testing::Message() << a.queries << " queries, " << a.keys << " keys");
-    // Scores, which are more, are not kept: the engine knows the chain of operations as attention.
+    // Scores, which are larger, are not stored: the engine recognizes the chain of operations.
     EXPECT_LE(WorkspaceOf(gpu_->PlanAttention(a)), 1024);
-    // Gradients are added up in order: ds lies in the workspace, and not the sums of dq in fp32.
+    // Gradients are added in a fixed order: ds is in the workspace, and the fp32 sums of dq are
+    // not.
     EXPECT_GE(WorkspaceOf(gpu_->PlanAttentionGrad(a)), 2 * a.batch * a.heads * a.queries * a.keys);
   }
 }
@@ -74,14 +76,14 @@ TEST_P(CudnnPlansTest, GradientsInAnyOrderDoWithoutTheScores) {
     SCOPED_TRACE(::testing::Message() << a.queries << " queries, " << a.keys << " keys");
     EXPECT_TRUE(IsFasterInAnyOrder(a));
     a.any_order = true;
-    // At most fp32 sums of dq, which the engine may have there besides those that it is given.
+    // At most fp32 sums of dq, which the engine may keep in addition to those that it is given.
     EXPECT_LE(WorkspaceOf(gpu_->PlanAttentionGrad(a)),
               4 * a.batch * a.heads * a.queries * a.size + 1024);
   }
 }
 
 TEST_P(CudnnPlansTest, LargeHeads) {
-  // Of Stable Diffusion v1.5's last level, and of a VAE.
+  // The last level of Stable Diffusion v1.5, and a VAE.
   EXPECT_LE(WorkspaceOf(gpu_->PlanAttention({8, 8, 64, 64, 160, 0.125f})), 1024);
   EXPECT_LE(WorkspaceOf(gpu_->PlanAttention({4, 1, 4096, 4096, 512, 0.125f})), 1024);
   const auto plan = gpu_->PlanAttentionGrad({8, 8, 64, 64, 160, 0.125f});
@@ -93,7 +95,7 @@ TEST_P(CudnnPlansTest, LargeHeads) {
 }
 
 TEST_P(CudnnPlansTest, WhatNoEngineDoesIsUnimplemented) {
-  // As the library has it, without our own check: of heads of 512 the forward pass alone.
+  // Without our own check: for heads of 512, the library has only the forward pass.
   const AttentionShape a = {1, 1, 64, 64, 512, 0.125f};
   const auto plan = gpu_->Plan([&](CudnnGraph* g) { DescribeAttentionGrad(a, 9, g); });
   EXPECT_TRUE(absl::IsUnimplemented(plan.status())) << plan.status();

@@ -16,7 +16,7 @@ absl::StatusOr<PlannedGpu> PlannedGpu::Open(const std::string& name) {
   DPIPE_ASSIGN_OR_RETURN(const std::string json,
                          ReadFile(absl::StrCat("core/ops/cuda/cudnn/testdata/", name, ".json")));
   DPIPE_ASSIGN_OR_RETURN(CudnnTarget target, CudnnTarget::WithProperties(*api, json));
-  // 890 for 8.9.
+  // Compute capability 8.9 is 890.
   const int version = nlohmann::json::parse(json).value("deviceVer", 0);
   return PlannedGpu(*api, std::move(target), version / 100);
 }

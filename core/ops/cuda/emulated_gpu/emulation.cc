@@ -35,7 +35,7 @@ const char* Name(State state) {
 struct Thread {
   Fiber fiber;
   State state = State::kReady;
-  uint64_t bits = 0;  // given to a shuffle, and received from it
+  uint64_t bits = 0;  // passed to a shuffle, and returned by it
   uint32_t mask = 0;
 };
 
@@ -45,7 +45,7 @@ struct SharedArray {
   std::unique_ptr<char[]> data;
 };
 
-// The launch that a thread of the process is working on.
+// The launch that a thread of the process is executing.
 class Launch {
  public:
   void SetOrder(uint64_t seed) { seed_ = seed; }
@@ -86,7 +86,7 @@ class Launch {
       if (array.site == site) return array.data.get();
     }
     shared_.push_back({site, size_bytes, std::unique_ptr<char[]>(new char[size_bytes])});
-    std::memset(shared_.back().data.get(), 0xff, size_bytes);  // NaNs, in fp32 and in bf16
+    std::memset(shared_.back().data.get(), 0xff, size_bytes);  // NaN in fp32 and in bf16
     return shared_.back().data.get();
   }
 
@@ -119,7 +119,8 @@ class Launch {
     } while (Release(threads));
   }
 
-  // Lets go on those who have all that they wait for; false where all have ended. Nobody is ready.
+  // Resumes all threads whose barrier or shuffle is complete. Returns false if all threads have
+  // ended. No thread may be ready.
   bool Release(uint32_t threads) {
     bool released = false;
     for (uint32_t warp = 0; warp < threads; warp += kWarp) {
@@ -146,7 +147,7 @@ class Launch {
     return true;
   }
 
-  // A thread in another state than thread i, or i.
+  // Returns a thread in a different state than thread i, or i if there is none.
   uint32_t FirstOther(uint32_t i, uint32_t threads) const {
     for (uint32_t j = 0; j < threads; ++j) {
       if (threads_[j]->state != threads_[i]->state) return j;
@@ -171,7 +172,7 @@ class Launch {
   void (*thread_)(const void*) = nullptr;
   const void* kernel_ = nullptr;
   Position here_;
-  std::vector<std::unique_ptr<Thread>> threads_;  // kept: making stacks is what takes time
+  std::vector<std::unique_ptr<Thread>> threads_;  // reused: creating stacks dominates the time
   std::vector<SharedArray> shared_;
 };
 

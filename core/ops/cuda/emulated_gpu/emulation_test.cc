@@ -13,7 +13,7 @@ namespace {
 
 constexpr Stream kEmulated = {nullptr, true};
 
-// y[i] = the value of the next thread of the block, through shared memory.
+// y[i] = the value of the block's next thread, through shared memory.
 struct TakeFromNeighbour {
   bool with_barrier;
   float* y;
@@ -51,7 +51,7 @@ TEST(EmulationTest, AMissingBarrierShowsAsOtherResultsInAnotherOrder) {
   EXPECT_NE(bits(Neighbours(false, 1)), bits(Neighbours(false, 2)));
 }
 
-// y[i] = the value of the next lane of the warp, through memory; x is then overwritten.
+// y[i] = the value of the warp's next lane, through memory; x is then overwritten.
 struct TakeFromNextLane {
   float* x;
   float* y;
@@ -77,7 +77,7 @@ TEST(EmulationTest, WarpBarrierMakesMemoryVisible) {
   emulation::SetOrder(0);
 }
 
-// Of each warp's lanes, those below `first` being NaNs.
+// The largest value of each warp's lanes; the lanes below `first` have NaNs.
 struct LargestOfWarp {
   uint32_t first;
   float* y;

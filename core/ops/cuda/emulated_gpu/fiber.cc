@@ -10,14 +10,14 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #else
-// The sanitizer has to know which stack is in use; without it there is nobody to tell.
+// The address sanitizer must know which stack is in use. Without it, these do nothing.
 static void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
 static void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
 static void __asan_unpoison_memory_region(const void*, size_t) {}
 #endif
 
-// Saves what a call must preserve on the running stack, stores its pointer to *from and goes on
-// where `to` was left.
+// Saves the callee-saved registers on the current stack, stores the stack pointer to *from, and
+// resumes the stack `to`.
 extern "C" void dpipe_switch_stack(void** from, void* to);
 asm(R"(
   .text
@@ -46,7 +46,7 @@ dpipe_switch_stack:
 namespace dpipe::ops::cuda {
 namespace {
 
-// Kernels need little; the sanitizers' frames are larger.
+// Kernels need little stack; the sanitizers' frames are larger.
 constexpr size_t kStackBytes = 128 << 10;
 constexpr size_t kGuardBytes = 4 << 10;
 constexpr int kSavedRegisters = 6;
@@ -70,11 +70,11 @@ void Fiber::Start(void (*body)(void*), void* argument) {
   body_ = body;
   argument_ = argument;
   done_ = false;
-  // Functions that a fiber was in when it ended, or that used this memory before, never returned,
-  // and so left marks of the sanitizer's between their variables.
+  // Functions that were suspended when a fiber ended, or that used this memory before, never
+  // returned. They left sanitizer marks between their variables.
   __asan_unpoison_memory_region(stack_, kStackBytes);
-  // As dpipe_switch_stack leaves a stack: six registers, then where to return to. A function is
-  // entered with the stack pointer 8 above a multiple of 16.
+  // The layout in which dpipe_switch_stack leaves a stack: six registers, then the return address.
+  // On entry to a function, the stack pointer is 8 above a multiple of 16.
   void** top = reinterpret_cast<void**>(static_cast<char*>(stack_) + kStackBytes);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(&Fiber::Main);
@@ -93,7 +93,7 @@ bool Fiber::Resume() {
 
 void Fiber::Suspend() {
   void* fake_stack = nullptr;
-  // A fiber that has ended does not come back: null lets the sanitizer drop its fake stack.
+  // A fiber that has ended is not resumed: null lets the sanitizer free its fake stack.
   __sanitizer_start_switch_fiber(done_ ? nullptr : &fake_stack, caller_stack_, caller_stack_size_);
   dpipe_switch_stack(&own_, caller_);
   __sanitizer_finish_switch_fiber(fake_stack, &caller_stack_, &caller_stack_size_);

@@ -16,7 +16,7 @@ constexpr unsigned char kSlack = 0xa5;
 
 int64_t RoundUp(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 
-// The pages of a block of that size, [begin, begin + size) without the two guards.
+// The pages of a block of this size: [begin, begin + size), without the two guard pages.
 struct Pages {
   explicit Pages(int64_t size_bytes)
       : size(RoundUp(std::max<int64_t>(size_bytes, 1), kPage)),

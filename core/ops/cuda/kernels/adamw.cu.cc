@@ -48,13 +48,13 @@ struct PredictAll {
   }
 };
 
-// A block's elements: 4 packs for each thread.
+// Elements per block: 4 packs per thread.
 constexpr int kSquaresPacks = 4;
 constexpr int64_t kSquaresRun = kSquaresPacks * kPack<float> * kThreads;
 
 using SquaresTensors = TensorList<SquaresTensor, kSquaresTensors>;
 
-// A block a run of a tensor. Squares of fp32 numbers are exact in double.
+// One block per run of a tensor. Squares of fp32 numbers are exact in double.
 struct SquaresOfRuns {
   SquaresTensors all;
   double* partial;
@@ -79,7 +79,7 @@ struct SquaresOfRuns {
   }
 };
 
-// A block a tensor.
+// One block per tensor.
 struct SumsOfRuns {
   SquaresTensors all;
   const double* partial;

@@ -23,7 +23,7 @@ DPIPE_KERNEL_FUNCTION const QuantizationCodes& Signed() { return kSignedCodes; }
 DPIPE_KERNEL_FUNCTION const QuantizationCodes& Unsigned() { return kUnsignedCodes; }
 #endif
 
-// The codes of a pack of fp32.
+// The codes of a pack of fp32 numbers.
 struct Codes {
   uint8_t c[kPack<float>];
 };
@@ -31,7 +31,7 @@ struct Codes {
 DPIPE_KERNEL_FUNCTION bool AreWords(const uint8_t* p, int count) {
   return count == kPack<float> && (reinterpret_cast<uintptr_t>(p) & 3u) == 0;
 }
-// The first `count`; the others are `missing`.
+// Loads the first `count` codes; the others are set to `missing`.
 DPIPE_KERNEL_FUNCTION Codes LoadCodes(const uint8_t* p, int count, int missing) {
   Codes codes;
   const uint32_t word = AreWords(p, count) ? *reinterpret_cast<const uint32_t*>(p) : 0;
@@ -56,9 +56,10 @@ DPIPE_KERNEL_FUNCTION void StoreCodes(uint8_t* p, int count, const Codes& codes)
   }
 }
 
-// A warp a block of numbers, read twice: for what is the largest of its new moments, and to update.
+// One warp per block of numbers. It reads the block twice: first to find the largest of the new
+// moments, then to update.
 constexpr int kNumbersOfWarp = kWarp * kPack<float>;
-// Blocks of numbers that a warp updates.
+// Number of blocks that a warp updates.
 constexpr int kBlocksOfWarp = 4;
 
 struct UpdateInt8 {

@@ -71,7 +71,7 @@ struct Values {
   DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
-// 1 + v[b, c] and v[b, C + c] of a pack of channels.
+// 1 + v[b, c] and v[b, C + c] for a pack of channels.
 template <typename T>
 struct Modulation {
   Pack<T> scale, shift;
@@ -86,7 +86,7 @@ DPIPE_KERNEL_FUNCTION Modulation<T> LoadModulation(const ChannelsLast& shape,
   return m;
 }
 
-// The gradient to h = x scale + shift.
+// Returns the gradient with respect to h = x scale + shift.
 template <typename T>
 DPIPE_KERNEL_FUNCTION Pack<T> GradToModulated(const Modulation<T>& m, bool silu, const Pack<T>& x,
                                               const Pack<T>& dy) {
@@ -126,7 +126,7 @@ struct Modulate {
   }
 };
 
-// dh x, the scale's gradient, and dh, the shift's.
+// Terms dh x, the gradient of scale, and dh, the gradient of shift.
 template <typename T>
 struct ModulateTerms {
   static constexpr int kTerms = 2, kInputs = 2;

@@ -32,12 +32,12 @@ DPIPE_KERNEL_FUNCTION int64_t Tiles(const ChannelsLast& shape) {
   return (Packs<T>(shape.channels) + kTilePacks - 1) / kTilePacks;
 }
 
-// kTileRuns neighbouring runs of all samples.
+// Returns the number of groups of kTileRuns adjacent runs, over all samples.
 DPIPE_KERNEL_FUNCTION int64_t RunGroups(const ChannelsLast& shape) {
   return (shape.batch * Runs(shape) + kTileRuns - 1) / kTileRuns;
 }
 
-// Blocks of a kernel that walks.
+// Returns the number of blocks of a kernel that walks.
 template <typename T>
 uint32_t WalkBlocks(const ChannelsLast& shape) {
   DPIPE_CHECK(shape.batch * shape.positions < int64_t{1} << 31) << "rows are counted in 32 bits";
@@ -47,13 +47,13 @@ uint32_t WalkBlocks(const ChannelsLast& shape) {
 // A thread's position.
 struct ColumnWalk {
   int sample, run;
-  int column;              // of the pack's first channel
-  int count;               // its number of channels; 0: none
-  int first_row, end_row;  // counted over all samples; in steps of kWarps
+  int column;              // first channel of the thread's pack
+  int count;               // channels in the pack; 0: no pack
+  int first_row, end_row;  // numbered over all samples; in steps of kWarps
 };
 
-// Which block goes where: a kernel that reads what another one has just read starts where that one
-// has ended, and finds what is still in the cache.
+// The order of blocks. A kernel that reads the same data as the previous one should start where
+// that one ended, because that data is still in the cache.
 enum class WalkOrder { kForwards, kBackwards };
 
 template <typename T>
@@ -79,14 +79,14 @@ DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape,
   return walk;
 }
 
-// Rows whose packs are in flight while another row's are used. During the latency of a load, an
-// H200 moves 4.8 TB/s for about 0.7 us, or 25 KB per multiprocessor. Two blocks request at least 32
-// KB.
+// Number of rows whose packs are in flight while another row's are used. During the latency of a
+// load, an H200 moves 4.8 TB/s for about 0.7 us, or 25 KB per multiprocessor. Two blocks request at
+// least 32 KB.
 template <int kInputs>
 constexpr int kRowsAhead = kInputs == 1 ? 4 : 2;
 
-// The rows that a thread goes through, of several tensors. The first ones are under way from the
-// constructor on, so that what a kernel loads for its channels is waited for together with them.
+// The rows of several tensors that a thread walks. The constructor requests the first rows, so that
+// their latency overlaps with that of the parameters a kernel loads for its channels.
 template <typename T, int kInputs>
 class Rows {
  public:
@@ -105,8 +105,8 @@ class Rows {
     DPIPE_UNROLL for (int a = 0; a < kAhead; ++a) Ask(a * kSlot);
   }
 
-  // Calls f(row, i, packs) for each row, where i is the index of its pack's first element and
-  // packs[k] what inputs[k] has there. Once.
+  // Calls f(row, i, packs) for each row. i is the index of the pack's first element, and packs[k]
+  // is the pack of inputs[k]. May be called only once.
   template <typename F>
   DPIPE_KERNEL_FUNCTION void ForEach(const F& f) {
     if (walk_.count == 0) return;
@@ -135,13 +135,13 @@ class Rows {
   }
 
  private:
-  // A slot is a row's packs of all threads. There is one more than rows are ahead, so that what is
-  // copied to was not just read.
+  // A slot holds the packs of one row for all threads. There is one slot more than rows ahead, so
+  // that copies never go to the slot being read.
   static constexpr int kAhead = kRowsAhead<kInputs>, kSlot = kInputs * kThreads;
   static constexpr int kStep = static_cast<int>(kWarps);
 
-  // The next row's packs. One index for all inputs, whose addresses are the kernel's arguments,
-  // takes fewer registers than a pointer into each.
+  // Requests the next row's packs. One index for all inputs takes fewer registers than a pointer
+  // into each, because the inputs' addresses are kernel arguments.
   DPIPE_KERNEL_FUNCTION void Ask(int slot) {
     if (next_row_ < walk_.end_row) {
       DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
@@ -156,15 +156,15 @@ class Rows {
   const ColumnWalk& walk_;
   const T* const (&inputs_)[kInputs];
   const int64_t step_;
-  int64_t next_;  // index of the next row's pack to ask for
+  int64_t next_;  // index of the next row's pack to request
   int next_row_;
   bool whole_;
   Words* own_;
   AsyncCopies<(kAhead + 1) * kInputs> copies_;
 };
 
-// fp32 numbers of `run_sums`, the workspace of kernels that sum over positions: [batch, runs,
-// terms, channels].
+// Returns the size, in fp32 numbers, of `run_sums`: [batch, runs, terms, channels], the workspace
+// of kernels that sum over positions.
 inline int64_t RunSumsSize(const ChannelsLast& shape, int terms) {
   return shape.batch * Runs(shape) * terms * shape.channels;
 }

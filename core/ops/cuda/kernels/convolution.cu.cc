@@ -5,7 +5,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// The place in the image of element (r, s) of the window at output pixel (p, q).
+// Map element (r, s) of the window of output pixel (p, q) to its row and column in the image.
 DPIPE_KERNEL_FUNCTION int64_t ImageRow(const WindowShape& w, int64_t p, int64_t r) {
   return p * w.stride + r - w.pad_top;
 }
@@ -13,7 +13,7 @@ DPIPE_KERNEL_FUNCTION int64_t ImageColumn(const WindowShape& w, int64_t q, int64
   return q * w.stride + s - w.pad_left;
 }
 
-// A thread a pack of channels of a window's element.
+// One thread per pack of channels of a window element.
 template <typename T>
 struct Gather {
   WindowShape w;
@@ -42,7 +42,8 @@ struct Gather {
   }
 };
 
-// The output row or column whose window has the image's `at` at its element `offset`; -1: none.
+// Returns the output row or column whose window has image position `at` at element `offset`, or -1
+// if there is none.
 DPIPE_KERNEL_FUNCTION int64_t OutputAt(int64_t at, int64_t offset, int64_t padding, int64_t stride,
                                        int64_t size) {
   const int64_t moved = at + padding - offset;
@@ -50,7 +51,7 @@ DPIPE_KERNEL_FUNCTION int64_t OutputAt(int64_t at, int64_t offset, int64_t paddi
   return moved / stride < size ? moved / stride : -1;
 }
 
-// A thread a pack of channels of a pixel.
+// One thread per pack of channels of a pixel.
 template <typename T>
 struct Sum {
   WindowShape w;
@@ -80,7 +81,7 @@ struct Sum {
   }
 };
 
-// A thread a channel of an output: what neighbours read of `from` in all they do lies together.
+// One thread per channel of an output. Adjacent threads together read a contiguous part of `from`.
 template <typename T>
 struct MoveChannels {
   uint32_t outputs, channels, elements;
@@ -95,8 +96,8 @@ struct MoveChannels {
   }
 };
 
-// A thread four neighbours of `to`, so that enough is asked for at once. What neighbouring threads
-// read of `from` lies in few lines of the cache.
+// One thread per four adjacent elements of `to`, so that enough loads are in flight. Adjacent
+// threads read few cache lines of `from`.
 template <typename T>
 struct AddMoved {
   uint32_t channels, elements;

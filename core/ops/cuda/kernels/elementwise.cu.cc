@@ -6,7 +6,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// What a kernel computes of an element of x: y = f(x).
+// Functions of one element of x: y = f(x).
 template <typename Curve>
 struct CurveValue {
   DPIPE_KERNEL_FUNCTION float operator()(float x) const { return Curve::Value(x); }
@@ -16,7 +16,7 @@ struct Times {
   DPIPE_KERNEL_FUNCTION float operator()(float x) const { return factor * x; }
 };
 
-// Of an element of a and one of b: y = f(a, b).
+// Functions of one element of a and one of b: y = f(a, b).
 template <typename Curve>
 struct CurveGrad {
   DPIPE_KERNEL_FUNCTION float operator()(float x, float dy) const {
@@ -63,7 +63,7 @@ struct MapTwo {
   }
 };
 
-// Two element types: as many elements a thread as a pack has of the narrower one.
+// Elements per thread if there are two element types: a pack of the narrower type.
 constexpr int kSpan = kPack<Bf16>;
 
 template <typename From, typename To, typename F>

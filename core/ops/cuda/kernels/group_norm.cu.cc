@@ -10,7 +10,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// What x is moved by before it is summed.
+// Returns the number that is subtracted from x before it is summed.
 template <typename T>
 DPIPE_KERNEL_FUNCTION float Shift(const GroupNormShape& shape, const T* x, int64_t sample,
                                   int64_t group) {
@@ -18,7 +18,7 @@ DPIPE_KERNEL_FUNCTION float Shift(const GroupNormShape& shape, const T* x, int64
   return Load(x + sample * shape.x.positions * shape.x.channels + group * width);
 }
 
-// Calls f(j, group) for the channels j of a pack, whose groups are counted within a sample.
+// Calls f(j, group) for the channels j of a pack. Groups are numbered within a sample.
 template <typename T, typename F>
 DPIPE_KERNEL_FUNCTION void ForChannels(const GroupNormShape& shape, const ColumnWalk& walk,
                                        const F& f) {
@@ -38,7 +38,7 @@ DPIPE_KERNEL_FUNCTION void ForChannels(const GroupNormShape& shape, const Column
 template <typename T>
 struct Moments {
   static constexpr int kTerms = 2, kInputs = 1;
-  using Channels = Pack<T>;  // what they are moved by
+  using Channels = Pack<T>;  // the shift of each channel
   GroupNormShape shape;
   const T* inputs[kInputs];  // x
 
@@ -60,8 +60,9 @@ struct Moments {
   DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
-// A group is a warp's, or a block's where the runs of its channels are many: the VAE's at 512 x 512
-// pixels are 8,192, of few samples. By the shape alone, so that sums have one order.
+// A group is processed by a warp, or by a block if its channels have many runs: 8,192 for the VAE
+// at 512 x 512 pixels, with few samples. The choice depends only on the shape, so that sums have
+// one order.
 constexpr int64_t kMostOfWarp = 512;
 bool IsOfBlock(const GroupNormShape& shape) {
   return shape.x.channels / shape.groups * Runs(shape.x) > kMostOfWarp;
@@ -70,7 +71,7 @@ bool IsOfBlock(const GroupNormShape& shape) {
 template <bool kOfBlock>
 struct GroupThreads {
   static constexpr uint32_t kCount = kOfBlock ? kThreads : kWarp;
-  int64_t group;  // of all samples
+  int64_t group;  // numbered over all samples
   uint32_t lane = Thread() % kCount;
   DPIPE_KERNEL_FUNCTION GroupThreads() : group(kOfBlock ? Block() : ThreadOfAll() / kWarp) {}
   DPIPE_KERNEL_FUNCTION double Sum(double value) const {
@@ -79,15 +80,15 @@ struct GroupThreads {
   }
 };
 
-// Sums over a group of what SumRuns left, by its threads: they lie side by side along the channels,
-// and as many times as that goes along the runs.
+// Sums over a group of the results of SumRuns. The group's threads are side by side along the
+// channels, repeated along the runs as often as fits.
 struct GroupSums {
   double first, second;
 };
 template <typename Threads, typename Factor>
 DPIPE_KERNEL_FUNCTION GroupSums SumGroup(const GroupNormShape& shape, const float* run_sums,
                                          const Threads& threads, const Factor& factor) {
-  constexpr uint32_t kAhead = 4;  // runs that are asked for before the first is waited for
+  constexpr uint32_t kAhead = 4;  // loads in flight before the first is waited for
   const uint32_t width = static_cast<uint32_t>(shape.x.channels / shape.groups);
   const uint32_t runs = static_cast<uint32_t>(Runs(shape.x));
   const uint32_t side_by_side = width < Threads::kCount ? width : Threads::kCount;
@@ -122,7 +123,7 @@ DPIPE_KERNEL_FUNCTION GroupSums SumGroup(const GroupNormShape& shape, const floa
   return sums;
 }
 
-// Launches kernel(true or false, as a type): whether a group is a block's.
+// Launches kernel(std::bool_constant): true if a block processes a group.
 template <typename KernelOf>
 void LaunchForGroups(const Stream& stream, const GroupNormShape& shape, const KernelOf& kernel) {
   const int64_t groups = shape.x.batch * shape.groups;
@@ -156,7 +157,7 @@ struct FinishMoments {
   }
 };
 
-// What a pack of channels is normalised with: z = (x - mean) slope + bias, where slope is
+// Parameters of the normalisation of a pack of channels: z = (x - mean) slope + bias, with slope =
 // rstd scale.
 template <typename T>
 struct NormChannels {
@@ -202,7 +203,7 @@ struct Normalise {
   }
 };
 
-// d = x - mean, and the gradient dz to z = d slope + bias.
+// d = x - mean, and dz, the gradient with respect to z = d slope + bias.
 struct Differential {
   float d, dz;
 };
@@ -216,7 +217,7 @@ DPIPE_KERNEL_FUNCTION Differential DifferentialOf(const NormChannels<T>& c, int 
   return differential;
 }
 
-// dz and dz h, where h = (x - mean) rstd.
+// Terms dz and dz h, with h = (x - mean) rstd.
 template <typename T, bool kSilu>
 struct GradTerms {
   static constexpr int kTerms = 2, kInputs = 2;
@@ -245,7 +246,7 @@ struct GradTerms {
   }
 };
 
-// The means of dz scale and of dz scale h over each group.
+// Means of dz scale and of dz scale h over each group.
 template <bool kOfBlock>
 struct GroupMeans {
   GroupNormShape shape;
@@ -265,7 +266,7 @@ struct GroupMeans {
 };
 
 // dx = rstd (dz scale - first - h second), where first and second are the group's means of dz scale
-// and of dz scale h; that is dz slope - (offset + (x - mean) tilt).
+// and of dz scale h. This equals dz slope - (offset + (x - mean) tilt).
 template <typename T, bool kSilu, bool kAdds>
 struct ApplyGradient {
   static constexpr int kInputs = kAdds ? 3 : 2;
@@ -276,7 +277,7 @@ struct ApplyGradient {
   const float* stats;
   const float* means;
   T* dx;
-  const T* inputs[kInputs];  // x, dy and what is added
+  const T* inputs[kInputs];  // x, dy and the addend
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape.x, WalkOrder::kBackwards);
     const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
@@ -287,7 +288,7 @@ struct ApplyGradient {
       offset[j] = rstd * means[2 * group];
       tilt[j] = rstd * (rstd * means[2 * group + 1]);
     });
-    // No sooner: registers are short.
+    // Not constructed earlier, to save registers.
     Rows<T, kInputs> rows(walk, shape.x.channels, inputs);
     rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
       Pack<T> gradient;

@@ -20,7 +20,7 @@ DPIPE_KERNEL_FUNCTION Pixel PixelAt(const ImageShape& shape, int64_t index) {
   const uint32_t i = static_cast<uint32_t>(index);
   return {i / width / height, i / width % height, i % width};
 }
-// The index of a pixel's first channel.
+// Returns the index of a pixel's first channel.
 DPIPE_KERNEL_FUNCTION int64_t IndexOf(const ImageShape& shape, int64_t image, int64_t row,
                                       int64_t column) {
   return ((image * shape.height + row) * shape.width + column) * shape.channels;
@@ -30,8 +30,8 @@ DPIPE_KERNEL_FUNCTION ImageShape Doubled(const ImageShape& small) {
   return {small.batch, 2 * small.height, 2 * small.width, small.channels};
 }
 
-// Calls `body` with the place of this thread's pack in the image's rows of channels and with its
-// pixel, if it has one.
+// If this thread has a pack, calls `body` with its position in the rows of channels and with its
+// pixel.
 template <typename T, typename Body>
 DPIPE_KERNEL_FUNCTION void ForPack(const ImageShape& shape, const Body& body) {
   const RowPlace at = PackOfRow<T>(Pixels(shape), shape.channels);
@@ -78,10 +78,10 @@ struct SumSquare {
   }
 };
 
-// Where a target pixel lies between two source pixels.
+// The position of a target pixel between two source pixels.
 struct Between {
   int64_t low, high;
-  float share;  // of `high`
+  float share;  // weight of `high`
 };
 DPIPE_KERNEL_FUNCTION Between PlaceOf(int64_t i, int64_t from, int64_t to) {
   const double centre = (i + 0.5) * static_cast<double>(from) / to - 0.5;
@@ -119,14 +119,14 @@ struct Resize {
   }
 };
 
-// What source pixel `source` weighs in target pixel i.
+// Returns the weight of source pixel `source` in target pixel i.
 DPIPE_KERNEL_FUNCTION float WeightIn(int64_t i, int64_t source, int64_t from, int64_t to) {
   const Between b = PlaceOf(i, from, to);
   return (b.low == source ? 1 - b.share : 0.0f) + (b.high == source ? b.share : 0.0f);
 }
 
-// Target pixels [begin, end) hold all in which `source` weighs something: those whose centres lie
-// within one source pixel of its own, and one more at either end against rounding.
+// Target pixels [begin, end) include all in which `source` has a weight: those whose centres are
+// within one source pixel of its centre, plus one at either end against rounding errors.
 struct TargetRange {
   int64_t begin, end;
 };

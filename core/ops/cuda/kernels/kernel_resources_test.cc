@@ -19,7 +19,7 @@ namespace {
 
 struct KernelResources {
   std::string name;
-  int frame_bytes = 0;  // of memory that a thread has of its own
+  int frame_bytes = 0;  // of per-thread local memory
   int spilled_bytes = 0;
   int registers = 0;
 };
@@ -40,7 +40,7 @@ int NumberIn(const std::string& line, const std::string& pattern) {
   return number;
 }
 
-// Of all kernels, for each architecture that they are compiled for.
+// Returns the resources of all kernels, for each architecture that they are compiled for.
 std::vector<KernelResources> AllKernels() {
   std::vector<KernelResources> kernels;
   for (const auto& entry :
@@ -55,7 +55,7 @@ std::vector<KernelResources> AllKernels() {
       if (kernels.empty()) continue;
       KernelResources& last = kernels.back();
       if (absl::StrContains(line, "bytes stack frame")) {
-        // Of the kernel, and then of functions that it calls.
+        // First the kernel, then the functions that it calls.
         last.frame_bytes = std::max(last.frame_bytes, NumberIn(line, "(\\d+) bytes stack frame"));
         last.spilled_bytes =
             std::max(last.spilled_bytes, NumberIn(line, "(\\d+) bytes spill stores"));
@@ -67,8 +67,9 @@ std::vector<KernelResources> AllKernels() {
   return kernels;
 }
 
-// An array that is indexed by what is known at run time only lies in memory, and reading it there
-// takes longer than all that a kernel does with it. (Sines and cosines of large angles need one.)
+// An array is stored in memory if its index is known only at run time. Reading it there takes
+// longer than everything else that a kernel does with it. (Sines and cosines of large angles need
+// one.)
 TEST(KernelResourcesTest, ArraysStayInRegisters) {
   const std::vector<KernelResources> kernels = AllKernels();
   EXPECT_GT(kernels.size(), 100);
@@ -76,13 +77,13 @@ TEST(KernelResourcesTest, ArraysStayInRegisters) {
     EXPECT_GT(kernel.registers, 0) << kernel.name;
     EXPECT_LE(kernel.spilled_bytes, 16) << kernel.name;
     if (absl::StrContains(kernel.name, "Sinusoids")) continue;
-    // Frames are whole words of 8 bytes.
+    // Frames are multiples of 8 bytes.
     EXPECT_LE(kernel.frame_bytes, (kernel.spilled_bytes + 7) / 8 * 8) << kernel.name;
   }
 }
 
-// Blocks have 256 threads, and a multiprocessor 65,536 registers: up to 128 for two blocks at once,
-// which hide each other's waiting.
+// Blocks have 256 threads, and a multiprocessor has 65,536 registers: with up to 128 per thread,
+// two blocks fit at once and hide each other's latency.
 TEST(KernelResourcesTest, TwoBlocksFitAMultiprocessor) {
   for (const KernelResources& kernel : AllKernels()) {
     EXPECT_LE(kernel.registers, 128) << kernel.name;

@@ -21,7 +21,7 @@ struct NormTensors {
   DPIPE_KERNEL_FUNCTION float Rstd(float squares) const {
     return 1.0f / sqrtf(squares / static_cast<float>(channels) + eps);
   }
-  // Normalises the pack at channel c of a row.
+  // Normalises the pack at channel c of a row and writes it.
   DPIPE_KERNEL_FUNCTION void Write(int64_t row, int64_t c, int count, float mean, float rstd,
                                    Pack<T> v) const {
     Pack<T> scales, biases;
@@ -38,7 +38,7 @@ struct NormTensors {
   }
 };
 
-// `squares` with those of what a pack's first `count` elements differ from the mean by.
+// Returns `squares` plus the squared differences from the mean of a pack's first `count` elements.
 template <typename T>
 DPIPE_KERNEL_FUNCTION float AddSquares(const Pack<T>& v, int count, float mean, float squares) {
   DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
@@ -48,14 +48,14 @@ DPIPE_KERNEL_FUNCTION float AddSquares(const Pack<T>& v, int count, float mean, 
   return squares;
 }
 
-// `sum` with a pack's elements added to it.
+// Returns `sum` plus a pack's elements.
 template <typename T>
 DPIPE_KERNEL_FUNCTION float AddElements(const Pack<T>& v, float sum) {
   DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) sum += v.v[j];
   return sum;
 }
 
-// Reads the row once.
+// Reads each row once.
 template <typename T, uint32_t kLanes>
 struct NormaliseRows {
   NormTensors<T> of;
@@ -63,7 +63,7 @@ struct NormaliseRows {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const RowLanes<T, kLanes> lanes = {of.channels};
     const int64_t row = ThreadOfAll() / kLanes;
-    const bool exists = row < of.rows;  // the warp's other rows need its lanes all the same
+    const bool exists = row < of.rows;  // false: the lanes still take part in shuffles
     Words words[kPacks];
     lanes.LoadRow(of.x + row * of.channels, exists, words);
     Pack<T> v[kPacks];
@@ -85,7 +85,7 @@ struct NormaliseRows {
   }
 };
 
-// The second and third reading of the row find it in the cache.
+// Reads each row three times; the second and third time from the cache.
 template <typename T>
 struct NormaliseLongRows {
   NormTensors<T> of;
@@ -122,7 +122,7 @@ template <typename T>
 void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, float eps, const T* x,
                      const float* scale, const float* bias, float* stats, T* y) {
   const NormTensors<T> of = {rows, channels, eps, x, scale, bias, stats, y};
-  // In bf16 up to 320, 640 and 1280 channels.
+  // In bf16: up to 320, 640 and 1280 channels.
   if (LaunchNorm<8>(stream, of) || LaunchNorm<16>(stream, of) || LaunchNorm<32>(stream, of)) return;
   Launch(stream, BlocksFor(rows * kWarp), NormaliseLongRows<T>{of});
 }

@@ -11,8 +11,8 @@ namespace {
 
 // With h = (x - mean) rstd:  dx = rstd (dy scale - mean of (dy scale) - h mean of (dy scale h)).
 //
-// There are two ways to the same bits. GradientOfRows is for dx alone, and GradTerms for the weight
-// gradients' sums; BothGradients reads x and dy once for both.
+// There are two implementations with the same bits. GradientOfRows computes only dx, and GradTerms
+// the sums for the weight gradients. BothGradients reads x and dy once for both.
 template <typename T>
 struct GradTensors {
   ChannelsLast shape;
@@ -31,7 +31,7 @@ DPIPE_KERNEL_FUNCTION RowStats LoadStats(const float* stats, int64_t row) {
   return {stats[2 * row], stats[2 * row + 1]};
 }
 
-// A row's statistics, and then its two means.
+// A row's statistics and its two means.
 struct RowNumbers {
   float mean, rstd;
   float first = 0, second = 0;
@@ -39,7 +39,7 @@ struct RowNumbers {
   DPIPE_KERNEL_FUNCTION explicit RowNumbers(const RowStats& stats)
       : mean(stats.mean), rstd(stats.rstd) {}
   DPIPE_KERNEL_FUNCTION float H(float x) const { return (x - mean) * rstd; }
-  // Adds a pack's terms of the means. Elements that a pack lacks have dy 0.
+  // Adds a pack's terms to the sums of the means. Missing elements of a pack have dy = 0.
   template <typename T>
   DPIPE_KERNEL_FUNCTION void Add(const Pack<T>& x, const Pack<T>& dy, const Pack<T>& scale) {
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
@@ -59,7 +59,7 @@ struct RowNumbers {
   }
 };
 
-// A whole pack, of which it may be known that it is aligned.
+// Loads a whole pack. kAligned: known to be aligned.
 template <bool kAligned, typename T>
 DPIPE_KERNEL_FUNCTION Words LoadWhole(const T* p) {
   return kAligned ? LoadWords(p) : WordsOf(LoadPack(p, kPack<T>));
@@ -81,10 +81,10 @@ DPIPE_KERNEL_FUNCTION void LoadWholeSpan(const float* p, float (&v)[kSize]) {
   }
 }
 
-// dx of a row, of which kLanes lanes hold x and dy: x_words(p) and dy_words(p) of pack p, once
-// visitor.Await(p) has returned. What is added is asked for a pack ahead. Calls
-// visitor.Visit(p, dy, h) for each pack of the lane, and, where the row exists, visitor.Done(p) for
-// all, when pack p is not needed any more.
+// Computes dx of a row. kLanes lanes hold x and dy: x_words(p) and dy_words(p) return pack p after
+// visitor.Await(p). The addend is requested one pack ahead. Calls visitor.Visit(p, dy, h) for each
+// pack of the lane and, if the row exists, visitor.Done(p) for each p once pack p is no longer
+// needed.
 template <typename T, uint32_t kLanes, bool kAligned, typename Hold, typename Visitor>
 DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t row, bool exists,
                                             const RowStats& stats, const Hold& x_words,
@@ -132,7 +132,8 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
   }
 }
 
-// What a lane holds of a row: in registers, or, a pack every kThreads Words, in shared memory.
+// Storage of a lane's part of a row: in registers, or in shared memory, with packs kThreads Words
+// apart.
 struct InRegisters {
   Words words[kPacks];
   DPIPE_KERNEL_FUNCTION Words operator()(int p) const { return words[p]; }
@@ -142,7 +143,7 @@ struct InSharedMemory {
   DPIPE_KERNEL_FUNCTION Words operator()(int p) const { return words[p * kThreads]; }
 };
 
-// Of dx alone, from registers.
+// For dx alone, with the row in registers.
 struct NoVisitor {
   DPIPE_KERNEL_FUNCTION void Await(int) {}
   template <typename P>
@@ -192,7 +193,7 @@ struct GradientOfLongRows {
   }
 };
 
-// dy and dy h, the weight gradients' terms.
+// Terms dy and dy h of the weight gradients.
 template <typename T>
 struct GradTerms {
   static constexpr int kTerms = 2, kInputs = 2;
@@ -212,13 +213,14 @@ struct GradTerms {
   DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
-// A warp's kRows rows are of as many runs, and a block's warps take every kWarps-th row of them; a
-// lane keeps the sums of its packs. As SumRuns adds them. All tensors are aligned.
+// Computes dx and the sums of the weight gradients. A warp's kRows rows belong to as many runs, and
+// a block's warps take every kWarps-th row of these runs. A lane keeps the sums of its packs. The
+// order of additions is that of SumRuns. All tensors must be aligned.
 //
-// With 128 registers a thread two blocks fit a multiprocessor. The sums alone are 80 of bf16, so x
-// and dy are copied to shared memory: a pack of the next row as soon as this row's is done with,
-// and the next row begins when its first pack is there. What is added has no room there; it is
-// brought nearer, and loaded a pack ahead.
+// With 128 registers per thread, two blocks fit on a multiprocessor. In bf16, the sums alone need
+// 80 of them, so x and dy are copied to shared memory. A pack of the next row is requested as soon
+// as the same pack of the current row is done, and the next row begins when its first pack has
+// arrived. The addend does not fit there; it is prefetched, and loaded one pack ahead.
 template <typename T, uint32_t kLanes>
 struct BothGradients {
   using Lanes = RowLanes<T, kLanes>;
@@ -226,7 +228,7 @@ struct BothGradients {
   GradTensors<T> of;
   float* run_sums;
 
-  // A lane's sums of dy and of dy h, the last pack's of dy h in shared memory.
+  // A lane's sums of dy and of dy h. The last pack's sums of dy h are in shared memory.
   struct Sums {
     float v[2 * kPacks - 1][kPack<T>];
     float* last;
@@ -235,18 +237,18 @@ struct BothGradients {
     }
   };
 
-  // A lane's way down its rows.
+  // A lane's progress through its rows.
   struct Walk {
     const GradTensors<T>& of;
     const InSharedMemory& x;
     const InSharedMemory& dy;
-    int64_t next_row;  // of all samples
-    int64_t left;      // rows from next_row on, by kWarps; 0 or fewer: there is none
+    int64_t next_row;  // numbered over all samples
+    int64_t left;      // rows from next_row on, in steps of kWarps; 0 or less: none
     Sums sums = {};
     AsyncCopies<2 * kPacks> copies = {};
 
-    // Starts copying pack p of the next row as a group of its own; the group is empty if there is
-    // no such row or pack.
+    // Starts copying pack p of the next row, as a separate group. The group is empty if there is no
+    // such row or pack.
     DPIPE_KERNEL_FUNCTION void Ask(int p) {
       if (left > 0 && Lanes{of.shape.channels}.Has(p)) {
         const int64_t i = next_row * of.shape.channels + Lanes::Column(p);
@@ -264,7 +266,7 @@ struct BothGradients {
       left -= kWarps;
     }
 
-    // Packs p + 1 and so on may still be under way.
+    // Blocks until pack p has arrived. Packs p + 1 and later may still be in flight.
     DPIPE_KERNEL_FUNCTION void Await(int p) {
       static_assert(kPacks == 5, "a case for each pack");
       switch (p) {
@@ -305,7 +307,7 @@ struct BothGradients {
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) walk.sums.last[j * kThreads] = 0;
     DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) walk.Ask(p);
     RowStats next_stats = walk.NextStats();
-    // As many times for all lanes of a warp.
+    // The same number of iterations for all lanes of a warp.
     for (int64_t r = 0; r < kRunRows && r < positions; r += kWarps) {
       const int64_t row = walk.next_row;
       const bool has_row = walk.left > 0;
@@ -314,12 +316,12 @@ struct BothGradients {
       next_stats = walk.NextStats();
       DifferentiateRow<T, kLanes, true>(of, row, has_row, stats, x, dy, walk);
     }
-    Barrier();  // before others' slots are written
+    Barrier();  // before other threads' slots are written
     Finish(run, exists, walk.sums, reinterpret_cast<float*>(slots));
   }
 
  private:
-  // Adds up the warps' sums, a pack of each lane at a time.
+  // Adds up the warps' sums, one pack of each lane at a time.
   DPIPE_KERNEL_FUNCTION void Finish(int64_t run, bool exists, Sums& sums, float* partial) const {
     constexpr uint32_t kSums = 2 * kPack<T>;
     static_assert(kSums <= 2 * kPacks * sizeof(Words) / sizeof(float), "more than slots");
@@ -339,10 +341,10 @@ struct BothGradients {
   }
 };
 
-// Fewer blocks than this leave too much of a GPU idle.
+// With fewer blocks than this, too much of a GPU is idle.
 constexpr int64_t kFewestBlocks = 128;
 
-// What has been launched: nothing, what computes dx, or what computes dx and run_sums.
+// What has been launched: nothing, the kernels for dx, or those for dx and run_sums.
 enum class Launched { kNothing, kGradient, kBoth };
 
 template <uint32_t kLanes, typename T>

@@ -25,8 +25,8 @@ struct Embed {
   }
 };
 
-// A block a token. That of an id's first token adds the gradients of all its tokens, in order; the
-// others have nothing to do.
+// One block per token. The block of an id's first token adds the gradients of all tokens with this
+// id, in order. The others do nothing.
 template <typename T>
 struct TableGrad {
   EmbeddingShape shape;

@@ -8,7 +8,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// Elements that a block adds: 16 for each thread.
+// Elements that a block adds: 16 per thread.
 constexpr int64_t kRun = 4096;
 
 int64_t RunsOf(int64_t size) { return (size + kRun - 1) / kRun; }
@@ -25,7 +25,7 @@ DPIPE_KERNEL_FUNCTION void StoreAny(const MutableFloats& x, int64_t i, float val
   }
 }
 
-// Weights: something with members x and y that can be indexed by sample.
+// Weights: a type with members x and y that are indexed by sample.
 template <typename Weights>
 struct Combine {
   Weights weights;
@@ -44,7 +44,8 @@ struct WeightsInMemory {
   const float *x, *y;
 };
 
-// As many as leave room for the rest in 4096 bytes, all that a kernel's arguments may take.
+// The number of entries that leaves room for the other arguments within 4096 bytes, the maximum for
+// a kernel.
 constexpr int kTableEntries = 1000;
 
 struct LookUpPart {
@@ -58,13 +59,13 @@ struct LookUpPart {
     if (i >= batch) return;
     if (first <= index[i] && index[i] < end) {
       y[i] = table[index[i] - first];
-    } else if (first == 0) {  // later parts of the table come later
+    } else if (first == 0) {  // later parts of the table run later
       y[i] = NAN;
     }
   }
 };
 
-// Terms are computed in double, in which squares of fp32 numbers are exact. A block a run of a
+// Computes terms in double, in which squares of fp32 numbers are exact. One block per run of a
 // sample: thread t adds elements t, t + 256, ...
 template <typename Term>
 struct SumRun {
@@ -81,7 +82,7 @@ struct SumRun {
   }
 };
 
-// A block a sample: finish(sample, sum of its runs).
+// One block per sample: calls finish(sample, sum of its runs).
 template <typename Finish>
 struct AddPartial {
   Finish finish;

@@ -8,7 +8,7 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// The row of a thread's warp, and how many of its columns are seen.
+// The row of a thread's warp and its number of visible columns.
 struct SoftmaxRow {
   int64_t index;
   int64_t visible;

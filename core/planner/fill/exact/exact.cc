@@ -26,7 +26,7 @@ Value ValueOf(const std::vector<DeviceGaps>& devices, const Assignment& assignme
   return value;
 }
 
-// One binary for each batch that fits in its gap.
+// Counts one binary per batch that fits in its gap, against `limit`.
 absl::Status CheckSize(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
                        int64_t limit) {
   int64_t num_binaries = 0;
@@ -45,7 +45,8 @@ absl::Status CheckSize(const FrozenWork& work, const std::vector<DeviceGaps>& de
   if (num_binaries <= limit) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "exact filling of ", devices.size(), " devices with ", num_gaps, " gaps and ", work.num_units,
-      " units has ", num_binaries, " choices, more than the limit of ", limit));
+      " units needs ", num_binaries, " binary variables, more than the limit of ", limit,
+      "; use the greedy filler instead"));
 }
 
 absl::Status CheckLimits(const FrozenWork& work, const std::vector<DeviceGaps>& devices) {
@@ -53,8 +54,8 @@ absl::Status CheckLimits(const FrozenWork& work, const std::vector<DeviceGaps>& 
   for (size_t d = 0; d < devices.size(); ++d) {
     if (devices[d].max_batch_units > 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("exact filling: device ", d, " may run at most ", devices[d].max_batch_units,
-                       " units at once, which is not modelled"));
+          absl::StrCat("exact filling does not support a maximum batch: device ", d,
+                       " is limited to ", devices[d].max_batch_units, " units at once"));
     }
     for (size_t c = 0; c < room.size(); ++c) {
       room[c] += devices[d].max_units.empty() ? work.num_units : devices[d].max_units[c];
@@ -62,8 +63,9 @@ absl::Status CheckLimits(const FrozenWork& work, const std::vector<DeviceGaps>& 
   }
   for (int units : room) {
     if (units >= work.num_units) continue;
-    return absl::InvalidArgumentError(absl::StrCat("exact filling: the devices may take ", units,
-                                                   " units of a chain that has ", work.num_units));
+    return absl::InvalidArgumentError(
+        absl::StrCat("exact filling: the devices together may take only ", units,
+                     " units of a chain of ", work.num_units, " units"));
   }
   return absl::OkStatus();
 }
@@ -94,7 +96,7 @@ class ExactSearch {
     result_.leftover_ns = value.leftover_ns;
   }
 
-  // Keeps a decoded solution if it is better; false if it is not.
+  // Replaces the current assignment if `assignment` is better.
   void Keep(Assignment assignment) {
     const Value value = ValueOf(devices_, assignment);
     if (std::make_pair(value.finish_ns, value.leftover_ns) >=

@@ -1,27 +1,28 @@
-// The best filling there is, for small instances.                              [algorithms.md §4]
+// Optimal filling of small instances.                                          [algorithms.md §4]
 //
-// What is optimised: first the time at which the last device is done with its backbone work and
-// its share of the frozen work, or all devices reach the optimizer step anyway, whichever is later;
-// then, at that time, the sum over devices of what runs after their last gaps.
+// Objectives, in order:
+//   1. The finish: the time at which the last device has finished its backbone work and its share
+//      of the frozen work, but no earlier than the optimizer step without frozen work.
+//   2. At that finish, the total time of the work after the devices' last gaps.
 //
-// Over what: every way to
-//   - share each chain's units out to devices: a unit's whole chain stays on one device;
-//   - run, in each gap of a device, at most one batch of each step of each chain, of any number of
-//     its units, such that a unit's steps come in order (within a gap, too);
-//   - run what is left after the last gap, each step's rest in one batch.
-// Units are alike, so that batches take them in order: the first batch of a step has units 0, 1..
-// A batch of u units takes step_ns[step][u]; an instruction's overhead is paid once for
-// consecutive steps on the same units. Without `partial_batch` every batch has all of the device's
-// units. AssignUnits chooses among these too, but for a step it begins only when the one before it
-// is done on all units: the optimum is never worse than its result.
+// Search space: all ways to
+//   - distribute each chain's units over devices; a unit's whole chain stays on one device;
+//   - run, in each gap of a device, at most one batch of each step of each chain, with any number
+//     of its units, so that a unit's steps run in order (within a gap, too);
+//   - run the rest after the last gap, one batch per step.
+// Units are identical, so batches take them in order: the first batch of a step has units 0, 1...
+// A batch of u units takes step_ns[step][u]. The overhead of an instruction is paid once for
+// consecutive steps on the same units. Without `partial_batch`, every batch has all of the device's
+// units. AssignUnits searches a subset: it begins a step only when the step before it is done on
+// all units. The optimum is therefore never worse than its result.
 //
-// Restrictions: two batches of one step in one gap are not considered; they help only where the
-// batch curve makes two small batches cheaper than one large one, or where they save the overhead
-// of an instruction. The order of chains within a gap
-// is free of cost and not part of the problem.
+// Restrictions: two batches of one step in one gap are not considered. They would help only if two
+// small batches are cheaper than one large one, or if they save the overhead of an instruction. The
+// order of chains within a gap has no cost and is not part of the problem.
 //
-// How: a mixed integer program of one binary for each (device, chain, step, gap, batch size),
-// solved by Cbc (milp.h) below the value that AssignUnits finds. Exponential in the worst case.
+// Method: a mixed integer program with one binary per (device, chain, step, gap, batch size). Cbc
+// (milp.h) solves it, with the value found by AssignUnits as the upper bound. Exponential in the
+// worst case.
 #ifndef DPIPE_CORE_PLANNER_FILL_EXACT_EXACT_H_
 #define DPIPE_CORE_PLANNER_FILL_EXACT_EXACT_H_
 
@@ -36,27 +37,27 @@
 namespace dpipe {
 
 struct ExactOptions {
-  double time_limit_s = 60;  // of processor time, for each of the two objectives; 0: none
-  int max_binaries = 6000;   // (device, chain, step, gap, batch size) that fit; more are refused
-  bool minimise_leftover = true;  // false: the first objective alone
+  double time_limit_s = 60;  // CPU time for each of the two objectives; 0: no limit
+  int max_binaries = 6000;   // (device, chain, step, gap, batch size) that fit; more is an error
+  bool minimise_leftover = true;  // false: only the first objective
 };
 
 struct ExactAssignment {
   Assignment assignment;
   Nanos finish_ns = 0;    // the first objective
   Nanos leftover_ns = 0;  // the second
-  // Whether both are proven to be optimal. Where the time limit struck, `assignment` is the best
-  // found, never worse than that of AssignUnits.
+  // True if all requested objectives are proven optimal. If the time limit was reached,
+  // `assignment` is the best one found, never worse than that of AssignUnits.
   bool proven = false;
-  // No assignment finishes earlier: finish_ns where that is proven to be optimal.
+  // Lower bound on the finish; equal to finish_ns if that is proven optimal.
   Nanos finish_bound_ns = 0;
-  // Times enter the program in multiples of this, work rounded up and gaps down, so that its
-  // numbers stay below 2^16; above 1, optimum and bound are those of the rounded times.
+  // The program's times are multiples of this, with work rounded up and gaps rounded down, so that
+  // they stay within 2^16. If this is above 1, optimum and bound are those of the rounded times.
   Nanos resolution_ns = 1;
 };
 
-// InvalidArgument, with the size and the limit, for an instance that is too large, for units that
-// no sharing fits in max_units, and for devices with a max_batch_units, which the program has not.
+// Returns InvalidArgument, with both values, if the instance is too large, if the max_units of all
+// devices leave no room for some units, or if a device has max_batch_units, which is not modelled.
 absl::StatusOr<ExactAssignment> AssignUnitsExactly(const FrozenWork& work,
                                                    const std::vector<DeviceGaps>& devices,
                                                    const AssignOptions& assign,

@@ -11,11 +11,11 @@
 namespace dpipe {
 namespace {
 
-// Cbc takes a variable within 1e-6 of a whole number for whole; with 2^16 as the longest time, what
-// this does to the dozen terms of a gap's sum stays below one.
+// Cbc accepts a variable within 1e-6 of an integer as integer. If the longest time is 2^16, the
+// resulting error in a gap's sum of about a dozen terms stays below 1: 12 * 2^16 * 1e-6 = 0.8.
 constexpr Nanos kLongest = Nanos{1} << 16;
 
-// A batch of one step; it joins the placement of the step before it on the same units.
+// Appends a batch of one step, or extends the previous step's placement if the units are the same.
 void AppendStep(const Placement& batch, std::vector<Placement>& out) {
   if (batch.unit_begin == batch.unit_end) return;
   if (!out.empty() && out.back().gap == batch.gap && out.back().chain == batch.chain &&
@@ -137,7 +137,7 @@ void FillModel::AddCell(int d, int chain, int step, int gap, const Cell* previou
   if (!options_.pack.partial_batch && !last) AddFullBatchesOnly(device.units[chain], cell.done);
 }
 
-// done is 0 or all units.
+// Requires `done` to be 0 or all of the device's units.
 void FillModel::AddFullBatchesOnly(int units, int done) {
   const int all = milp_.AddBinary();
   const double n = work_.num_units;
@@ -145,7 +145,8 @@ void FillModel::AddFullBatchesOnly(int units, int done) {
   milp_.AddRow(-kMilpInfinity, n, {{units, 1}, {done, -1}, {all, n}});
 }
 
-// joined = 1 only where the two steps' units agree before and after the gap, and there are some.
+// Allows joined = 1 only if the step has a batch in this gap, and both steps have done the same
+// units before and after the gap.
 void FillModel::AddJoin(const Cell& cell, int gap, const StepCells& own,
                         const StepCells& previous) {
   const double n = work_.num_units;
@@ -278,8 +279,8 @@ Packing FillModel::DecodeDevice(int d, const std::vector<double>& values) const 
   return packing;
 }
 
-// Units that have done the step by the end of gap `at`; a step without variables runs with the next
-// one that has some, or with the last one.
+// Returns the number of units that have done the step by the end of gap `at`. A step without
+// variables runs with the next step that has variables, or with the last such step.
 int FillModel::Done(int d, int chain, int step, size_t at,
                     const std::vector<double>& values) const {
   const Device& device = vars_[d];

@@ -1,19 +1,21 @@
-// Filling as a mixed integer program; exact.h says what is optimised over what.
+// Filling as a mixed integer program; exact.h states the objectives and the search space.
 //
-// For device d, chain c, step s, gap g (the last one stands for what runs after the gaps) and u
-// units:
+// Variables, for device d, chain c, step s, gap g and u units. One more gap than there are holds
+// the work after the last gap.
 //
-//   x[d,c,s,g,u]  1 where the batch of step s in gap g has u units
+//   x[d,c,s,g,u]  1 if the batch of step s in gap g has u units
 //   S[d,c,s,g]    units that have done step s by the end of gap g: S[g-1] + sum of u x[u]
-//   j[d,c,s,g]    1 where that batch continues the instruction of step s-1 (same units, same gap)
-//   n[d,c]        the device's units
+//   j[d,c,s,g]    1 if that batch continues the instruction of step s-1 (same units, same gap)
+//   n[d,c]        units of chain c on device d
+//
+// Constraints:
 //
 //   sum over d of n = units;  S after all gaps = n;  S[s,g] <= S[s-1,g]
 //   in a gap: sum of x step_ns + (x - j) overhead <= length
-//   after it: that sum is leftover[d];  finish >= end[d] + leftover[d]
+//   after the last gap: that sum is leftover[d];  finish >= end[d] + leftover[d] / speed[d]
 //
-// A step that takes no time and starts no costly instruction has no variables: it runs together
-// with the step after it, or before it at a chain's end.
+// A step has no variables if it takes no time and starts no instruction with overhead. It runs with
+// the next step that has variables, or with the last one at a chain's end.
 #ifndef DPIPE_CORE_PLANNER_FILL_EXACT_EXACT_MODEL_H_
 #define DPIPE_CORE_PLANNER_FILL_EXACT_EXACT_MODEL_H_
 
@@ -31,7 +33,7 @@ namespace dpipe {
 
 class FillModel {
  public:
-  // Both outlive this.
+  // `work` and `devices` must outlive this.
   FillModel(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
             const AssignOptions& options);
 
@@ -39,25 +41,26 @@ class FillModel {
 
   struct Answer {
     bool found = false;
-    bool proven = false;  // that nothing is better, or that nothing is within the limits
-    Nanos bound_ns = 0;   // of the objective, where not proven
+    bool proven = false;  // the assignment is optimal or, if none was found, none exists
+    Nanos bound_ns = 0;   // lower bound on the objective if not proven
     Assignment assignment;
   };
-  // The earliest finish of all devices that is at most `limit_ns`.
+  // Minimises the finish, subject to finish <= `limit_ns`.
   absl::StatusOr<Answer> MinimizeFinish(Nanos limit_ns, double time_limit_s);
-  // The least total leftover, at most `leftover_limit_ns`, with a finish of at most `finish_ns`.
+  // Minimises the total leftover, subject to leftover <= `leftover_limit_ns` and
+  // finish <= `finish_ns`.
   absl::StatusOr<Answer> MinimizeLeftover(Nanos finish_ns, Nanos leftover_limit_ns,
                                           double time_limit_s);
 
  private:
   // One step of one chain on one device in one gap.
   struct Cell {
-    std::vector<int> batch;  // [u]: x, or -1 where u units do not fit
+    std::vector<int> batch;  // [u]: x, or -1 if u units do not fit
     int done = -1;           // S
-    int joined = -1;         // j, or -1
+    int joined = -1;         // j, or -1 if the step cannot continue an instruction
   };
-  using StepCells = std::vector<Cell>;        // by gap: the usable ones, then the leftover
-  using ChainCells = std::vector<StepCells>;  // by step with variables
+  using StepCells = std::vector<Cell>;        // by usable gap, then the leftover
+  using ChainCells = std::vector<StepCells>;  // by step, of those with variables
   struct Device {
     std::vector<int> gaps;   // indices of the usable gaps
     std::vector<int> units;  // [c]: n
@@ -85,7 +88,7 @@ class FillModel {
   const std::vector<DeviceGaps>& devices_;
   const AssignOptions options_;
   Nanos resolution_ns_ = 1;
-  Nanos base_ns_ = 0;  // the first device's end; finish counts from here
+  Nanos base_ns_ = 0;  // earliest end_ns of the devices; finish is relative to it
   Milp milp_;
   int finish_ = -1;
   std::vector<Device> vars_;

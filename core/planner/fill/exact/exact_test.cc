@@ -13,7 +13,7 @@
 namespace dpipe {
 namespace {
 
-// Tries every sequence of batches of one device, gap by gap, step by step.
+// Tries all sequences of batches of one device, gap by gap and step by step.
 class BruteForceDevice {
  public:
   BruteForceDevice(const FrozenWork& work, std::vector<int> units, const DeviceGaps& device,
@@ -136,12 +136,13 @@ class BruteForce {
 
   const RandomFillInstance& instance_;
   const AssignOptions options_;
-  std::vector<int> left_;  // by chain: units not shared out yet
+  std::vector<int> left_;  // by chain: units not assigned yet
   std::map<std::pair<size_t, std::vector<int>>, Nanos> leftover_;
   Value best_ = {Nanos{1} << 60, 0};
 };
 
-// Every unit's steps in order, nothing longer than its gap, all units somewhere.
+// Checks that each unit's steps run in order, that no gap is overfull, and that all units are
+// placed.
 void CheckFeasible(const RandomFillInstance& instance, const Assignment& assignment) {
   const FrozenWork& work = instance.work;
   std::vector<int> total(work.chains.size(), 0);
@@ -172,9 +173,9 @@ void CheckFeasible(const RandomFillInstance& instance, const Assignment& assignm
 }
 
 TEST(ExactTest, ByHand) {
-  // Two units of steps 3 and 4. Device 0 has a gap of 7 and one of 4, device 1 none. Both units on
-  // device 0: both first steps (6), then one second step; 4 are left. Greedily as well as
-  // optimally.
+  // Two units of steps 3 and 4. Device 0 has gaps of 7 and 4, device 1 has none. Both units go to
+  // device 0: both first steps (6), then one second step (4). The other second step (4) is left.
+  // The greedy assignment finds this, too.
   RandomFillInstance instance;
   instance.work.num_units = 2;
   Chain chain;
@@ -193,7 +194,7 @@ TEST(ExactTest, ByHand) {
   CheckFeasible(instance, exact->assignment);
 }
 
-TEST(ExactTest, LargeInstancesAreRefusedWithTheirSize) {
+TEST(ExactTest, RejectsLargeInstances) {
   RandomStream random(1, 0, 0, RandomPurpose::kTest);
   const RandomFillInstance instance = MakeRandomFill(random, {});
   ExactOptions options;
@@ -205,7 +206,7 @@ TEST(ExactTest, LargeInstancesAreRefusedWithTheirSize) {
       << exact.status();
 }
 
-TEST(ExactTest, LongTimesAreRoundedAndStillFit) {
+TEST(ExactTest, RoundedLongTimesStillFit) {
   RandomStream random(2, 0, 0, RandomPurpose::kTest);
   RandomFillOptions options;
   options.max_devices = 2;

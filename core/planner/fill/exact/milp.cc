@@ -63,16 +63,17 @@ void Milp::SetBounds(int variable, double lower, double upper) {
   variables_[variable].upper = upper;
 }
 
-// The model as Cbc wants it: arrays by row and by variable, the matrix by columns.
+// The model in Cbc's format: arrays by row and by variable, and the matrix by columns.
 struct Milp::Arrays {
   explicit Arrays(const Milp& milp) {
-    std::vector<std::vector<MilpTerm>> columns(milp.variables_.size());  // terms' variables: rows
+    std::vector<std::vector<MilpTerm>> columns(milp.variables_.size());  // `variable` holds the row
     for (int i = 0; i < milp.num_rows(); ++i) {
       row_lower.push_back(milp.rows_[i].lower);
       row_upper.push_back(milp.rows_[i].upper);
       for (const MilpTerm& term : milp.rows_[i].terms) {
         std::vector<MilpTerm>& column = columns[term.variable];
-        DPIPE_CHECK(column.empty() || column.back().variable != i) << "a variable twice in a row";
+        DPIPE_CHECK(column.empty() || column.back().variable != i)
+            << "a variable occurs twice in a row";
         column.push_back({i, term.coefficient});
       }
     }
@@ -113,12 +114,13 @@ absl::StatusOr<MilpSolution> Milp::Minimize(const MilpOptions& options) const {
     Cbc_setAllowableGap(model.get(), 0);
     Cbc_setAllowableFractionGap(model.get(), 0);
     Cbc_solve(model.get());
-    if (Cbc_status(model.get()) == 2) return absl::InternalError("Cbc gave up numerically");
+    if (Cbc_status(model.get()) == 2)
+      return absl::InternalError("Cbc failed with numerical difficulties");
     return ReadSolution(model.get(), num_variables(), arrays.whole);
   } catch (const std::exception& e) {
-    return absl::InternalError(absl::StrCat("Cbc threw ", e.what()));
+    return absl::InternalError(absl::StrCat("Cbc threw an exception: ", e.what()));
   } catch (...) {
-    return absl::InternalError("Cbc threw");
+    return absl::InternalError("Cbc threw an unknown exception");
   }
 }
 

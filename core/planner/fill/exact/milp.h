@@ -1,12 +1,12 @@
-// Mixed integer linear programs, solved to optimality by Cbc.
+// Mixed-integer linear programs, solved to optimality by Cbc.
 //
 //   minimise  sum of cost_j x_j
 //   subject to  lower_i <= sum of a_ij x_j <= upper_i   and   lower_j <= x_j <= upper_j,
-//   x_j a whole number where it is declared so.
+//   x_j integer if it was added with `whole`.
 //
-// Deterministic for one model and no time limit that strikes. Cbc is not safe to call from several
-// threads, so solving is serialised within the process; it prints nothing, and what it throws ends
-// here as Internal.
+// Deterministic for a given model unless the time limit is reached. Cbc is not thread-safe, so
+// solving is serialised within the process. Cbc's output is suppressed, and its exceptions are
+// returned as Internal errors.
 #ifndef DPIPE_CORE_PLANNER_FILL_EXACT_MILP_H_
 #define DPIPE_CORE_PLANNER_FILL_EXACT_MILP_H_
 
@@ -24,23 +24,23 @@ struct MilpTerm {
 };
 
 struct MilpOptions {
-  double time_limit_s = 0;  // of processor time; 0: none
+  double time_limit_s = 0;  // CPU time; 0: no limit
 };
 
 struct MilpSolution {
-  bool found = false;          // false: none was found
-  bool proven = false;         // that nothing is better (or, where not found, that there is none)
-  double objective = 0;        // where found
-  double bound = 0;            // no solution costs less; where one was found or time ran out
-  std::vector<double> values;  // by variable, where found; whole numbers are exactly so
+  bool found = false;          // true if there is a solution in `values`
+  bool proven = false;         // the solution is optimal or, if none was found, none exists
+  double objective = 0;        // cost of the solution, if found
+  double bound = 0;            // lower bound on the cost, if found or the time limit was reached
+  std::vector<double> values;  // by variable, if found; integer variables are rounded exactly
 };
 
 class Milp {
  public:
-  // Returns the variable's index.
+  // Adds a variable and returns its index. `whole`: integer.
   int AddVariable(double lower, double upper, double cost, bool whole);
   int AddBinary(double cost = 0) { return AddVariable(0, 1, cost, true); }
-  // A variable at most once.
+  // Adds the constraint lower <= sum of terms <= upper. Each variable may occur at most once.
   void AddRow(double lower, double upper, std::vector<MilpTerm> terms);
   void SetCost(int variable, double cost) { variables_[variable].cost = cost; }
   void SetBounds(int variable, double lower, double upper);
@@ -48,7 +48,7 @@ class Milp {
   int num_variables() const { return static_cast<int>(variables_.size()); }
   int num_rows() const { return static_cast<int>(rows_.size()); }
 
-  // Internal if Cbc gives up or throws.
+  // Solves the program. Returns Internal if Cbc fails numerically or throws.
   absl::StatusOr<MilpSolution> Minimize(const MilpOptions& options) const;
 
  private:

@@ -8,7 +8,7 @@ namespace dpipe {
 namespace {
 
 TEST(MilpTest, Knapsack) {
-  // Weights 5, 4, 3 with values 10, 40, 50 and room for 8: the last two, 90.
+  // Weights 5, 4, 3, values 10, 40, 50, capacity 8: the last two are best, with a value of 90.
   Milp milp;
   const std::vector<double> weights = {5, 4, 3}, values = {10, 40, 50};
   std::vector<MilpTerm> row;
@@ -24,8 +24,8 @@ TEST(MilpTest, Knapsack) {
   EXPECT_EQ(solution->values, (std::vector<double>{0, 1, 1}));
 }
 
-TEST(MilpTest, WholeNumbersNotFractions) {
-  // max x + y with 2x + 2y <= 5: 2.5 for fractions, 2 for whole numbers.
+TEST(MilpTest, IntegersNotFractions) {
+  // max x + y with 2x + 2y <= 5: 2.5 for fractions, 2 for integers.
   Milp milp;
   const int x = milp.AddVariable(0, 10, -1, true), y = milp.AddVariable(0, 10, -1, true);
   milp.AddRow(-kMilpInfinity, 5, {{x, 2}, {y, 2}});
@@ -35,7 +35,7 @@ TEST(MilpTest, WholeNumbersNotFractions) {
   EXPECT_TRUE(solution->proven);
 }
 
-TEST(MilpTest, InfeasibleIsProvenAndNotFound) {
+TEST(MilpTest, InfeasibleIsProven) {
   Milp milp;
   const int x = milp.AddVariable(0, 1, 1, true);
   milp.AddRow(0.25, 0.75, {{x, 1}});

@@ -12,10 +12,10 @@
 namespace dpipe {
 namespace {
 
-// How many of the devices that finish first a move may go to; more find little and cost time.
+// Moves go only to this many devices, those that finish first. More rarely help and cost time.
 constexpr int kMoveTargets = 4;
-// Changes are looked for until so many gaps, times the walks over each, have been packed: with many
-// gaps little is left over, and each change takes long to judge.
+// Budget of the local search, in packed gaps times beam width. With many gaps, little work is left
+// over and each change is expensive to evaluate.
 constexpr int64_t kMaxPackedGaps = 200000;
 
 Nanos Total(const std::vector<Nanos>& v) { return std::accumulate(v.begin(), v.end(), Nanos{0}); }
@@ -69,7 +69,7 @@ class Assigner {
     return max_units.empty() || units <= max_units[chain];
   }
 
-  // The device with the least to do that may take one more unit, if any may.
+  // Returns the least busy device that may take one more unit, or the least busy one if none may.
   int NextDevice(const std::vector<Nanos>& busy, int chain) const {
     int best = -1;
     for (int d = 0; d < static_cast<int>(busy.size()); ++d) {
@@ -80,7 +80,7 @@ class Assigner {
     return static_cast<int>(std::min_element(busy.begin(), busy.end()) - busy.begin());
   }
 
-  // Units go, longest chain first, to the device with the least busy time.
+  // Assigns units, longest chain first, each to the device with the least busy time.
   void AssignLongestFirst() {
     std::vector<int> order(work_.chains.size());
     std::iota(order.begin(), order.end(), 0);
@@ -107,10 +107,10 @@ class Assigner {
     return Pack(work_, units, devices_[d].gaps, options);
   }
 
-  // How long work of `ns` takes on the device.
+  // Returns the time that work of `ns` takes on device d.
   Nanos OnDevice(int d, Nanos ns) const { return TimeAtSpeed(ns, devices_[d].speed); }
 
-  // With so many units of each chain.
+  // Returns the finish of device d with `units[c]` units of each chain c.
   Nanos Finish(int d, const std::vector<int>& units) {
     const auto [leftover, added] = leftovers_[d].try_emplace(units, 0);
     if (added) leftover->second = PackDevice(d, units).leftover_ns;
@@ -126,10 +126,11 @@ class Assigner {
   struct Change {
     int to = -1;
     std::vector<int> from_units, to_units;
-    Nanos worse_finish_ns = 0;  // of the two devices
+    Nanos worse_finish_ns = 0;  // later finish of the two devices
   };
 
-  // Judges handing `give[c]` units of each chain c to device `to`; taking them, where negative.
+  // Evaluates moving `give[c]` units of each chain c from `from` to `to` (back, if negative), and
+  // updates `best` if the later finish of the two devices improves.
   void Consider(int from, int to, const std::vector<int>& give, Change& best) {
     if (packed_gaps_ > kMaxPackedGaps) return;
     std::vector<int> from_units = result_.units[from], to_units = result_.units[to];
@@ -150,8 +151,8 @@ class Assigner {
     }
   }
 
-  // What one device may hand to another: up to two units of a chain, a unit of two chains, or one
-  // against one of another chain.
+  // Returns the neighbourhood: one or two units of one chain, alone or together with one or two
+  // units of another chain in the same or the opposite direction.
   std::vector<std::vector<int>> Gives() const {
     const int num_chains = static_cast<int>(work_.chains.size());
     std::vector<std::vector<int>> gives;
@@ -173,21 +174,22 @@ class Assigner {
     return gives;
   }
 
-  // Each accepted change lowers the last finish or the number of devices that have it; the limit
-  // only guards the time a search takes.
+  // Each accepted change lowers the latest finish or the number of devices that have it, so the
+  // search ends. The limit only bounds its time.
   void ImproveWhilePossible() {
     const int limit = 4 * static_cast<int>(devices_.size()) + 16;
     for (int i = 0; i < limit && Improve(); ++i) {
     }
   }
 
-  // Takes the best change that relieves the device that finishes last; false if none does.
+  // Applies the best change that makes the last device finish earlier. Returns false if there is
+  // none.
   bool Improve() {
     if (even_) return false;
     const std::vector<Nanos>& finish = result_.finish_ns;
     const int last =
         static_cast<int>(std::max_element(finish.begin(), finish.end()) - finish.begin());
-    if (finish[last] <= barrier_ns_) return false;  // all is hidden already
+    if (finish[last] <= barrier_ns_) return false;  // no delay left to remove
     std::vector<int> targets(devices_.size());
     std::iota(targets.begin(), targets.end(), 0);
     std::stable_sort(targets.begin(), targets.end(),
@@ -211,8 +213,8 @@ class Assigner {
   PackOptions options_;
   const bool even_;
   int64_t packed_gaps_ = 0;
-  Nanos barrier_ns_ = 0;  // when the optimizer step starts without frozen work
-  // By device: what runs after its last gap, by units of each chain, as far as it is known.
+  Nanos barrier_ns_ = 0;  // start of the optimizer step without frozen work
+  // By device: cache of the time after its last gap, by units of each chain.
   std::vector<std::map<std::vector<int>, Nanos>> leftovers_;
   Assignment result_;
 };

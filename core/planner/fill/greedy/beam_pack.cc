@@ -8,22 +8,23 @@
 namespace dpipe {
 namespace {
 
-// Full-batch steps of a chain, or a partial batch of its next one.
+// Full-batch steps of a chain, or a partial batch of its next step.
 struct Move {
   int chain = 0;
-  int steps = 0;
-  int units = 0;
+  int steps = 0;  // full-batch steps
+  int units = 0;  // of a partial batch; 0: none
 };
 
 using Chains = absl::InlinedVector<ChainProgress, 3>;
 
-// A walk after some gap; the walk before it is `parent`, of the gap before.
+// A partial packing up to and including some gap. Extends `parent`, an index into the previous
+// gap's walks.
 struct Walk {
   Chains chains;
   int parent = -1;
   absl::InlinedVector<Move, 6> moves;  // in this gap
-  Nanos used_ns = 0;                   // of this gap
-  Nanos rest_ns = 0;                   // if nothing more fitted anywhere
+  Nanos used_ns = 0;                   // in this gap
+  Nanos rest_ns = 0;                   // time of all remaining work
 };
 
 class Beam {
@@ -46,7 +47,7 @@ class Beam {
         walk.parent = static_cast<int>(w);
         walk.rest_ns = by_gap_.back()[w].rest_ns;
         if (gaps_[g] >= options_.min_gap_ns) Expand(walk, static_cast<int>(g));
-        next_.push_back(std::move(walk));  // nothing in this gap
+        next_.push_back(std::move(walk));  // leaves this gap empty
       }
       by_gap_.push_back(Best());
     }
@@ -78,8 +79,8 @@ class Beam {
     walk.moves.push_back({chain, 0, units});
   }
 
-  // All pairs of full-batch steps of the last two chains that leave no room for one more of the
-  // second.
+  // Adds one extension per number of full-batch steps of the second-last chain, each with as many
+  // steps of the last chain as then fit.
   void Expand(Walk walk, int gap) {
     const int num_chains = static_cast<int>(walk.chains.size());
     int c = 0;
@@ -89,8 +90,8 @@ class Beam {
     if (c == num_chains) return;
     const Nanos room = gaps_[gap] - walk.used_ns;
     const bool pair = c + 1 < num_chains;
-    const int most = walk.chains[c].FullBatchSteps(room);
-    for (int a = 0, b = pair ? walk.chains[c + 1].FullBatchSteps(room) : 0; a <= most; ++a) {
+    const int max_steps = walk.chains[c].FullBatchSteps(room);
+    for (int a = 0, b = pair ? walk.chains[c + 1].FullBatchSteps(room) : 0; a <= max_steps; ++a) {
       const Nanos left = room - walk.chains[c].FullBatchTime(a);
       while (b > 0 && walk.chains[c + 1].FullBatchTime(b) > left) --b;
       Walk next = walk;
@@ -100,7 +101,7 @@ class Beam {
     }
   }
 
-  // With a partial batch of each chain, of one, or of none.
+  // Adds extensions of `walk` with a partial batch of each chain, of some chains and of none.
   void AddWithPartials(Walk& walk, int gap) {
     const int num_chains = static_cast<int>(walk.chains.size());
     for (int first = 0; options_.partial_batch && first < num_chains; ++first) {
@@ -121,7 +122,8 @@ class Beam {
     next_.push_back(std::move(walk));
   }
 
-  // The walks of next_ that have least left, none twice; the earlier among equals.
+  // Returns the `width_` walks of next_ with the least work left, without duplicates. Ties go to
+  // the earlier walk.
   std::vector<Walk> Best() {
     order_.clear();
     for (size_t i = 0; i < next_.size(); ++i) order_.emplace_back(next_[i].rest_ns, i);
@@ -166,7 +168,7 @@ class Beam {
   const std::vector<Nanos>& gaps_;
   const PackOptions options_;
   const int width_;
-  std::vector<std::vector<Walk>> by_gap_;  // [g]: before gap g
+  std::vector<std::vector<Walk>> by_gap_;  // [g]: walks before gap g
   std::vector<Walk> next_;
   std::vector<std::pair<Nanos, size_t>> order_;
 };

@@ -1,7 +1,8 @@
-// Packing by several walks over the gaps at once, of which those are kept that have least left.
+// Beam search over the gaps: after each gap, keeps the `beam_width` partial packings with the least
+// work left. Internal to pack.h.
 //
-// A walk's choices in one gap: how many full-batch steps of the one chain and, then, of the other,
-// and which partial batches besides, worth it or not. Internal to pack.h.
+// Each gap branches on the number of full-batch steps of each of the last two chains, and on the
+// partial batches after them. Unlike in pack.h, a partial batch need not be efficient.
 #ifndef DPIPE_CORE_PLANNER_FILL_GREEDY_BEAM_PACK_H_
 #define DPIPE_CORE_PLANNER_FILL_GREEDY_BEAM_PACK_H_
 
@@ -13,12 +14,13 @@
 
 namespace dpipe {
 
-// With options.beam_width walks. O(gaps * width * steps * log) for two chains; with more, those
-// beyond the second go first, each as far as fits.
+// Packs with a beam of options.beam_width. If there are more than two chains, all but the last two
+// are not branched on: each gap first takes as many of their steps as fit.
+// Time O(gaps * beam_width * steps * log(steps)) for two chains.
 Packing BeamPack(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
                  const PackOptions& options);
 
-// Appends what is left of a chain to a packing, after its last gap.
+// Appends the rest of a chain to a packing, after its last gap.
 void FinishChain(ChainProgress& chain, int num_gaps, Packing& packing);
 
 }  // namespace dpipe

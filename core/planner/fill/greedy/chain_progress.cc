@@ -28,7 +28,7 @@ std::vector<Nanos> ChainBatches::Sums(int units) const {
 
 Nanos ChainBatches::TimeBefore(int step) const {
   if (step == 0) return 0;
-  // The last step before is in a block that its own sums are of.
+  // Uses the sums of the block that holds step - 1; at a block boundary this is the earlier block.
   const int block = (step - 1) / num_steps(), in_block = step - block * num_steps();
   const bool is_last = !last_sums_.empty() && (block + 1) * num_steps() == end_;
   return block * sums_.back() + (is_last ? last_sums_ : sums_)[in_block];
@@ -38,7 +38,7 @@ Nanos ChainProgress::FullBatchTime(int count) const {
   if (count == 0) return 0;
   const ChainBatches& b = *batches_;
   Nanos ns = b.TimeBefore(step_ + count) - b.TimeBefore(step_);
-  // The first one begins an instruction whatever was before, and may be a rest.
+  // The first step always begins an instruction, and it may be the rest of a partial batch.
   if (!b.StartsInstruction(step_)) ns += b.overhead_ns();
   if (done_units_ == 0) return ns;
   const int units = b.BlockUnits(step_);
@@ -48,15 +48,15 @@ Nanos ChainProgress::FullBatchTime(int count) const {
 }
 
 int ChainProgress::FullBatchSteps(Nanos limit) const {
-  int most = 0, too_many = batches_->end() - step_ + 1;
-  while (too_many - most > 1) {
-    const int middle = most + (too_many - most) / 2;
-    (FullBatchTime(middle) <= limit ? most : too_many) = middle;
+  int fits = 0, too_many = batches_->end() - step_ + 1;
+  while (too_many - fits > 1) {
+    const int middle = fits + (too_many - fits) / 2;
+    (FullBatchTime(middle) <= limit ? fits : too_many) = middle;
   }
-  return most;
+  return fits;
 }
 
-// Steps of one block, on units of it.
+// Appends a placement of steps of one block. Units are relative to the block.
 void ChainProgress::Place(int step_begin, int step_end, int unit_begin, int unit_end, int gap,
                           std::vector<Placement>* out) const {
   if (out == nullptr) return;

@@ -1,11 +1,11 @@
-// How far one chain of frozen work has come on one device, and what it could do next.
+// Progress of one chain of frozen work on one device, and the batches that may run next.
 //
-// All of the device's units, or of a block of at most `max_batch` of them, pass a step before the
-// first of them begins the next one; a step may be split over gaps into partial batches. Blocks
-// pass the whole chain one after another.
+// The device's units form blocks of at most `max_batch` units. One block after another passes the
+// whole chain. Within a block, all units finish a step before any of them begins the next one. A
+// step may be split over several gaps into partial batches.
 //
-// ChainBatches is what stays the same on the way, with the sums of its steps' times; a
-// ChainProgress is small and refers to one, so that a search copies it freely.
+// ChainBatches holds the constant part, with prefix sums of the steps' times. A ChainProgress is
+// small and refers to a ChainBatches, so that a search can copy it cheaply.
 #ifndef DPIPE_CORE_PLANNER_FILL_GREEDY_CHAIN_PROGRESS_H_
 #define DPIPE_CORE_PLANNER_FILL_GREEDY_CHAIN_PROGRESS_H_
 
@@ -18,61 +18,63 @@
 
 namespace dpipe {
 
-// A device's units of one chain. Steps are counted on over the blocks: step i is step
-// i % num_steps of block i / num_steps.
+// A device's units of one chain. Steps are numbered across blocks: step i is step i % num_steps of
+// block i / num_steps.
 class ChainBatches {
  public:
-  // `work` outlives this. `max_batch` 0: unlimited. O(steps).
+  // `work` must outlive this. `max_batch` 0: one block of all units. Time O(steps).
   ChainBatches(const FrozenWork& work, int chain, int num_units, int max_batch);
 
   int chain() const { return index_; }
-  int num_steps() const { return static_cast<int>(chain_->steps.size()); }  // of a block
-  int end() const { return end_; }                                          // of the last block
+  int num_steps() const { return static_cast<int>(chain_->steps.size()); }  // per block
+  int end() const { return end_; }  // one past the last step of the last block
   int BlockBegin(int step) const { return step / num_steps() * block_; }
   int BlockUnits(int step) const { return std::min(block_, num_units_ - BlockBegin(step)); }
   const std::vector<Nanos>& Times(int step) const { return chain_->step_ns[step % num_steps()]; }
   Nanos overhead_ns() const { return overhead_ns_; }
-  // Whether a step begins an instruction even right after the one before it.
+  // True if a step begins an instruction even if it runs right after the step before it.
   bool StartsInstruction(int step) const {
     return step % num_steps() == 0 || chain_->steps[step % num_steps()].new_instruction;
   }
-  // Of all steps before this one, in one go. O(1).
+  // Returns the time of all steps before this one, run without interruption. O(1).
   Nanos TimeBefore(int step) const;
 
  private:
-  // Element k: of the first k steps of a block of so many units.
+  // Returns prefix sums: element k is the time of the first k steps of a block of `units` units.
   std::vector<Nanos> Sums(int units) const;
 
   const Chain* chain_;
   int index_;
   int num_units_;
-  int block_;  // units of a block, but for the last one
+  int block_;  // units per block; the last block may have fewer
   int end_ = 0;
   Nanos overhead_ns_;
-  std::vector<Nanos> sums_, last_sums_;  // of a block, and of a last one that is smaller
+  // Prefix sums of a full block, and of the last block if it is smaller (else empty).
+  std::vector<Nanos> sums_, last_sums_;
 };
 
 class ChainProgress {
  public:
-  // `batches` outlives this.
+  // `batches` must outlive this.
   explicit ChainProgress(const ChainBatches* batches) : batches_(batches) {}
 
   bool done() const { return step_ == batches_->end(); }
 
-  // The next k full-batch steps take FullBatchTime(k), block by block, the first of which may be
-  // the rest of a step that a partial batch began. O(1).
+  // Returns the time of the next `count` full-batch steps, block by block. The first one may be the
+  // rest of a step that a partial batch began. O(1).
   Nanos FullBatchTime(int count) const;
-  // The most of them that take no longer than `limit` together. O(log steps).
+  // Returns the maximum number of full-batch steps that take at most `limit` together.
+  // O(log steps).
   int FullBatchSteps(Nanos limit) const;
-  // All that is left, in one go.
+  // The number and the time of all remaining full-batch steps.
   int StepsLeft() const { return batches_->end() - step_; }
   Nanos RestTime() const { return FullBatchTime(StepsLeft()); }
 
-  // Takes the next `count` full-batch steps. `out` may be null.
+  // Takes the next `count` full-batch steps. Appends their placements to `out` if it is not null.
   void Advance(int count, int gap, std::vector<Placement>* out);
 
-  // The most units of the next step, short of all, that fit in `room` and save later at least
-  // `worth` of the time that they take now; 0 for none.
+  // Returns the maximum number of units of the next step, less than all, that fit in `room`.
+  // Returns 0 if none fit or if the batch later saves less than `worth` times its own time.
   int PartialUnits(Nanos room, double worth) const;
   Nanos PartialTime(int units) const {
     return batches_->Times(step_)[units] + batches_->overhead_ns();
@@ -88,8 +90,8 @@ class ChainProgress {
              std::vector<Placement>* out) const;
 
   const ChainBatches* batches_;
-  int step_ = 0;        // the first that not all units of its block have done
-  int done_units_ = 0;  // of step_'s block that have done it
+  int step_ = 0;        // the first step that some units of its block have not done
+  int done_units_ = 0;  // units of that block that have done it
 };
 
 }  // namespace dpipe

@@ -9,20 +9,22 @@
 namespace dpipe {
 namespace {
 
-constexpr double kWorth = 0.5;  // of a partial batch, in pack.h
+// Minimum saving of a partial batch, as a fraction of its own time (pack.h).
+constexpr double kMinSaving = 0.5;
 
-// The steps to take of each of the last two chains, the longest total that fits in `room`.
+// Takes the full-batch steps of the last two chains (or of the only one) with the longest total
+// time that fits in `room`.
 void TakeLongestPair(std::vector<ChainProgress>& chains, int first, int gap, Nanos& room,
                      std::vector<Placement>& out) {
   const bool pair = first + 1 < static_cast<int>(chains.size());
-  const int most = chains[first].FullBatchSteps(room);
+  const int max_steps = chains[first].FullBatchSteps(room);
   int best_a = 0, best_b = 0;
   Nanos longest = 0;
-  for (int a = 0, b = pair ? chains[first + 1].FullBatchSteps(room) : 0; a <= most; ++a) {
+  for (int a = 0, b = pair ? chains[first + 1].FullBatchSteps(room) : 0; a <= max_steps; ++a) {
     const Nanos ns = chains[first].FullBatchTime(a);
     while (b > 0 && chains[first + 1].FullBatchTime(b) > room - ns) --b;
     const Nanos both = ns + (pair ? chains[first + 1].FullBatchTime(b) : 0);
-    // At equal times, more steps: some take no time, and what they make ready may.
+    // Of equal times, prefers more steps: steps that take no time may make others ready.
     if (both >= longest) longest = both, best_a = a, best_b = b;
   }
   room -= longest;
@@ -42,14 +44,14 @@ void TakeFullBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
   if (c < num_chains) TakeLongestPair(chains, c, gap, room, out);
 }
 
-// One partial batch of each chain, the longest that fits first.
+// Takes at most one partial batch of each chain, the longest that fits first.
 void TakePartialBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
                         std::vector<Placement>& out) {
   std::vector<bool> taken(chains.size(), false);
   while (true) {
     int best = -1, best_units = 0;
     for (int c = 0; c < chains.size(); ++c) {
-      const int units = taken[c] ? 0 : chains[c].PartialUnits(room, kWorth);
+      const int units = taken[c] ? 0 : chains[c].PartialUnits(room, kMinSaving);
       if (units == 0) continue;
       if (best < 0 || chains[c].PartialTime(units) > chains[best].PartialTime(best_units)) {
         best = c, best_units = units;

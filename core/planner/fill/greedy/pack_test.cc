@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// A chain of one component whose step i takes ns_per_unit[i] a unit.
+// Returns a chain of one component in which step i takes ns_per_unit[i] per unit.
 Chain LinearChain(const std::vector<Nanos>& ns_per_unit, int num_units) {
   Chain chain;
   chain.total_ns.assign(num_units + 1, 0);
@@ -38,12 +38,12 @@ std::vector<std::vector<int>> AsVectors(const std::vector<Placement>& placements
   return out;
 }
 
-TEST(PackTest, FullBatchesThenOnePartialThenTheRest) {
-  // 4 units, steps of 1, 2 and 3 a unit: 4, 8 and 12 in full.
+TEST(PackTest, FullThenPartialBatches) {
+  // 4 units; steps of 1, 2 and 3 per unit take 4, 8 and 12 at full batch.
   const FrozenWork work = Work({LinearChain({1, 2, 3}, 4)}, 4);
   const Packing packing = Pack(work, {4}, {9, 3, 20}, {});
-  // Gap of 9: step 0 in full (4), step 1 on two units (4). Gap of 3: one more unit (2). Gap of 20:
-  // the last unit of step 1 (2) and step 2 (12).
+  // Gap of 9: step 0 at full batch (4), step 1 on two units (4). Gap of 3: step 1 on one more unit
+  // (2). Gap of 20: step 1 on the last unit (2), step 2 at full batch (12).
   EXPECT_EQ(AsVectors(packing.placements), (std::vector<std::vector<int>>{{0, 0, 0, 1, 0, 4},
                                                                           {0, 0, 1, 2, 0, 2},
                                                                           {1, 0, 1, 2, 2, 3},
@@ -53,7 +53,7 @@ TEST(PackTest, FullBatchesThenOnePartialThenTheRest) {
   EXPECT_EQ(packing.leftover_ns, 0);
 }
 
-TEST(PackTest, WithoutPartialBatchesMoreIsLeft) {
+TEST(PackTest, MoreIsLeftWithoutPartialBatches) {
   const FrozenWork work = Work({LinearChain({1, 2, 3}, 4)}, 4);
   PackOptions options;
   options.partial_batch = false;
@@ -62,29 +62,30 @@ TEST(PackTest, WithoutPartialBatchesMoreIsLeft) {
   EXPECT_EQ(packing.leftover_ns, 20);
 }
 
-TEST(PackTest, TheLongestSetOfTwoChains) {
-  // One unit. Chain 0: 5, 5; chain 1: 3, 4. In a gap of 12: 5+5=10, 5+3+4=12 (best), 3+4=7.
+TEST(PackTest, LongestSetOfTwoChains) {
+  // One unit. Chain 0: 5, 5; chain 1: 3, 4. Sets for a gap of 12: 5+5=10, 5+3+4=12 (best), 3+4=7.
   const FrozenWork work = Work({LinearChain({5, 5}, 1), LinearChain({3, 4}, 1)}, 1);
   const Packing packing = Pack(work, {1, 1}, {12}, {});
   EXPECT_EQ(packing.used_ns, (std::vector<Nanos>{12}));
   EXPECT_EQ(packing.leftover_ns, 5);
 }
 
-TEST(PackTest, AnInefficientPartialBatchIsLeftAlone) {
-  // A kernel that takes 10 for one to three units and 11 for four: three now save nothing later.
+TEST(PackTest, SkipsInefficientPartialBatch) {
+  // A kernel takes 10 for one to three units and 11 for four. Three units now would save only 1
+  // later.
   Chain chain = LinearChain({0}, 4);
   chain.step_ns[0] = {0, 10, 10, 10, 11};
   chain.total_ns = chain.step_ns[0];
-  PackOptions one_walk;
-  one_walk.beam_width = 1;
-  const Packing packing = Pack(Work({chain}, 4), {4}, {10}, one_walk);
+  PackOptions greedy;
+  greedy.beam_width = 1;
+  const Packing packing = Pack(Work({chain}, 4), {4}, {10}, greedy);
   EXPECT_TRUE(packing.used_ns == std::vector<Nanos>{0});
   EXPECT_EQ(packing.leftover_ns, 11);
-  // As the gap would be idle otherwise, and 10 are less than 11, comparing walks takes it.
+  // Beam search takes it: the gap would be idle otherwise, and it leaves 10 instead of 11.
   EXPECT_EQ(Pack(Work({chain}, 4), {4}, {10}, {}).leftover_ns, 10);
 }
 
-TEST(PackTest, EveryInstructionPaysItsOverhead) {
+TEST(PackTest, EachInstructionPaysOverhead) {
   FrozenWork work = Work({LinearChain({4, 4}, 2)}, 2);
   work.instruction_overhead_ns = 1;
   EXPECT_EQ(Pack(work, {2}, {17}, {}).used_ns,
@@ -99,9 +100,10 @@ TEST(PackTest, ShortGapsAreIgnored) {
   EXPECT_EQ(packing.used_ns, (std::vector<Nanos>{0, 2}));
 }
 
-TEST(PackTest, SeveralWalksLookAhead) {
-  // One unit. Gaps of 6 and 10; chain 0: 5, 10; chain 1: 6, 1. The longest set for the first gap is
-  // chain 1's 6, after which 10 hold 5 and 1, and 10 are left. 5 and then 10 leave 7.
+TEST(PackTest, BeamSearchLooksAhead) {
+  // One unit. Gaps of 6 and 10; chain 0: 5, 10; chain 1: 6, 1. Greedy: the longest set for the
+  // first gap is chain 1's 6. The second gap then holds 5 and 1, and 10 is left. Better: 5 and then
+  // 10, which leaves 7.
   const FrozenWork work = Work({LinearChain({5, 10}, 1), LinearChain({6, 1}, 1)}, 1);
   PackOptions options;
   options.beam_width = 1;
@@ -110,9 +112,9 @@ TEST(PackTest, SeveralWalksLookAhead) {
   EXPECT_EQ(Pack(work, {1, 1}, {6, 10}, options).leftover_ns, 7);
 }
 
-TEST(PackTest, BlocksPassTheChainOneAfterAnother) {
-  // 3 units of steps 1 and 2 in blocks of two: 2 + 4 and then 1 + 2. In a gap of 8: the first block
-  // and the second one's first step.
+TEST(PackTest, BlocksRunOneAfterAnother) {
+  // 3 units of steps 1 and 2 in blocks of two units: 2 + 4, then 1 + 2. A gap of 8 takes the first
+  // block and the first step of the second block.
   PackOptions options;
   options.max_batch_units = 2;
   const Packing packing = Pack(Work({LinearChain({1, 2}, 3)}, 3), {3}, {8}, options);
@@ -123,7 +125,7 @@ TEST(PackTest, BlocksPassTheChainOneAfterAnother) {
   EXPECT_EQ(packing.leftover_ns, 2);
 }
 
-// Every (step, unit) once, steps of a unit in order, nothing longer than its gap.
+// Each (step, unit) runs once, each unit's steps run in order, and no gap is overfull.
 TEST(PackTest, PropertiesOnRandomWork) {
   RandomStream random(5, 0, 0, RandomPurpose::kTest);
   for (int round = 0; round < 3000; ++round) {

@@ -1,0 +1,26 @@
+// Receives each rank's finished steps.
+#ifndef DPIPE_CORE_RUNTIME_SESSION_STEP_SINK_H_
+#define DPIPE_CORE_RUNTIME_SESSION_STEP_SINK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/runtime/interpreter/rank_executor.h"
+
+namespace dpipe {
+
+// Thread-safe.
+class StepSink {
+ public:
+  virtual ~StepSink() = default;
+  // Reports a finished step. `now_ns`, here and below, is on the session's clock.
+  virtual void RankDone(int64_t step, const std::vector<StepLosses>& losses,
+                        const StepOutcome& outcome, Nanos now_ns) = 0;
+  // Restarts the time of the first step, which begins after the prologue.
+  virtual void Restart(Nanos now_ns) = 0;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_RUNTIME_SESSION_STEP_SINK_H_
