@@ -3,6 +3,7 @@
 // steady phase, the input of a forward pass is then sent at least one micro-batch before it is
 // needed, so the transfer can overlap other work. The bubble is the same as with 1F1B. The peak is
 // min(m, 2(p-s)-1) micro-batches instead of min(m, p-s).
+#include "core/schedule/builders/run_ahead.h"
 #include "core/schedule/generators.h"
 
 namespace dpipe {

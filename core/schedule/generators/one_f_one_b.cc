@@ -1,6 +1,7 @@
 // 1F1B (PipeDream-Flush; Narayanan et al., ICML 2021): stage s of p runs p-1-s forward passes
 // ahead, then one forward and one backward pass in turn, then the remaining backward passes. It has
 // the same bubble as GPipe but keeps at most p - s micro-batches.
+#include "core/schedule/builders/run_ahead.h"
 #include "core/schedule/generators.h"
 
 namespace dpipe {

@@ -9,6 +9,7 @@
 //
 // and exactly that on device 0. If also W <= B, device 0 spans the whole schedule, so this is the
 // makespan minus a device's work. For m >= p it is the paper's (p-1)(F+B-W).
+#include "core/schedule/builders/run_ahead.h"
 #include "core/schedule/generators.h"
 
 namespace dpipe {

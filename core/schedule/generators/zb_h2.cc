@@ -11,6 +11,7 @@
 // For m >= 2p-1 it is the paper's (p-1)(F+B-2W), which is 0 at F = B = W. The devices start and end
 // (p-1) F apart. A step that ends on all devices together takes the whole makespan, which at
 // F = B = W is no shorter than ZB-H1's.
+#include "core/schedule/builders/run_ahead.h"
 #include "core/schedule/generators.h"
 
 namespace dpipe {
