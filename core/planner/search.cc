@@ -21,7 +21,7 @@
 #include "core/planner/search/improver.h"
 #include "core/planner/search/pair_builder.h"
 #include "core/planner/strategy.h"
-#include "core/schedule/builders/one_after_another.h"
+#include "core/schedule/builders/concatenate_schedules.h"
 #include "core/sim/annotate.h"
 
 namespace dpipe {
