@@ -8,8 +8,8 @@
 
 #include "core/base/files/file.h"
 #include "core/cost/cost_model.h"
-#include "core/cost/roofline/modelled_profile.h"
 #include "core/cost/testing/fake_profile.h"
+#include "core/proto/profile_text.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "gtest/gtest.h"
 #include "tools/profiles/catalogue.h"
@@ -43,7 +43,7 @@ TEST(CheckedInInputsTest, ModelledProfilesAreExactlyTheGeneratorsOutput) {
     ASSERT_TRUE(text.ok()) << text.status();
     const auto profile = tools::ProfileOf(entry);
     ASSERT_TRUE(profile.ok()) << profile.status();
-    EXPECT_TRUE(*text == roofline::CompactTextProto(*profile))
+    EXPECT_TRUE(*text == ProfileText(*profile))
         << entry.path << " differs from the output of //tools:make_profiles";
     EXPECT_LT(text->size(), kLargestProfile) << entry.path;
     total += text->size();
@@ -60,6 +60,20 @@ TEST(CheckedInInputsTest, ModelledProfilesAreReadAndValid) {
     EXPECT_NE(profile.provenance().find("modelled, not measured"), std::string::npos) << file;
     const auto cost = CostModel::Create(profile, IdealCluster(8));
     EXPECT_TRUE(cost.ok()) << file << ": " << cost.status();
+  }
+}
+
+TEST(CheckedInInputsTest, MeasuredProfilesAreInTheFormOfOurWriter) {
+  const std::string folder = "data/profiles/h200/";
+  const std::set<std::string> files = FilesBelow(folder);
+  EXPECT_FALSE(files.empty());
+  for (const std::string& file : files) {
+    ModelProfile profile;
+    const auto text = ReadFile(folder + file);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const absl::Status read = ParseTextProto(*text, file, &profile);
+    ASSERT_TRUE(read.ok()) << read;
+    EXPECT_TRUE(*text == ProfileText(profile)) << file;
   }
 }
 

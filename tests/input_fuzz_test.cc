@@ -9,6 +9,7 @@
 #include "core/cost/roofline/modelled_profile.h"
 #include "core/cost/testing/fake_profile.h"
 #include "core/profile/component_work.h"
+#include "core/proto/profile_text.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "core/schedule/testing/random_plan.h"
 #include "core/schedule/testing/symbolic_run.h"
@@ -147,7 +148,7 @@ std::string SmallProfileText() {
       layer.mutable_timings()->DeleteSubrange(2, layer.timings_size() - 2);
     }
   }
-  return roofline::CompactTextProto(profile);
+  return ProfileText(profile);
 }
 
 std::string ClusterText() {

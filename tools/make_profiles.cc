@@ -7,6 +7,7 @@
 #include "core/base/files/run_paths.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"
+#include "core/schedule/file_formats/plan_io.h"
 #include "gflags/gflags.h"
 #include "tools/profiles/catalogue.h"
 
@@ -26,7 +27,7 @@ absl::Status WriteAll(const std::string& folder) {
     const std::string path = folder + "/" + entry.path;
     DPIPE_RETURN_IF_ERROR(MakeFolder(folder + "/" + entry.device));
     DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileOf(entry));
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, roofline::CompactTextProto(profile)));
+    DPIPE_RETURN_IF_ERROR(WriteTextProto(path, profile));
     std::printf("%s\n", path.c_str());
   }
   return absl::OkStatus();

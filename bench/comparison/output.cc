@@ -14,7 +14,7 @@
 #include "core/report/page/html_report.h"
 #include "core/report/results_table.h"
 #include "core/report/timeline/perfetto.h"
-#include "google/protobuf/text_format.h"
+#include "core/schedule/file_formats/plan_io.h"
 
 namespace dpipe::bench {
 namespace {
@@ -24,12 +24,6 @@ std::string FileName(const std::string& strategy) {
   return absl::StrReplaceAll(strategy, {{"=", "-"}, {",", "_"}, {"/", "-"}, {" ", ""}});
 }
 
-absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message) {
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(message, &text);
-  return WriteFileAtomically(path, text);
-}
-
 absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& options) {
   DPIPE_RETURN_IF_ERROR(MakeFolder(options.folder));
   const std::string json = report::ResultsToJson(comparison.results);
@@ -37,10 +31,10 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
   if (!options.json_path.empty()) {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.json_path, json));
   }
-  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile.textproto", comparison.profile));
-  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/cluster.textproto", comparison.cluster));
-  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile_between_turns.textproto",
-                                   comparison.profile_between_turns));
+  DPIPE_RETURN_IF_ERROR(WriteTextProto(options.folder + "/profile.textproto", comparison.profile));
+  DPIPE_RETURN_IF_ERROR(WriteTextProto(options.folder + "/cluster.textproto", comparison.cluster));
+  DPIPE_RETURN_IF_ERROR(WriteTextProto(options.folder + "/profile_between_turns.textproto",
+                                       comparison.profile_between_turns));
   std::vector<report::StrategyTraces> traces;
   for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
     const StrategyOutcome& outcome = comparison.outcomes[i];
@@ -50,7 +44,7 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
     DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, report::PerfettoJson(outcome.measured));
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
         absl::StrCat(options.folder, "/trace.", FileName(strategy), ".json"), perfetto));
-    DPIPE_RETURN_IF_ERROR(WriteProto(
+    DPIPE_RETURN_IF_ERROR(WriteTextProto(
         absl::StrCat(options.folder, "/plan.", FileName(strategy), ".textproto"), outcome.plan));
     traces.push_back({strategy, &outcome.measured, &outcome.predicted});
   }

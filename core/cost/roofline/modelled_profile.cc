@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "google/protobuf/text_format.h"
 
 namespace dpipe::roofline {
 namespace {
@@ -73,34 +72,6 @@ std::string ProvenanceOf(const ModelWork& model, const DeviceSpec& device) {
   return model.notes.empty() ? text : absl::StrCat(text, " ", model.notes);
 }
 
-std::string Line(const google::protobuf::Message& message) {
-  google::protobuf::TextFormat::Printer printer;
-  printer.SetSingleLineMode(true);
-  std::string text;
-  DPIPE_CHECK(printer.PrintToString(message, &text));
-  return text;
-}
-
-void AppendComponent(const ComponentProfile& component, std::string* text) {
-  ComponentProfile head = component;
-  head.clear_layers();
-  head.clear_values();
-  absl::StrAppend(text, "components {\n  ", Line(head), "\n");
-  for (const LayerProfile& layer : component.layers()) {
-    LayerProfile line = layer;
-    line.clear_timings();
-    absl::StrAppend(text, "  layers {\n    ", Line(line), "\n");
-    for (const LayerTiming& timing : layer.timings()) {
-      absl::StrAppend(text, "    timings { ", Line(timing), "}\n");
-    }
-    absl::StrAppend(text, "  }\n");
-  }
-  for (const ValueProfile& value : component.values()) {
-    absl::StrAppend(text, "  values { ", Line(value), "}\n");
-  }
-  absl::StrAppend(text, "}\n");
-}
-
 }  // namespace
 
 const std::vector<int>& ModelledBatches() {
@@ -144,20 +115,6 @@ double BackboneThroughput(const ModelProfile& profile, int local_batch) {
     }
   }
   return static_cast<double>(local_batch) * kNanosPerSecond / step;
-}
-
-std::string CompactTextProto(const ModelProfile& profile) {
-  ModelProfile head = profile;
-  head.clear_components();
-  head.clear_provenance();
-  std::string text =
-      absl::StrCat("# proto-file: core/proto/profile.proto\n# proto-message: dpipe.ModelProfile\n",
-                   Line(head), "\n");
-  ModelProfile provenance;
-  provenance.set_provenance(profile.provenance());
-  absl::StrAppend(&text, Line(provenance), "\n");
-  for (const ComponentProfile& component : profile.components()) AppendComponent(component, &text);
-  return text;
 }
 
 }  // namespace dpipe::roofline

@@ -41,9 +41,6 @@ ModelProfile ModelledProfile(const ModelWork& model, const DeviceSpec& device,
 // ModelledBatches) with cached inputs: forward, backward and one optimizer step.
 double BackboneThroughput(const ModelProfile& profile, int local_batch);
 
-// Returns a textproto with one layer, timing or value per line.
-std::string CompactTextProto(const ModelProfile& profile);
-
 }  // namespace dpipe::roofline
 
 #endif  // DPIPE_CORE_COST_ROOFLINE_MODELLED_PROFILE_H_

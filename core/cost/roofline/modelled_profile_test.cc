@@ -1,7 +1,5 @@
 #include "core/cost/roofline/modelled_profile.h"
 
-#include "core/cost/roofline/sdxl_unet.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::roofline {
@@ -33,16 +31,6 @@ TEST(DeviceSpecTest, PassByHand) {
   op.forward = op.weight_grad = {0, 100'000'000, 50'000'000, 2};
   EXPECT_NEAR(PassNs(device, op, Pass::kForward, 3), 350e6 / 80e9 * 1e9 + 14, 1e-3);
   EXPECT_NEAR(PassNs(device, op, Pass::kWeightGrad, 3), 350e6 / 40e9 * 1e9 + 14, 1e-3);
-}
-
-TEST(ModelledProfileTest, CompactTextIsTheSameMessage) {
-  ModelWork model;
-  model.name = "m";
-  model.components = {SdxlUNet(128)};
-  const ModelProfile profile = ModelledProfile(model, Devices()[0]);
-  ModelProfile read;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(CompactTextProto(profile), &read));
-  EXPECT_EQ(read.SerializeAsString(), profile.SerializeAsString());
 }
 
 }  // namespace

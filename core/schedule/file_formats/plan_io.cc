@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/files/file.h"
 #include "core/base/text/plain_text.h"
+#include "core/proto/profile_text.h"
 #include "core/schedule/file_formats/text_place.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -61,7 +62,9 @@ absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* m
 
 absl::Status WriteTextProto(const std::string& path, const google::protobuf::Message& message) {
   std::string text;
-  if (!google::protobuf::TextFormat::PrintToString(message, &text)) {
+  if (const auto* profile = google::protobuf::DynamicCastToGenerated<ModelProfile>(&message)) {
+    text = ProfileText(*profile);
+  } else if (!google::protobuf::TextFormat::PrintToString(message, &text)) {
     return absl::InternalError(
         absl::StrCat(path, ": a ", message.GetTypeName(), " cannot be printed as text"));
   }

@@ -18,7 +18,8 @@ namespace dpipe {
 absl::Status ParseTextProto(const std::string& content, const std::string& source,
                             google::protobuf::Message* message);
 
-// Read and write textproto files. Errors name the file; for malformed content see ParseTextProto.
+// Read and write textproto files; profiles are written as ProfileText. Errors name the file; for
+// malformed content see ParseTextProto.
 absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message);
 absl::Status WriteTextProto(const std::string& path, const google::protobuf::Message& message);
 
