@@ -22,6 +22,7 @@
 #include "core/planner/search/pair_builder.h"
 #include "core/planner/strategy.h"
 #include "core/schedule/builders/concatenate_schedules.h"
+#include "core/schedule/schedule_traits.h"
 #include "core/sim/annotate.h"
 
 namespace dpipe {
@@ -57,6 +58,13 @@ constexpr int kNumTriedLarger = 4;
 // that its step is this much longer than the lower bound of its stages.
 constexpr double kNearBound = 1.02;
 constexpr double kThoroughShare = 1.4;
+
+// False if nothing is cut, or if both backbones are cut together (PlanBuilder::CutPair).
+bool UsesPartitioner(const std::string& schedule) {
+  if (schedule == "single") return false;
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(schedule);
+  return !traits.ok() || traits->num_backbones != 2 || traits->stages_per_device != 2;
+}
 
 // For a strategy that leaves something open or is tuned, the search also runs the second round, the
 // rivals and the thorough improvement.
@@ -310,7 +318,7 @@ class Search {
   // exact. Strategies that tune leave this to their rivals.
   void MeetEvenCuts(Nanos limit_ns) {
     if (strategy_.tune() || strategy_.partitioner() != "balanced") return;
-    if (strategy_.schedule() == "single") return;  // nothing is cut
+    if (!UsesPartitioner(strategy_.schedule())) return;
     Strategy even = strategy_;
     even.set_partitioner("uniform");
     const std::optional<Candidate> theirs = Search(even, cost_, options_).FindBelow(limit_ns);
