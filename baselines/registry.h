@@ -43,10 +43,10 @@ struct NamedStrategy {
 // message lists the valid ones.
 absl::StatusOr<Strategy> FindStrategy(absl::string_view spec);
 
-// Sorted by family, then by name.
+// Returns all registered strategies, sorted by family, then by name.
 const std::vector<NamedStrategy>& NamedStrategies();
 std::vector<std::string> StrategyNames();
-// Names of the strategies that compute the gradients of one device: all but
+// Returns the names of the strategies that compute the same gradients as one device: all but
 // StrategyFamily::kRelaxed.
 std::vector<std::string> ExactStrategyNames();
 

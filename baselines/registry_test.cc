@@ -18,7 +18,7 @@ TEST(RegistryTest, EveryNameFindsItself) {
   }
 }
 
-TEST(RegistryTest, ReportsShowThemByFamily) {
+TEST(RegistryTest, SortedByFamily) {
   const std::vector<std::string> names = StrategyNames();
   EXPECT_EQ(names.front(), "data_parallel");
   EXPECT_EQ(names.back(), "xpipe");

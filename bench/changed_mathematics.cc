@@ -41,7 +41,7 @@ DEFINE_int32(window, 8,
              "again");
 DEFINE_int32(points, 10, "number of evaluations during training");
 DEFINE_double(lr, 1.5e-3,
-              "learning rate of AdamW, after some 20 updates; gradients are not clipped");
+              "learning rate of AdamW, reached after about 20 updates; gradients are not clipped");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the results; empty: out/ and the benchmark's name");
 FLAG_RANGE(devices, 0, 1'024);
@@ -70,17 +70,17 @@ struct Method {
 std::vector<Method> Methods() {
   return {
       {"exact", "1f1b", "nothing", false, 0, true},
-      {"pipedream", "pipedream_stashing", "weights stashed, an update behind each stage after it",
-       true, 1, true},
+      {"pipedream", "pipedream_stashing",
+       "stashed weights; a stage lags one update per later stage", true, 1, true},
       {"xpipe", "xpipe", "forward passes with weights predicted by Adam's moments", true, 2, true},
       {"hetpipe", "hetpipe", "one worker per device, updates shared every second", true, 1, false},
-      {"l-greco", "data_parallel,compress=l-greco", "gradients of low rank, chosen by layer", false,
-       0, false},
+      {"l-greco", "data_parallel,compress=l-greco",
+       "low-rank gradients, with the rank chosen per layer", false, 0, false},
       {"cupcake", "data_parallel,compress=cupcake", "1 % of each fused gradient", false, 0, false},
-      {"speed", "1f1b", "timesteps at which noise hardly grows drawn one fifth as often", false, 0,
-       true, diffusion::TimestepSampling::kSpeed},
-      {"patches", "1f1b", "half of the steps on random halves and quarters of pictures' sides",
-       false, 0, true, diffusion::TimestepSampling::kUniform, 0.5},
+      {"speed", "1f1b", "one fifth as many draws of timesteps at which noise hardly grows", false,
+       0, true, diffusion::TimestepSampling::kSpeed},
+      {"patches", "1f1b", "half of the steps on random patches of 1/2 or 1/4 of the side", false, 0,
+       true, diffusion::TimestepSampling::kUniform, 0.5},
   };
 }
 

@@ -109,7 +109,7 @@ absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<Communicatio
   return absl::OkStatus();
 }
 
-// Measures a job, of which this process is one.
+// Measures the job that this process belongs to.
 absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address,
                                               const std::string& backend) {
   ProcessGroupOptions options;
@@ -119,8 +119,8 @@ absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address,
   return MeasureProcesses(backend, kDeadline, OptionsFromFlags(), processes.get());
 }
 
-// Runs in a process that MeasureGloo has started.
-absl::Status MeasureGloosProcess() {
+// Measures in a process that MeasureGloo has started. Process 0 writes the result to --part.
+absl::Status RunGlooProcess() {
   DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
   DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured, MeasureJob(*address, "cpu"));
   if (address->process != 0) return absl::OkStatus();
@@ -249,7 +249,7 @@ int main(int argc, char** argv) {
       "Measures messages and collectives of every transport, by size.\n"
       "  bazel run -c opt //bench:communication -- --transports=in_process --ranks=2\n"};
   return dpipe::RunCommand(argc, argv, command, [&] {
-    return dpipe::StartedByLauncher() ? dpipe::bench::MeasureGloosProcess()
+    return dpipe::StartedByLauncher() ? dpipe::bench::RunGlooProcess()
                                       : dpipe::bench::Main(arguments, command_line);
   });
 }

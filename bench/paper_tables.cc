@@ -31,11 +31,11 @@ DEFINE_string(
     device_batches, "",
     "samples per step and device, increasing, separated by commas; empty: the default grid's");
 DEFINE_string(strategies, "",
-              "strategies, separated by semicolons; all: every named one; empty: the default "
+              "strategies, separated by semicolons; all: all named ones; empty: the default "
               "grid's");
-DEFINE_bool(ablations, true, "also diffusionpipe without parts of it, on 8 devices");
+DEFINE_bool(ablations, true, "also ablations of diffusionpipe, on 8 devices");
 DEFINE_bool(combined, true,
-            "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
+            "also the grid that compares opendiffusionpipe with diffusionpipe at equal S, M");
 DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
 DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
              "approximate number of instructions that each search may simulate; at least 1");

@@ -12,13 +12,13 @@
 #include "core/planner/search.h"
 #include "gflags/gflags.h"
 
-DEFINE_int32(part, 0, "which part of the grid to check, from 0 on");
-DEFINE_int32(parts, 1, "number of parts, each of whole rows of batches");
+DEFINE_int32(part, 0, "index of the part of the grid to check, from 0");
+DEFINE_int32(parts, 1, "number of parts to divide the grid into; each has whole rows of batches");
 DEFINE_string(strategies, "",
               "simpler strategies to compare with, separated by commas; empty: all; none: none");
 DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
              "approximate number of instructions that each search may simulate");
-DEFINE_bool(force_sizes, true, "where a plan is refused, try every micro-batch size");
+DEFINE_bool(force_sizes, true, "if a plan is rejected, try every micro-batch size");
 FLAG_RANGE(part, 0, 1'000);
 FLAG_RANGE(parts, 1, 1'000);
 FLAG_RANGE(simulation_budget, 1, 1e12);
@@ -27,7 +27,7 @@ namespace dpipe::bench {
 namespace {
 
 struct Score {
-  int points = 0, behind = 0, falls = 0, refused = 0, falsely_refused = 0;
+  int points = 0, behind = 0, falls = 0, rejected = 0, wrongly_rejected = 0;
 };
 
 std::vector<std::string> Rivals() {
@@ -44,7 +44,8 @@ void Print(const GridPoint& point, const std::string& strategy, const GridAnswer
   std::fflush(stdout);
 }
 
-// Of a point whose batch may follow a smaller one of `before` samples/s.
+// Checks one point and returns its throughput in samples/s. `before` is the throughput of the next
+// smaller batch, or 0 if there is none.
 absl::StatusOr<double> Check(const GridPoint& point, double before, Score* score) {
   DPIPE_ASSIGN_OR_RETURN(const GridPlanner planner, GridPlanner::Read(point));
   DPIPE_ASSIGN_OR_RETURN(
@@ -65,7 +66,7 @@ absl::StatusOr<double> Check(const GridPoint& point, double before, Score* score
   }
   score->behind += is_behind;
   if (!ours.exceeds_memory_bound || !FLAGS_force_sizes) return ours.throughput;
-  ++score->refused;
+  ++score->rejected;
   bool is_false = false;
   for (int size : GridPlanner::MicroBatchSizes(point.global_batch)) {
     DPIPE_ASSIGN_OR_RETURN(
@@ -75,7 +76,7 @@ absl::StatusOr<double> Check(const GridPoint& point, double before, Score* score
     is_false = true;
     Print(point, absl::StrCat("micro_batch_size=", size), forced, "FITS");
   }
-  score->falsely_refused += is_false;
+  score->wrongly_rejected += is_false;
   return ours.throughput;
 }
 
@@ -97,10 +98,10 @@ absl::Status Run() {
   }
   std::fprintf(stderr,
                "%d combinations: %d behind a simpler strategy, %d slower than a smaller batch, %d "
-               "refused, %d of these falsely\n",
-               score.points, score.behind, score.falls, score.refused, score.falsely_refused);
-  if (score.behind + score.falls + score.falsely_refused == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError("the planner does not keep what planner_grid.h says");
+               "rejected, %d of these wrongly\n",
+               score.points, score.behind, score.falls, score.rejected, score.wrongly_rejected);
+  if (score.behind + score.falls + score.wrongly_rejected == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError("the planner breaks the guarantees in planner_grid.h");
 }
 
 }  // namespace
@@ -109,10 +110,10 @@ absl::Status Run() {
 int main(int argc, char** argv) {
   const dpipe::Command command = {
       "planner_oracles",
-      "Checks that the planner is never behind a simpler strategy, gains by larger batches and\n"
-      "refuses nothing that fits, on the whole grid of clusters, models and batches. Writes CSV "
+      "Checks that the planner is never behind a simpler strategy, gains from larger batches and\n"
+      "rejects nothing that fits, on the whole grid of clusters, models and batches. Writes CSV "
       "to\n"
-      "standard output; hours on one core.\n"
+      "standard output. Takes hours on one core.\n"
       "  bazel run //bench:planner_oracles -- --part=0 --parts=63\n"
       "  bazel run //bench:planner_oracles -- --strategies=none\n"};
   return dpipe::RunCommand(argc, argv, command, dpipe::bench::Run);

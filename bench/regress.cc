@@ -49,11 +49,12 @@ DEFINE_int32(
     "maximum number of rounds, an even number, in which the programs run the suite until a "
     "slowdown of 5 % is found or ruled out");
 DEFINE_string(out, "", "folder for the programs' results; empty: out/regress");
-DEFINE_double(confidence, 0.99, "probability that nothing is called slower or faster by chance");
-DEFINE_double(tolerance, 0.01, "share by which a result may be slower without being a regression");
+DEFINE_double(confidence, 0.99, "probability that no result is called slower or faster by chance");
+DEFINE_double(tolerance, 0.01,
+              "fraction by which a result may be slower without being a regression");
 DEFINE_double(
     tolerance_apart, 0.05,
-    "share by which a result that was not measured in turns may be slower without being a "
+    "fraction by which a result that was not measured in turns may be slower without being a "
     "regression");
 DEFINE_bool(other_machines, false, "compare results of different machine classes");
 DEFINE_string(markdown, "", "also write the verdict to this file, as Markdown");
@@ -108,9 +109,9 @@ absl::Status CheckMachines(const SuiteResults& old_results, const SuiteResults& 
   const std::string old_class = MachineClass(MachineOf(old_results));
   const std::string new_class = MachineClass(MachineOf(new_results));
   if (old_class == new_class || FLAGS_other_machines) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("the old results are of machine class ",
-                                                    old_class, ", the new ones of ", new_class,
-                                                    "; --other_machines compares them anyway"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the old results are of machine class ", old_class, ", the new ones of ",
+                   new_class, "; use --other_machines to compare them anyway"));
 }
 
 RegressionOptions OptionsOfFlags() {
@@ -130,8 +131,8 @@ absl::StatusOr<int> Report(const Regression& regression, const RegressionOptions
   if (regression.failed()) return kRegression;
   if (regression.compared()) return kPass;
   return absl::FailedPreconditionError(
-      "no row could be compared: no strategy of any case was measured in both results; see above, "
-      "and the suites' own output, for the reasons");
+      "no row could be compared: no strategy of any case was measured in both results; see the "
+      "reasons above and in the suites' own output");
 }
 
 absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {
@@ -166,7 +167,7 @@ absl::StatusOr<int> ComparePrograms() {
   const std::string folder = FLAGS_out.empty() ? OutputPath("out/regress") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   std::error_code error;
-  std::filesystem::remove_all(folder + "/profiles", error);  // left over by an earlier run
+  std::filesystem::remove_all(folder + "/profiles", error);  // from an earlier run
   const std::array<SuitePlayer, 2> players = {Player(0, folder), Player(1, folder)};
   // Differs from that of any other run.
   const int64_t chance = MonotonicNow();

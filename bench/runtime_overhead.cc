@@ -3,7 +3,7 @@
 // had earlier. It includes late wake-ups, and the beginning and end of a step
 // (core/runtime/overhead_clock.h).
 //   bazel run -c opt //bench:runtime_overhead
-// Run nothing else meanwhile.
+// Run nothing else at the same time.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -170,9 +170,9 @@ absl::Status Main() {
                        "wake-up us/step", "step ms", "share of step", "us/run", "last loss"});
   for (const Contender& contender : contenders) table.AddRow(Row(contender));
   std::printf(
-      "\nTime in which a rank neither computes nor waits for another's work, of the rank with the "
-      "most;\nmedians of %d turns of %d steps; %s:\n\n%s\n'us/run': in addition to its steps, "
-      "to hand it to the ranks' threads and back.\n",
+      "\nTime in which a rank neither computes nor waits for another rank's work, maximum over "
+      "ranks;\nmedians of %d turns of %d steps; %s:\n\n%s\n'us/run': the cost, in addition to the "
+      "steps, of handing a run to the ranks' threads and back.\n",
       FLAGS_repeats, FLAGS_steps, report::DescribeMachine(report::CollectMachineInfo()).c_str(),
       table.ToMarkdown().c_str());
   return absl::OkStatus();

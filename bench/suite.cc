@@ -30,7 +30,7 @@ DEFINE_bool(mix, false,
 DEFINE_bool(list, false, "print the suite's cases and run nothing");
 DEFINE_double(
     slow_down, 0,
-    "share by which to slow down every executed step, to test the detection of slowdowns");
+    "fraction by which to slow down every executed step, to test the detection of slowdowns");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(profiles, "",
               "folder of profiles to plan from; missing ones are measured and written there");
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
       "result\n"
       "does not count or a case failed, 3 stopped by //bench:regress, 130 stopped by a signal: the "
       "same\ncommand resumes.\n";
-  command.groups = {{"What is run", {"suite", "list", "data", "profiles"}},
+  command.groups = {{"What to run", {"suite", "list", "data", "profiles"}},
                     {"Results", {"out", "fresh", "mix"}},
                     {"For other programs", {"only", "turns", "slow_down"}}};
   command.wrong_command_line = 1;  // 2 is a result

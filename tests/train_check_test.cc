@@ -109,8 +109,9 @@ TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   EXPECT_THAT(check.err, Not(HasSubstr("profiling")));
   check = Train(with_basis({"--check", "--global_batch=4", "--max_micro_batch=0"}));
   EXPECT_EQ(check.exit_code, 1) << check.out;
-  EXPECT_THAT(check.err, HasSubstr(Out() + ".profile.textproto: unet was timed with local batches "
-                                           "of 1 in the stored one, but here plans may have 1, 2"));
+  EXPECT_THAT(check.err,
+              HasSubstr(Out() + ".profile.textproto: unet was timed with local batches "
+                                "of 1 in the stored file, but here plans may have 1, 2"));
   check = Train(with_basis({"--check", "--devices=1"}));
   EXPECT_EQ(check.exit_code, 1) << check.out;
   EXPECT_THAT(check.err,

@@ -32,14 +32,14 @@ TEST(BootstrapTest, EstimateIsTheMedianOfTheSamples) {
   EXPECT_LE(interval.high, 100);
 }
 
-TEST(BootstrapTest, OfFewSamplesTheEstimateIsTheirMedianToo) {
+TEST(BootstrapTest, EstimateOfFewSamplesIsTheirMedian) {
   const Interval interval = MedianInterval({4, 1, 2, 3, 100});
   EXPECT_EQ(interval.estimate, 3);
   EXPECT_LT(interval.low, 1);
   EXPECT_GT(interval.high, 50);
 }
 
-TEST(BootstrapTest, EqualSamplesLeaveNoDoubtAndNoSamplesLeaveNothing) {
+TEST(BootstrapTest, EqualSamplesHaveNoWidthAndNoSamplesAreNan) {
   EXPECT_EQ(MedianInterval({0.1, 0.1, 0.1}).low, 0.1);
   EXPECT_EQ(MedianInterval({0.1, 0.1, 0.1}).high, 0.1);
   const Interval sure = MedianInterval({5, 5, 5, 5});
@@ -55,7 +55,7 @@ TEST(BootstrapTest, SameSamplesAndSeedGiveTheSameInterval) {
   EXPECT_EQ(MedianInterval(samples).high, MedianInterval(samples).high);
 }
 
-TEST(BootstrapTest, MedianIntervalsHoldTheTrueMedianAboutAsOftenAsTheySay) {
+TEST(BootstrapTest, MedianIntervalsHaveAboutNominalCoverage) {
   for (const int count : {15, 40}) {
     const double normal = Coverage(10, [&](uint32_t trial) {
       return MedianInterval(NormalSamples(count, 10, 1, trial), Fast());
@@ -72,7 +72,7 @@ TEST(BootstrapTest, MedianIntervalsHoldTheTrueMedianAboutAsOftenAsTheySay) {
 
 // The median of a resampling is never beyond the samples; a few samples are too often all on one
 // side of the truth.
-TEST(BootstrapTest, IntervalsOfFewSamplesHoldTheTruthAsOftenAsTheySay) {
+TEST(BootstrapTest, IntervalsOfFewSamplesHaveNominalCoverage) {
   for (const uint32_t count : {2, 3, 4, 5}) {
     const auto samples = [=](uint32_t trial) { return NormalSamples(count, 10, 1, trial); };
     const double median =
@@ -95,7 +95,7 @@ TEST(BootstrapTest, IntervalsOfFewSamplesHoldTheTruthAsOftenAsTheySay) {
   }
 }
 
-TEST(BootstrapTest, OneSampleIsExactBesideAnotherAndUnknownBesideMany) {
+TEST(BootstrapTest, RatioOfSingleSamplesIsExactAndOfOneToManyUnbounded) {
   const Interval exact = RatioInterval({3}, {2});
   EXPECT_EQ(exact.low, 1.5);
   EXPECT_EQ(exact.high, 1.5);
@@ -106,7 +106,7 @@ TEST(BootstrapTest, OneSampleIsExactBesideAnotherAndUnknownBesideMany) {
   EXPECT_TRUE(std::isinf(unknown.high));
 }
 
-TEST(BootstrapTest, MoreConfidenceIsAWiderInterval) {
+TEST(BootstrapTest, HigherConfidenceIsWider) {
   const auto samples = SkewedSamples(30, 10, 1, 3);
   const Interval narrow = MedianInterval(samples, Fast(0.5));
   const Interval wide = MedianInterval(samples, Fast(0.99));
@@ -114,7 +114,7 @@ TEST(BootstrapTest, MoreConfidenceIsAWiderInterval) {
   EXPECT_GT(wide.high, narrow.high);
 }
 
-TEST(BootstrapTest, RatioIntervalsHoldTheTrueRatio) {
+TEST(BootstrapTest, RatioIntervalsContainTheTrueRatio) {
   const double coverage = Coverage(1.25, [](uint32_t trial) {
     return RatioInterval(NormalSamples(15, 125, 5, trial), SkewedSamples(20, 100, 5, trial),
                          Fast());

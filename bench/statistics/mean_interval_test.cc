@@ -9,7 +9,7 @@ namespace dpipe::bench {
 namespace {
 
 // Values from printed tables; both tails.
-TEST(MeanIntervalTest, QuantilesAreThoseOfTables) {
+TEST(MeanIntervalTest, QuantilesMatchTables) {
   EXPECT_NEAR(StudentQuantile(1, 0.05), 12.706, 0.0005);
   EXPECT_NEAR(StudentQuantile(2, 0.05), 4.303, 0.0005);
   EXPECT_NEAR(StudentQuantile(3, 0.01), 5.841, 0.0005);
@@ -27,13 +27,13 @@ TEST(MeanIntervalTest, ByHand) {
   EXPECT_NEAR(interval.low, 10 - 4.3027 * std::sqrt(4.0 / 3), 0.001);
 }
 
-TEST(MeanIntervalTest, OneSampleProvesNothingAndEqualOnesAreExact) {
+TEST(MeanIntervalTest, OneSampleIsUnboundedAndEqualOnesAreExact) {
   EXPECT_TRUE(std::isinf(MeanInterval({3}, 0.5).high));
   EXPECT_EQ(MeanInterval({3, 3, 3}, 0.99).low, 3);
   EXPECT_TRUE(std::isnan(MeanInterval({}, 0.99).estimate));
 }
 
-TEST(MeanIntervalTest, HoldsTheTrueMeanAsOftenAsItSays) {
+TEST(MeanIntervalTest, HasNominalCoverage) {
   for (const int count : {2, 4, 12}) {
     for (const double confidence : {0.95, 0.99}) {
       int held = 0;

@@ -10,7 +10,7 @@
 namespace dpipe::bench {
 namespace {
 
-TEST(OrderIntervalTest, IsBetweenTheSamplesThatTheSignTestNames) {
+TEST(OrderIntervalTest, IsChosenByTheSignTest) {
   // At most one of 10 samples below the median: (1 + 10) / 1024, twice that is 2.1 %.
   const Interval interval = OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.95);
   EXPECT_EQ(interval.estimate, 5.5);
@@ -19,13 +19,13 @@ TEST(OrderIntervalTest, IsBetweenTheSamplesThatTheSignTestNames) {
   EXPECT_EQ(OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.99).low, 1);
 }
 
-TEST(OrderIntervalTest, FewSamplesProveNothing) {
+TEST(OrderIntervalTest, FewSamplesAreUnbounded) {
   EXPECT_TRUE(std::isinf(OrderInterval({1, 2, 3, 4, 5}, 0.95).high));
   EXPECT_EQ(OrderInterval({1, 2, 3, 4, 5, 6}, 0.95).high, 6);
   EXPECT_TRUE(std::isnan(OrderInterval({}, 0.95).low));
 }
 
-TEST(OrderIntervalTest, HoldsTheTrueMedianAsOftenAsItSaysAtAnyNumberOfSamples) {
+TEST(OrderIntervalTest, HasNominalCoverageForAnyNumberOfSamples) {
   for (const int count : {6, 10, 25}) {
     for (const double confidence : {0.95, 0.99}) {
       int held = 0;
@@ -40,7 +40,7 @@ TEST(OrderIntervalTest, HoldsTheTrueMedianAsOftenAsItSaysAtAnyNumberOfSamples) {
 }
 
 // Includes counts for which the probability of the outermost samples underflows.
-TEST(OrderIntervalTest, IsAsWideAsItsConfidenceAsksForOfThousandsOfSamples) {
+TEST(OrderIntervalTest, WidthOfThousandsOfSamplesMatchesTheNormal) {
   for (const int count : {1000, 1074, 1075, 1200, 20'000}) {
     std::vector<double> ranks(count);
     std::iota(ranks.begin(), ranks.end(), 0.0);

@@ -24,7 +24,7 @@ TEST(OutliersTest, FewOrEqualSamplesHaveNone) {
   EXPECT_THAT(FindOutliers({7, 7, 7, 7, 7}), Each(false));
 }
 
-TEST(OutliersTest, OnlyFarOnesAreOutliersIfMostAreEqual) {
+TEST(OutliersTest, OnlyFarSamplesAreOutliersIfMostAreEqual) {
   const auto outliers = FindOutliers({7, 7, 7, 7, 7, 7, 7, 7, 7, 9});
   EXPECT_TRUE(outliers.back());
   EXPECT_EQ(std::count(outliers.begin(), outliers.end(), true), 1);
@@ -37,7 +37,7 @@ TEST(OutliersTest, NormalNoiseHasAboutOneInTwoThousand) {
   EXPECT_LE(count, 25);
 }
 
-TEST(OutliersTest, EveryPlantedOutlierIsFoundAmongNoise) {
+TEST(OutliersTest, EveryPlantedOutlierIsFound) {
   auto samples = NormalSamples(200, 100, 1, 7);
   for (const int i : {3, 70, 199}) samples[i] += 15;
   const auto outliers = FindOutliers(samples);

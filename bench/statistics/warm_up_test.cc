@@ -12,23 +12,23 @@ constexpr int kTrials = 500;
 
 TEST(WarmUpTest, SlowFirstSamplesAreFound) {
   EXPECT_EQ(WarmUpLength({20, 15, 10.1, 10, 9.9, 10, 10.2, 10}), 2);
-  EXPECT_EQ(WarmUpLength({5, 10.1, 10, 9.9, 10, 10.2, 10, 9.9}), 1) << "fast ones too";
-  EXPECT_EQ(WarmUpLength({20, 10, 15, 10, 9.9, 10, 10.2, 10}), 1) << "not what comes later";
+  EXPECT_EQ(WarmUpLength({5, 10.1, 10, 9.9, 10, 10.2, 10, 9.9}), 1) << "fast samples count too";
+  EXPECT_EQ(WarmUpLength({20, 10, 15, 10, 9.9, 10, 10.2, 10}), 1) << "later samples do not count";
 }
 
-TEST(WarmUpTest, FewSamplesTellNothing) {
+TEST(WarmUpTest, FewSamplesHaveNone) {
   EXPECT_EQ(WarmUpLength({}), 0);
   EXPECT_EQ(WarmUpLength({100, 1, 1, 1, 1}), 0);
 }
 
 TEST(WarmUpTest, EqualSamplesAreSettled) { EXPECT_EQ(WarmUpLength({3, 3, 3, 3, 3, 3, 3}), 0); }
 
-TEST(WarmUpTest, AMachineThatChangedIsNoWarmUp) {
+TEST(WarmUpTest, MachineChangeIsNotWarmUp) {
   EXPECT_EQ(WarmUpLength({20, 20, 20, 20, 20, 10, 10, 10}), 0);
   EXPECT_EQ(WarmUpLength({31.4, 32.7, 31.9, 32.6, 31.6, 30.2, 26, 30, 26.4, 26.2}), 0);
 }
 
-TEST(WarmUpTest, NoiseAloneRarelyLooksLikeOne) {
+TEST(WarmUpTest, NoiseRarelyLooksLikeWarmUp) {
   int normal = 0, skewed = 0;
   for (uint32_t trial = 0; trial < kTrials; ++trial) {
     normal += WarmUpLength(NormalSamples(15, 100, 3, trial)) > 0;

@@ -58,7 +58,7 @@ TEST(CollectiveThreadTest, ReleasesTensorsAtTheEnd) {
 }
 
 // The first is in progress and blocks; the second has not begun when its waiter arrives.
-TEST(CollectiveThreadTest, WaitingForALaterOneWaitsForTheOneUnderWay) {
+TEST(CollectiveThreadTest, WaitingForALaterOneWaitsForTheCurrentOne) {
   CollectiveThread thread;
   absl::Notification begun, go_on;
   const auto first = thread.Start([&] {

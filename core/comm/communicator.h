@@ -50,8 +50,8 @@ class PendingCollective {
   // Returns when the collective ended on this rank, on the session's clock: MonotonicNow(), unless
   // time is emulated. Valid after Wait.
   virtual Nanos end_ns() const = 0;
-  // Returns the same as an event of a device that runs asynchronously, because end_ns may have to
-  // wait for the device. Null for other devices.
+  // Returns the end as an event if the device runs asynchronously, because end_ns may have to wait
+  // for such a device. Returns null for other devices.
   virtual std::shared_ptr<DeviceEvent> end() const { return nullptr; }
 };
 
@@ -101,8 +101,8 @@ class Communicator {
   // fp32; `group` as above.
   virtual StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
                                            std::vector<Tensor> full, const std::string& what) = 0;
-  // Does the reverse: adds this rank's shard of the sum of `full` (fp32) over the group to
-  // shards[i]. The sum is taken in rank order, as by StartAllReduceSum.
+  // Adds this rank's shard of the sum of full[i] (fp32) over the group to shards[i]. The sum is
+  // taken in rank order, as by StartAllReduceSum.
   virtual StartedCollective StartReduceScatterSum(absl::Span<const Rank> group,
                                                   std::vector<Tensor> full,
                                                   std::vector<Tensor> shards,

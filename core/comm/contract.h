@@ -28,6 +28,7 @@ RankGroup GroupOf(Rank rank, absl::Span<const Rank> group, const std::string& wh
 
 // Formats as "fp32[2, 3], bf16[4]".
 std::string SpecNames(absl::Span<const TensorSpec> specs);
+// Returns the shape and type of each tensor.
 std::vector<TensorSpec> SpecsOf(absl::Span<const Tensor> tensors);
 // Returns Internal, naming both: "rank 1: WHAT from rank 0 should be (fp32[3]) but is (fp32[2])".
 absl::Status WrongSpecs(Rank to, Rank from, const std::string& what, const std::string& expected,

@@ -137,9 +137,9 @@ class InProcessCommunicator : public Communicator {
       if (!state_->failure.ok()) return state_->failure;
       DoubleSums& sums = state_->sums;
       const int64_t generation = sums.generation;
-      DoubleSums::Contribution& brought = sums.brought[generation % 2];
-      brought.values[rank().value()].assign(values.begin(), values.end());
-      brought.last_arrival_ns = std::max(brought.last_arrival_ns, begin_ns);
+      DoubleSums::Contribution& contribution = sums.brought[generation % 2];
+      contribution.values[rank().value()].assign(values.begin(), values.end());
+      contribution.last_arrival_ns = std::max(contribution.last_arrival_ns, begin_ns);
       if (++sums.arrived == size()) {
         sums.arrived = 0;
         ++sums.generation;
@@ -150,8 +150,8 @@ class InProcessCommunicator : public Communicator {
             waiter_->Await([&] { return sums.generation != generation; },
                            [&what] { return absl::StrCat(what, " from all ranks of its group"); }));
       }
-      AddInRankOrder(brought, values, what);
-      last_arrival_ns = brought.last_arrival_ns;
+      AddInRankOrder(contribution, values, what);
+      last_arrival_ns = contribution.last_arrival_ns;
     }
     waiter_->Observe(begin_ns, last_arrival_ns);
     return absl::OkStatus();
@@ -164,7 +164,7 @@ class InProcessCommunicator : public Communicator {
 
  private:
   StartedCollective Start(SharedCollective::Kind kind, absl::Span<const Rank> ranks,
-                          SharedCollective::Contribution brought, const std::string& what) {
+                          SharedCollective::Contribution contribution, const std::string& what) {
     const Nanos now_ns = MonotonicNow();
     RankGroup group = GroupOf(rank(), ranks, what);
     auto share = std::make_shared<CollectiveShare>();
@@ -179,7 +179,7 @@ class InProcessCommunicator : public Communicator {
     DPIPE_CHECK(shared->kind() == kind)
         << what << ": a rank of its group started a different kind of collective";
     share->shared = shared;
-    if (shared->Join(own, std::move(brought), now_ns)) {
+    if (shared->Join(own, std::move(contribution), now_ns)) {
       state_->collectives.erase(key);
       ++state_->num_changes;
     }
@@ -187,10 +187,10 @@ class InProcessCommunicator : public Communicator {
     return std::make_unique<InProcessCollective>(waiter_, std::move(share));
   }
 
-  static void AddInRankOrder(const DoubleSums::Contribution& brought, absl::Span<double> values,
-                             const std::string& what) {
+  static void AddInRankOrder(const DoubleSums::Contribution& contribution,
+                             absl::Span<double> values, const std::string& what) {
     std::fill(values.begin(), values.end(), 0.0);
-    for (const auto& [rank, theirs] : brought.values) {
+    for (const auto& [rank, theirs] : contribution.values) {
       DPIPE_CHECK_EQ(theirs.size(), values.size()) << what;
       for (size_t i = 0; i < values.size(); ++i) values[i] += theirs[i];
     }

@@ -122,7 +122,7 @@ TEST(InProcessTest, SpinningStopsWhenAnotherProgramUsesTheCore) {
   options.spin_on_shared_cores = true;
   options.deadline = absl::Milliseconds(100);  // applies to sleeping: spinning does not count
   options.yield = [] {
-    DPIPE_CHECK_EQ(++num_yields, 1) << "looks on";
+    DPIPE_CHECK_EQ(++num_yields, 1) << "must stop after one yield";
     absl::SleepFor(absl::Milliseconds(2));
   };
   const auto ranks = CreateInProcessCommunicators(2, options);

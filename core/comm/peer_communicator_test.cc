@@ -171,7 +171,7 @@ TEST(PeerCommunicatorTest, CollectivesOfManyTensorsTakeFewCalls) {
   EXPECT_LE(driver.num_calls("AddUp"), 2 * (2 + 3));
 }
 
-TEST(PeerCommunicatorTest, AMissingRankIsNamed) {
+TEST(PeerCommunicatorTest, ErrorNamesMissingRank) {
   InProcessOptions options;
   options.deadline = absl::Milliseconds(50);
   const auto statuses = RunRanks(

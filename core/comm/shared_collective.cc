@@ -21,8 +21,8 @@ constexpr int64_t kBlockElements = 2 * 1024;
 SharedCollective::SharedCollective(Kind kind, int num_members)
     : kind_(kind), contributions_(num_members) {}
 
-bool SharedCollective::Join(int number, Contribution brought, Nanos now_ns) {
-  contributions_[number] = std::move(brought);
+bool SharedCollective::Join(int number, Contribution contribution, Nanos now_ns) {
+  contributions_[number] = std::move(contribution);
   complete_ns_ = std::max(complete_ns_, now_ns);
   if (++num_joined_ < static_cast<int>(contributions_.size())) return false;
   CheckSizes();
@@ -100,8 +100,8 @@ void SharedCollective::Do(const Chunk& chunk) {
 // Returns the sum over all members of elements [begin, end) of a tensor.
 OrderedSum SharedCollective::SumOf(int tensor, int64_t begin, int64_t end) const {
   OrderedSum sum = {nullptr, {}, end - begin};
-  for (const Contribution& brought : contributions_) {
-    sum.terms.push_back(brought.full[tensor].data<float>() + begin);
+  for (const Contribution& contribution : contributions_) {
+    sum.terms.push_back(contribution.full[tensor].data<float>() + begin);
   }
   return sum;
 }

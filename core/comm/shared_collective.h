@@ -32,7 +32,7 @@ class SharedCollective {
 
   // Adds the tensors of member `number`, which arrived at `now_ns`. Called once per member, not
   // concurrently. Returns true for the last member, with which the work begins.
-  bool Join(int number, Contribution brought, Nanos now_ns);
+  bool Join(int number, Contribution contribution, Nanos now_ns);
 
   // The remaining methods may be called by any thread at any time.
   bool complete() const { return complete_.load(std::memory_order_acquire); }
@@ -49,8 +49,8 @@ class SharedCollective {
   Nanos done_ns() const { return done_ns_; }
 
  private:
-  // Elements [begin, end) of a tensor, counted as in `full`. `member` is the one whose output is
-  // written, for collectives whose outputs differ between members.
+  // Elements [begin, end) of a tensor, counted as in `full`. If the members' outputs differ,
+  // `member` is the one that gets this output.
   struct Chunk {
     int member = 0;
     int tensor = 0;

@@ -40,15 +40,15 @@ float SumInOrder(size_t i, int64_t k) {
   return sum;
 }
 
-// Members join with the tensors from `bring`; then `threads` threads do the work.
+// Members join with the tensors from `contribution_of`; then `threads` threads do the work.
 std::vector<SharedCollective::Contribution> RunOn(
-    Kind kind, int threads, SharedCollective::Contribution (*bring)(int member)) {
+    Kind kind, int threads, SharedCollective::Contribution (*contribution_of)(int member)) {
   SharedCollective collective(kind, kMembers);
-  std::vector<SharedCollective::Contribution> brought;
+  std::vector<SharedCollective::Contribution> contributions;
   for (int m = 0; m < kMembers; ++m) {
     EXPECT_FALSE(collective.complete() || collective.HasWork() || collective.WorkOnOne());
-    brought.push_back(bring(m));
-    EXPECT_EQ(collective.Join(m, brought.back(), /*now_ns=*/10 - m), m == kMembers - 1);
+    contributions.push_back(contribution_of(m));
+    EXPECT_EQ(collective.Join(m, contributions.back(), /*now_ns=*/10 - m), m == kMembers - 1);
   }
   EXPECT_EQ(collective.complete_ns(), 10);
   std::vector<std::thread> workers;
@@ -62,18 +62,18 @@ std::vector<SharedCollective::Contribution> RunOn(
   EXPECT_EQ(num_ends, 1);
   EXPECT_TRUE(collective.done());
   EXPECT_LE(collective.complete_ns(), collective.done_ns());
-  return brought;
+  return contributions;
 }
 
-class WorkOfThreadsTest : public ::testing::TestWithParam<int> {};
+class SharedWorkTest : public ::testing::TestWithParam<int> {};
 
-TEST_P(WorkOfThreadsTest, AllReduceAddsInMembersOrderForAll) {
-  const auto brought = RunOn(Kind::kAllReduceSum, GetParam(), [](int m) {
+TEST_P(SharedWorkTest, AllReduceAddsInMemberOrder) {
+  const auto contributions = RunOn(Kind::kAllReduceSum, GetParam(), [](int m) {
     SharedCollective::Contribution own;
     for (size_t i = 0; i < std::size(kSizes); ++i) own.full.push_back(Whole(m, i));
     return own;
   });
-  for (const auto& own : brought) {
+  for (const auto& own : contributions) {
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       for (int64_t k = 0; k < kSizes[i]; ++k) {
         ASSERT_EQ(own.full[i].data<float>()[k], SumInOrder(i, k)) << i << ", " << k;
@@ -82,8 +82,8 @@ TEST_P(WorkOfThreadsTest, AllReduceAddsInMembersOrderForAll) {
   }
 }
 
-TEST_P(WorkOfThreadsTest, AllGatherJoinsShardsForAll) {
-  const auto brought = RunOn(Kind::kAllGather, GetParam(), [](int m) {
+TEST_P(SharedWorkTest, AllGatherJoinsShards) {
+  const auto contributions = RunOn(Kind::kAllGather, GetParam(), [](int m) {
     SharedCollective::Contribution own;
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       own.shards.push_back(ShardOf(m, Whole(0, i)));
@@ -91,7 +91,7 @@ TEST_P(WorkOfThreadsTest, AllGatherJoinsShardsForAll) {
     }
     return own;
   });
-  for (const auto& own : brought) {
+  for (const auto& own : contributions) {
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       for (int64_t k = 0; k < kSizes[i]; ++k) {
         ASSERT_EQ(own.full[i].data<float>()[k], Value(0, i, k)) << i << ", " << k;
@@ -100,8 +100,8 @@ TEST_P(WorkOfThreadsTest, AllGatherJoinsShardsForAll) {
   }
 }
 
-TEST_P(WorkOfThreadsTest, ReduceScatterAddsEachItsShardOfTheSum) {
-  const auto brought = RunOn(Kind::kReduceScatterSum, GetParam(), [](int m) {
+TEST_P(SharedWorkTest, ReduceScatterAddsEachMembersShard) {
+  const auto contributions = RunOn(Kind::kReduceScatterSum, GetParam(), [](int m) {
     SharedCollective::Contribution own;
     for (size_t i = 0; i < std::size(kSizes); ++i) {
       own.full.push_back(Whole(m, i));
@@ -114,7 +114,7 @@ TEST_P(WorkOfThreadsTest, ReduceScatterAddsEachItsShardOfTheSum) {
       const Shard shard{m, kMembers};
       for (int64_t k = shard.Begin(kSizes[i]); k < shard.End(kSizes[i]); ++k) {
         const float was = Value(2, i, k);
-        ASSERT_EQ(brought[m].shards[i].data<float>()[k - shard.Begin(kSizes[i])],
+        ASSERT_EQ(contributions[m].shards[i].data<float>()[k - shard.Begin(kSizes[i])],
                   was + SumInOrder(i, k))
             << i << ", " << k;
       }
@@ -122,9 +122,9 @@ TEST_P(WorkOfThreadsTest, ReduceScatterAddsEachItsShardOfTheSum) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SharedCollective, WorkOfThreadsTest, ::testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(SharedCollective, SharedWorkTest, ::testing::Values(1, 3));
 
-TEST(SharedCollectiveTest, WithoutTensorsItEndsWithItsLastMember) {
+TEST(SharedCollectiveTest, EndsWithTheLastMemberIfThereAreNoTensors) {
   SharedCollective collective(Kind::kAllGather, 2);
   EXPECT_FALSE(collective.Join(1, {}, 5));
   EXPECT_TRUE(collective.Join(0, {}, 7));

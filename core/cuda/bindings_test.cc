@@ -16,8 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Each library is there with every function, or its absence is told; with no GPU both are right.
-TEST(BindingsTest, LibraryIsThereOrItsAbsenceIsTold) {
+// Each library either loads with all functions, or is reported as missing. Machines without a GPU
+// may have either.
+TEST(BindingsTest, LibraryLoadsOrIsReportedMissing) {
   const auto check = [](const absl::Status& status, const std::string& library) {
     if (status.ok()) return;
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
@@ -30,15 +31,15 @@ TEST(BindingsTest, LibraryIsThereOrItsAbsenceIsTold) {
   check(LoadCupti().status(), "libcupti.so.13");
 }
 
-TEST(BindingsTest, BoundFunctionsAnswer) {
+TEST(BindingsTest, BoundFunctionsCanBeCalled) {
   const auto nccl = LoadNccl();
   if (!nccl.ok()) GTEST_SKIP() << nccl.status().message();
   int version = 0;
   ASSERT_EQ((*nccl)->ncclGetVersion(&version), ncclSuccess);
-  EXPECT_GE(version, 21800) << "nonblocking communicators with a limit of their thread blocks";
+  EXPECT_GE(version, 21800) << "needed for non-blocking communicators with limited thread blocks";
 }
 
-TEST(CublasLtStatusTest, TellsWhatIsNotSupportedFromWhatIsWrong) {
+TEST(CublasLtStatusTest, DistinguishesUnsupportedCallsFromErrors) {
   CublasLtApi api;
   api.cublasLtGetStatusString = [](cublasStatus_t) { return "the library's reason"; };
   const auto code = [&](cublasStatus_t status) {
@@ -53,8 +54,8 @@ TEST(CublasLtStatusTest, TellsWhatIsNotSupportedFromWhatIsWrong) {
             "cublasLtMatmul: the library's reason");
 }
 
-// GPUs of one process cannot read each other's memory in stream order.
-TEST(BindingsTest, NcclLeavesTensorsOfOtherGpusAlone) {
+// GPUs of one process cannot read each other's stream-ordered memory.
+TEST(BindingsTest, NcclDoesNotAccessOtherGpusDirectly) {
   LoadNccl().status().IgnoreError();
   const char* const direct = std::getenv("NCCL_P2P_DIRECT_DISABLE");
   ASSERT_NE(direct, nullptr);
@@ -69,7 +70,7 @@ TEST(CudaStatusTest, NamesTheCallAndTheError) {
   EXPECT_EQ(CudaStatus(cudaErrorIllegalAddress, "x").code(), absl::StatusCode::kInternal);
 }
 
-TEST(CudaStatusTest, CountsGpusOrSaysWhyThereIsNone) {
+TEST(CudaStatusTest, CountsGpusOrReportsWhyThereIsNone) {
   const auto count = CountGpus();
   if (count.ok()) {
     EXPECT_GE(*count, 1);

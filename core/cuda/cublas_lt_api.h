@@ -31,11 +31,12 @@ struct CublasLtApi {
   DPIPE_CUBLAS_LT_FUNCTIONS(DPIPE_TABLE_MEMBER)
 };
 
-// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+// Returns the function table; always the same object. NotFound names the library if it is missing
+// or too old. Thread-safe.
 absl::StatusOr<const CublasLtApi*> LoadCublasLt();
 
-// "cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED". Unimplemented for what the library or the GPU does
-// not support, Internal otherwise.
+// Converts a cuBLASLt status, as in "cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED". Unimplemented if
+// the library or the GPU does not support the call, Internal for other errors.
 absl::Status CublasLtStatus(const CublasLtApi& api, cublasStatus_t status, absl::string_view call);
 
 }  // namespace dpipe

@@ -39,7 +39,7 @@ absl::StatusOr<int> CountGpus() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count > 0) return count;
   const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
-  cudaGetLastError();  // or the next call of anybody would find this error
+  cudaGetLastError();  // clears the error, or the next call would report it
   return absl::FailedPreconditionError(
       absl::StrCat("no GPU: ", !has_driver            ? "this machine has no NVIDIA driver"
                                : error == cudaSuccess ? "the driver shows none"

@@ -7,10 +7,10 @@
 namespace dpipe {
 namespace {
 
-// cuDNN has some engines compiled by NVRTC, which it looks for by name alone, as NVRTC does for the
-// library that has the compiler's own headers; under their names they find what is open already.
-// Without them attention would be computed in a slower way. The headers' name has the version, so
-// that no other one's is taken.
+// Opens NVRTC and the library with its built-in headers. cuDNN compiles some engines with NVRTC,
+// and without them attention would be slower. cuDNN and NVRTC look for these libraries only by
+// name, and find them if they are already open under that name. The name of the headers' library
+// contains its version, so no other version is used.
 void OpenCompiler() {
   SharedLibrary::Open(CudaLibraryNames("libnvrtc.so.13"), "").status().IgnoreError();
   glob_t found = {};

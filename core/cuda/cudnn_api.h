@@ -27,7 +27,8 @@ struct CudnnApi {
   DPIPE_CUDNN_FUNCTIONS(DPIPE_TABLE_MEMBER)
 };
 
-// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+// Returns the function table; always the same object. NotFound names the library if it is missing
+// or too old. Thread-safe.
 absl::StatusOr<const CudnnApi*> LoadCudnn();
 
 }  // namespace dpipe

@@ -13,7 +13,7 @@ absl::Status Bind(const SharedLibrary& library, CuptiApi& table) {
   return absl::OkStatus();
 }
 
-// Toolkits keep it apart from their other libraries.
+// Toolkits install CUPTI in a separate folder.
 std::vector<std::string> Names() {
   std::vector<std::string> names = CudaLibraryNames("libcupti.so.13");
   names.push_back("/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13");
@@ -24,8 +24,7 @@ std::vector<std::string> Names() {
 
 absl::StatusOr<const CuptiApi*> LoadCupti() {
   static const auto* const loaded = new absl::StatusOr<CuptiApi>(LoadTable(
-      Names(), "an account of the GPU's time needs it: install CUPTI 13 (nvidia-cuda-cupti)",
-      Bind));
+      Names(), "accounts of GPU time need it: install CUPTI 13 (nvidia-cuda-cupti)", Bind));
   return PointerOrStatus(*loaded);
 }
 

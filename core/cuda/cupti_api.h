@@ -1,4 +1,4 @@
-// CUPTI: when the GPU ran which kernel and copy.
+// CUPTI: records when the GPU runs kernels and copies.
 #ifndef DPIPE_CORE_CUDA_CUPTI_API_H_
 #define DPIPE_CORE_CUDA_CUPTI_API_H_
 
@@ -26,10 +26,12 @@ struct CuptiApi {
   DPIPE_CUPTI_FUNCTIONS(DPIPE_TABLE_MEMBER)
 };
 
-// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+// Returns the function table; always the same object. NotFound names the library if it is missing
+// or too old. Thread-safe.
 absl::StatusOr<const CuptiApi*> LoadCupti();
 
-// "cuptiActivityEnable: CUPTI_ERROR_...", FailedPrecondition: it needs a driver that allows it.
+// Converts a CUPTI result to FailedPrecondition, as in "cuptiActivityEnable: CUPTI_ERROR_...",
+// because CUPTI requires a driver that permits recording.
 absl::Status CuptiStatus(const CuptiApi& api, CUptiResult result, absl::string_view call);
 
 }  // namespace dpipe

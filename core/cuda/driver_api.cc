@@ -13,7 +13,7 @@ absl::Status Bind(const SharedLibrary& library, DriverApi& table) {
 absl::StatusOr<const DriverApi*> LoadDriver() {
   static const auto* const loaded = new absl::StatusOr<DriverApi>(
       LoadTable(CudaLibraryNames("libcuda.so.1"),
-                "it comes with NVIDIA's driver, without which there is no GPU", Bind));
+                "it comes with NVIDIA's driver: install that to use GPUs", Bind));
   return PointerOrStatus(*loaded);
 }
 

@@ -1,4 +1,4 @@
-// The CUDA driver: what the runtime API does not offer, virtual GPUs above all.
+// The CUDA driver, for features that the runtime API lacks, above all virtual GPUs.
 #ifndef DPIPE_CORE_CUDA_DRIVER_API_H_
 #define DPIPE_CORE_CUDA_DRIVER_API_H_
 
@@ -29,7 +29,8 @@ struct DriverApi {
   DPIPE_DRIVER_FUNCTIONS(DPIPE_TABLE_MEMBER)
 };
 
-// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+// Returns the function table; always the same object. NotFound names the library if it is missing
+// or too old. Thread-safe.
 absl::StatusOr<const DriverApi*> LoadDriver();
 
 }  // namespace dpipe

@@ -1,5 +1,5 @@
-// Tables of a library's functions, bound when the library is first needed: api.ncclSend is what
-// ncclSend would be if the library were linked. Tests fill tables with functions of their own.
+// Tables of a library's functions, bound when the library is first needed. Calling api.ncclSend is
+// like calling ncclSend if the library were linked. Tests fill tables with functions of their own.
 //
 //   #define DPIPE_FOO_FUNCTIONS(X) X(fooCreate) X(fooRun)
 //   struct FooApi { DPIPE_FOO_FUNCTIONS(DPIPE_TABLE_MEMBER) };
@@ -14,28 +14,29 @@
 #include "core/base/host/shared_library.h"
 #include "core/base/status.h"
 
-// CUDA's headers rename functions by macros (cuMemAlloc to cuMemAlloc_v2): names are expanded
+// CUDA's headers rename functions by macros (cuMemAlloc to cuMemAlloc_v2). So names are expanded
 // before they become members and strings.
 #define DPIPE_TABLE_STRING_INNER_(name) #name
 #define DPIPE_TABLE_STRING_(name) DPIPE_TABLE_STRING_INNER_(name)
 
 #define DPIPE_TABLE_MEMBER(name) decltype(&::name) name = nullptr;
 
-// In a function that has `library` (SharedLibrary) and `table`.
+// For use in functions with variables `library` (SharedLibrary) and `table`.
 #define DPIPE_TABLE_BIND(name) \
   DPIPE_RETURN_IF_ERROR(library.Bind(DPIPE_TABLE_STRING_(name), &table.name));
 
 namespace dpipe {
 
-// The toolkit's usual folder of libraries, which the loader need not know.
+// The toolkit's usual library folder, which may be unknown to the loader.
 inline constexpr char kCudaLibraries[] = "/usr/local/cuda/lib64/";
 
-// `file` as the loader finds it, else in that folder.
+// Returns the names under which to open `file`: first by the loader's search path, then in
+// kCudaLibraries.
 inline std::vector<std::string> CudaLibraryNames(const std::string& file) {
   return {file, kCudaLibraries + file};
 }
 
-// Opens the library and fills a table by `bind`.
+// Opens the library and fills a table with `bind`.
 template <typename Table>
 absl::StatusOr<Table> LoadTable(absl::Span<const std::string> names, const std::string& needed_for,
                                 absl::Status (*bind)(const SharedLibrary&, Table&)) {
@@ -45,7 +46,7 @@ absl::StatusOr<Table> LoadTable(absl::Span<const std::string> names, const std::
   return table;
 }
 
-// A pointer into what a function-local static holds.
+// Returns a pointer to the table in `loaded`, which must be a function-local static.
 template <typename Table>
 absl::StatusOr<const Table*> PointerOrStatus(const absl::StatusOr<Table>& loaded) {
   if (!loaded.ok()) return loaded.status();

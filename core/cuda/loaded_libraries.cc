@@ -10,7 +10,7 @@
 namespace dpipe {
 
 std::vector<std::string> LoadedCudaLibraries() {
-  std::ifstream file("/proc/self/maps");  // its size is not known before it is read
+  std::ifstream file("/proc/self/maps");  // its size is unknown until it is read
   std::ostringstream maps;
   maps << file.rdbuf();
   return internal::CudaLibrariesOf(maps.str());
@@ -21,8 +21,8 @@ namespace internal {
 std::vector<std::string> CudaLibrariesOf(absl::string_view maps) {
   std::set<std::string> paths;
   for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
-    // "7f3c00000000-7f3c00021000 r-xp 00000000 08:01 1234   /usr/lib/libcuda.so.1": the path is
-    // last and the only field with slashes.
+    // Example: "7f3c00000000-7f3c00021000 r-xp 00000000 08:01 1234   /usr/lib/libcuda.so.1". The
+    // path is last, and the only field with slashes.
     const size_t begin = line.find('/');
     if (begin == absl::string_view::npos) continue;
     const absl::string_view path = line.substr(begin);

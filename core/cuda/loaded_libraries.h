@@ -1,5 +1,5 @@
-// Which files of CUDA's libraries this program has open: of several versions on a machine the
-// loader takes one, and what was measured depends on which.
+// Lists the files of CUDA's libraries that this program has open. A machine may have several
+// versions of a library. The loader chooses one, and measurements depend on it.
 #ifndef DPIPE_CORE_CUDA_LOADED_LIBRARIES_H_
 #define DPIPE_CORE_CUDA_LOADED_LIBRARIES_H_
 
@@ -10,12 +10,12 @@
 
 namespace dpipe {
 
-// Paths, sorted, each once; those of the driver, cuBLAS, cuDNN, NCCL, NVRTC and NVML that are open
-// now. Empty where Linux does not tell.
+// Returns the paths of the open libraries of the driver, cuBLAS, cuDNN, NCCL, NVRTC and NVML,
+// sorted and without duplicates. Empty if Linux does not provide the information.
 std::vector<std::string> LoadedCudaLibraries();
 
 namespace internal {
-// From the text of /proc/self/maps.
+// Extracts the paths from the text of /proc/self/maps.
 std::vector<std::string> CudaLibrariesOf(absl::string_view maps);
 }  // namespace internal
 

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::IsEmpty;
 
-TEST(LoadedLibrariesTest, EachOfCudasOnceAndNoOther) {
+TEST(LoadedLibrariesTest, ListsEachCudaLibraryOnce) {
   EXPECT_THAT(internal::CudaLibrariesOf(
                   "5600-5700 r--p 00000000 08:01 1 /opt/bin/libcuda.program/train\n"
                   "7f00-7f10 r--p 00000000 08:01 2                  /opt/nvidia/lib/libcudnn.so.9\n"
@@ -28,8 +28,8 @@ TEST(LoadedLibrariesTest, EachOfCudasOnceAndNoOther) {
               ElementsAre("/opt/my libraries/libcublasLt.so.13", "/opt/nvidia/lib/libcudnn.so.9"));
 }
 
-// A library of any content under a name like one of CUDA's.
-TEST(LoadedLibrariesTest, OneIsThereFromWhenItIsOpened) {
+// Opens an arbitrary library under a name like those of CUDA's libraries.
+TEST(LoadedLibrariesTest, ListsLibraryOnceOpened) {
   Dl_info math = {};
   double (*const function)(double) = std::cos;
   ASSERT_NE(dladdr(reinterpret_cast<void*>(function), &math), 0);

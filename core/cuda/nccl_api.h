@@ -1,4 +1,4 @@
-// NCCL: messages between GPUs, of which our collectives are made.
+// NCCL: messages between GPUs. Our collectives consist of them.
 #ifndef DPIPE_CORE_CUDA_NCCL_API_H_
 #define DPIPE_CORE_CUDA_NCCL_API_H_
 
@@ -26,7 +26,8 @@ struct NcclApi {
   DPIPE_NCCL_FUNCTIONS(DPIPE_TABLE_MEMBER)
 };
 
-// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+// Returns the function table; always the same object. NotFound names the library if it is missing
+// or too old. Thread-safe.
 absl::StatusOr<const NcclApi*> LoadNccl();
 
 }  // namespace dpipe

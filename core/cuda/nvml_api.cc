@@ -9,7 +9,7 @@ namespace {
 absl::StatusOr<NvmlApi> Load() {
   DPIPE_ASSIGN_OR_RETURN(const SharedLibrary library,
                          SharedLibrary::Open({"libnvidia-ml.so.1"},
-                                             "it comes with NVIDIA's driver, and tells clocks"));
+                                             "it comes with NVIDIA's driver and reports clocks"));
   NvmlApi api;
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlInit_v2", &api.Init));
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlSystemGetDriverVersion", &api.DriverVersion));
@@ -21,7 +21,7 @@ absl::StatusOr<NvmlApi> Load() {
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlDeviceGetTemperature", &api.Temperature));
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlDeviceGetPowerUsage", &api.PowerMilliwatts));
   const int error = api.Init();
-  if (error != 0) return absl::InternalError(absl::StrCat("nvmlInit_v2 gave error ", error));
+  if (error != 0) return absl::InternalError(absl::StrCat("nvmlInit_v2 returned error ", error));
   return api;
 }
 

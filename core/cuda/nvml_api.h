@@ -1,5 +1,6 @@
-// NVML, NVIDIA's library to look at GPUs: clocks, heat, power. It comes with the driver and not
-// with the toolkit, so what is used of it is declared here. Source: the NVML API reference.
+// NVML, NVIDIA's library for monitoring GPUs: clocks, temperature, power. It comes with the driver
+// and not with the toolkit, so the functions used are declared here. Source: the NVML API
+// reference.
 #ifndef DPIPE_CORE_CUDA_NVML_API_H_
 #define DPIPE_CORE_CUDA_NVML_API_H_
 
@@ -7,25 +8,26 @@
 
 namespace dpipe {
 
-// Functions return 0 where they have succeeded.
+// Functions return 0 on success.
 struct NvmlApi {
   using Device = void*;
   static constexpr int kSmClock = 1, kMemoryClock = 2;  // nvmlClockType_t
   static constexpr int kGpuTemperature = 0;             // nvmlTemperatureSensors_t
 
   int (*Init)() = nullptr;
-  // Of the driver, "570.86.15", of which `size` characters are written at most.
+  // Writes the driver's version, such as "570.86.15", at most `size` characters.
   int (*DriverVersion)(char* version, unsigned size) = nullptr;
   int (*DeviceByPciBusId)(const char* id, Device* device) = nullptr;
   int (*ClockMhz)(Device device, int clock, unsigned* mhz) = nullptr;
   int (*MaxClockMhz)(Device device, int clock, unsigned* mhz) = nullptr;
-  // Bits of why clocks are lower than they could be.
+  // Writes a bit mask of reasons why clocks are below their maximum.
   int (*ThrottleReasons)(Device device, unsigned long long* reasons) = nullptr;
   int (*Temperature)(Device device, int sensor, unsigned* celsius) = nullptr;
   int (*PowerMilliwatts)(Device device, unsigned* milliwatts) = nullptr;
 };
 
-// Initialised. NotFound where there is no driver; Internal where NVML does not start.
+// Returns the function table, with NVML initialised. NotFound if there is no driver, Internal if
+// NVML does not start.
 absl::StatusOr<const NvmlApi*> LoadNvml();
 
 }  // namespace dpipe

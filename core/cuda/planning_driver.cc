@@ -1,19 +1,19 @@
-// A stand-in for libcuda.so.1 with which cuDNN makes plans where there is no GPU.
+// A fake libcuda.so.1 with which cuDNN makes plans on machines without a GPU.
 //
-// cuDNN makes a plan for a GPU of which it is only given the properties, but some of its engines
-// compile kernels, for which they want the driver to be there and to take the result. This one
-// takes it. Whatever else it is asked it refuses, so that nothing can seem to run. A test opens it
-// before cuDNN looks for the driver: it goes by the driver's name (see BUILD).
+// cuDNN needs only a GPU's properties to make a plan for it. But some of its engines compile
+// kernels and load them with the driver. This driver accepts them. It refuses all other calls, so
+// nothing can appear to run. A test must open this library before cuDNN looks for the driver; it
+// has the driver's name (see BUILD).
 //
-// Parameters that are not looked at are left out, as C's calling convention allows.
+// Unused parameters are left out, as C's calling convention allows.
 #include <cstddef>
 
 namespace {
 
-constexpr int kSuccess = 0, kNotSupported = 801;  // of CUresult
+constexpr int kSuccess = 0, kNotSupported = 801;  // CUresult values
 constexpr int kDriverVersion = 13000;
 
-// What handles point to: nothing looks into them.
+// All handles point to this; nothing reads it.
 char handle;
 
 int Give(void** result) {
@@ -43,7 +43,7 @@ int cuGetErrorName(int, const char** name) {
   return kSuccess;
 }
 int cuGetErrorString(int, const char** text) {
-  *text = "this driver only takes kernels, for plans without a GPU";
+  *text = "this driver only accepts kernels, for plans without a GPU";
   return kSuccess;
 }
 

@@ -9,7 +9,7 @@
 namespace dpipe {
 namespace {
 
-// Walks over a program's nodes and adds up bytes by layer.
+// Sums memory per layer over the nodes of a program.
 class MemoryOfLayers {
  public:
   explicit MemoryOfLayers(const nn::Program& program)
@@ -18,7 +18,7 @@ class MemoryOfLayers {
   }
 
   void AddNode(const nn::NodeInfo& node, const nn::NodeWork& work) {
-    // Inputs were seen before, so this is the value that owns the memory.
+    // Inputs were seen before, so their storage_ is the value that owns the memory.
     if (work.ops.empty()) storage_[node.output.value()] = storage_[node.inputs[0].value()];
     if (!node.has_backward()) return;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -28,7 +28,7 @@ class MemoryOfLayers {
     saved_bytes_[node.layer] += work.saved_bytes;
   }
 
-  // After all nodes.
+  // Writes the sums to the profile; call this after all nodes have been added.
   void WriteTo(ComponentProfile* profile) const {
     for (int l = 0; l < profile->layers_size(); ++l) {
       int64_t saved = saved_bytes_[l];
@@ -54,7 +54,7 @@ class MemoryOfLayers {
   void Save(int layer, ValueId value) { saved_values_[layer].insert(storage_[value.value()]); }
 
   const nn::Program& program_;
-  std::vector<int> storage_;  // by value: the value whose memory it shares, or itself
+  std::vector<int> storage_;  // per value: the value whose memory it shares, or itself
   std::vector<std::set<int>> saved_values_;
   std::vector<int64_t> saved_bytes_;
 };

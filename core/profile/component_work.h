@@ -1,5 +1,5 @@
-// The work of a component, from its program. With roofline::ModelledProfile it gives the profile of
-// a model on a device that is not there.
+// The work of a component, derived from its program. With roofline::ModelledProfile it gives the
+// profile of a model on a device that is not available.
 #ifndef DPIPE_CORE_PROFILE_COMPONENT_WORK_H_
 #define DPIPE_CORE_PROFILE_COMPONENT_WORK_H_
 
@@ -8,9 +8,9 @@
 
 namespace dpipe {
 
-// Describes the component in bf16 and adds its nodes' work. A layer keeps each value that its
-// backward passes read once; its workspace are the values that only it reads, all at once. Nothing
-// is computed or allocated.
+// Describes the component in bf16 and adds the work of its nodes. A layer saves each value that its
+// backward passes read, once. Its workspace consists of all values that only this layer reads, live
+// at the same time. Computes and allocates no tensors.
 roofline::ComponentWork WorkOf(const nn::Component& component);
 
 }  // namespace dpipe

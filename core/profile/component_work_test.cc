@@ -45,7 +45,7 @@ TEST(ComponentWorkTest, ConvolutionWithAddend) {
   EXPECT_EQ(a.forward.bytes, 2 * (4 * 6 * 8 + 2 * 3 * 16));
   EXPECT_EQ(a.forward.fixed_bytes, 2 * 16 * 8 * 9);
   EXPECT_EQ(a.forward.kernels, 1);
-  EXPECT_EQ(a.input_grad.kernels, 0);  // nothing upstream learns
+  EXPECT_EQ(a.input_grad.kernels, 0);  // nothing upstream is trainable
   EXPECT_EQ(a.weight_grad.macs, a.forward.macs);
   EXPECT_EQ(a.weight_grad.bytes, 2 * (4 * 6 * 8 + 2 * 2 * 3 * 16));  // the bias reads dy again
   EXPECT_EQ(a.weight_grad.fixed_bytes, 8 * 16 * 8 * 9);
@@ -63,7 +63,7 @@ TEST(ComponentWorkTest, ConvolutionWithAddend) {
   EXPECT_EQ(work.profile.layers(0).trainable_parameter_bytes(), 4 * (16 * 8 * 9 + 16));
 }
 
-// Cross-attention whose context needs no gradient, behind a norm.
+// Cross-attention after a norm, with a context that needs no gradient.
 TEST(ComponentWorkTest, Attention) {
   nn::ProgramBuilder builder("c");
   const ValueId x = builder.AddInput("x", {Shape({10, 8}), Element::kCompute});
@@ -87,7 +87,7 @@ TEST(ComponentWorkTest, Attention) {
   EXPECT_EQ(work.profile.layers(0).saved_bytes_per_sample(), 2 * (5 * 10 + 2 * 3) * 8);
 }
 
-// A reshaped value has no work and no memory of its own.
+// A reshaped value has neither work nor memory of its own.
 TEST(ComponentWorkTest, ViewsShareMemory) {
   nn::ProgramBuilder builder("c");
   const ValueId x = builder.AddInput("x", {Shape({6}), Element::kCompute});

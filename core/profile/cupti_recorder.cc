@@ -19,11 +19,10 @@ namespace dpipe {
 namespace {
 
 constexpr CUpti_ExternalCorrelationKind kOurs = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-constexpr size_t kBufferBytes = size_t{8} << 20;  // some 30,000 records
+constexpr size_t kBufferBytes = size_t{8} << 20;  // about 30,000 records
 constexpr size_t kBufferAlignment = 8;
 
-// Calls of the driver and the runtime must be recorded for CUPTI to say which of them belong to an
-// external id.
+// CUPTI maps external ids to activities only if calls of the driver and the runtime are recorded.
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                                          CUPTI_ACTIVITY_KIND_DRIVER,
                                          CUPTI_ACTIVITY_KIND_RUNTIME,
@@ -37,12 +36,12 @@ std::string Demangled(const char* name) {
   char* const demangled = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   std::string text = status == 0 ? demangled : name;
   std::free(demangled);
-  // A return type says nothing.
+  // The return type carries no information.
   if (text.rfind("void ", 0) == 0) text.erase(0, 5);
   return text;
 }
 
-// An operation that is under way on the calling thread.
+// An operation in progress on the calling thread.
 struct OpenWork {
   int id = 0;
   double flops = 0, bytes = 0;
@@ -65,7 +64,7 @@ class CuptiRecorder : public GpuRecorder, public WorkObserver {
   void End() override;
 
  private:
-  // CUPTI's callbacks have no pointer of ours.
+  // CUPTI's callbacks take no user pointer, hence this static one.
   static CuptiRecorder* current_;
   static void CUPTIAPI RequestBuffer(uint8_t** buffer, size_t* size, size_t* max_records);
   static void CUPTIAPI TakeBuffer(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size,
@@ -89,7 +88,7 @@ class CuptiRecorder : public GpuRecorder, public WorkObserver {
   GpuRecording recording_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, int> ids_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<const char*, std::string> names_ ABSL_GUARDED_BY(mutex_);
-  // Of each activity the call that enqueued it, and of calls their operations.
+  // Maps each activity to the call that enqueued it, and calls to their operations.
   std::vector<uint32_t> correlations_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<uint32_t, int> operation_of_call_ ABSL_GUARDED_BY(mutex_);
 };
@@ -126,7 +125,7 @@ void CuptiRecorder::Read(const CUpti_Activity& record) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
       const auto& kernel = *static_cast<const CUpti_ActivityKernel10*>(address);
-      // CUPTI keeps a name for as long as its module is loaded, and gives one pointer per kernel.
+      // CUPTI keeps a name while its module is loaded, and returns one pointer per kernel.
       std::string& name = names_[kernel.name];
       if (name.empty()) name = Demangled(kernel.name);
       return Add(GpuActivity::Kind::kKernel, name, kernel);
@@ -167,7 +166,7 @@ void CuptiRecorder::Begin(absl::string_view operation, absl::string_view detail)
     id = IdOf(operation.empty() ? around : operation, detail);
   }
   open_works.push_back({id});
-  // 0 is no id.
+  // 0 is not a valid id.
   api_.cuptiActivityPushExternalCorrelationId(kOurs, static_cast<uint64_t>(id) + 1);
 }
 
@@ -192,7 +191,7 @@ void CuptiRecorder::End() {
 }
 
 absl::Status CuptiRecorder::Start() {
-  DPIPE_CHECK(current_ == nullptr) << "two recorders of the GPU at a time";
+  DPIPE_CHECK(current_ == nullptr) << "another GpuRecorder is active; stop it first";
   current_ = this;
   is_recording_ = true;
   DPIPE_RETURN_IF_ERROR(CuptiStatus(api_,

@@ -1,4 +1,4 @@
-// GpuRecorder by a given table of CUPTI's functions.
+// A GpuRecorder that uses a given table of CUPTI functions.
 #ifndef DPIPE_CORE_PROFILE_CUPTI_RECORDER_H_
 #define DPIPE_CORE_PROFILE_CUPTI_RECORDER_H_
 
@@ -9,7 +9,7 @@
 
 namespace dpipe::internal {
 
-// `api` outlives the process's last recorder.
+// `api` must outlive the last recorder of the process.
 absl::StatusOr<std::unique_ptr<GpuRecorder>> StartCuptiRecorder(const CuptiApi& api,
                                                                 const GpuCeilings& ceilings);
 

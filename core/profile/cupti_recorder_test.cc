@@ -15,8 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Stands in for CUPTI: each "launch" is a call with the ids that are pushed, and a kernel that runs
-// for 10 ns. Records come when they are flushed, one kind per slot of a buffer.
+// Fake of CUPTI. Each "launch" records a call with the ids that are pushed, and a kernel that runs
+// for 10 ns. Records are delivered when they are flushed, one kind per slot of a buffer.
 struct FakeCupti {
   union Slot {
     CUpti_Activity any;
@@ -138,7 +138,7 @@ class CuptiRecorderTest : public ::testing::Test {
   GpuCeilings ceilings_;
 };
 
-// "operation/detail" of each activity.
+// Returns "operation/detail" for each activity.
 std::vector<std::string> OperationsOf(const GpuRecording& recording) {
   std::vector<std::string> names;
   for (const GpuActivity& activity : recording.activities) {
@@ -149,7 +149,7 @@ std::vector<std::string> OperationsOf(const GpuRecording& recording) {
   return names;
 }
 
-TEST_F(CuptiRecorderTest, GivesKernelsToTheOperationThatEnqueuedThem) {
+TEST_F(CuptiRecorderTest, AssignsKernelsToEnqueuingOperation) {
   auto recorder = internal::StartCuptiRecorder(api_, ceilings_);
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   {
@@ -176,7 +176,7 @@ TEST_F(CuptiRecorderTest, GivesKernelsToTheOperationThatEnqueuedThem) {
   EXPECT_TRUE(cupti_.ids.empty());
 }
 
-TEST_F(CuptiRecorderTest, CountsTheInnermostWorkAndBoundsEachCall) {
+TEST_F(CuptiRecorderTest, CountsForInnermostWorkAndBoundsEachCall) {
   auto recorder = internal::StartCuptiRecorder(api_, ceilings_);
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   for (int i = 0; i < 2; ++i) {
@@ -185,7 +185,7 @@ TEST_F(CuptiRecorderTest, CountsTheInnermostWorkAndBoundsEachCall) {
     const WorkScope inner([] { return std::string("product"); });
     CountWork(/*flops=*/5e6, /*bytes=*/i == 0 ? 1e3 : 1e4);  // 5 us; 1 us, then 10 us
   }
-  CountWork(1, 1);  // nobody's
+  CountWork(1, 1);  // outside any operation
   auto recording = (*recorder)->Stop();
   ASSERT_TRUE(recording.ok()) << recording.status();
   ASSERT_EQ(recording->operations.size(), 2);
@@ -196,7 +196,7 @@ TEST_F(CuptiRecorderTest, CountsTheInnermostWorkAndBoundsEachCall) {
   EXPECT_DOUBLE_EQ(recording->operations[1].bound_ns, 5'000 + 10'000);
 }
 
-TEST_F(CuptiRecorderTest, SaysWhyCuptiDoesNotRecord) {
+TEST_F(CuptiRecorderTest, ReportsWhyCuptiDoesNotRecord) {
   cupti_.enable_result = CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
   const auto recorder = internal::StartCuptiRecorder(api_, ceilings_);
   EXPECT_EQ(recorder.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -204,7 +204,7 @@ TEST_F(CuptiRecorderTest, SaysWhyCuptiDoesNotRecord) {
   EXPECT_EQ(ObserverOfWork(), nullptr);
 }
 
-TEST_F(CuptiRecorderTest, NobodyObservesAfterwards) {
+TEST_F(CuptiRecorderTest, RemovesObserverAtStop) {
   for (int i = 0; i < 2; ++i) {
     auto recorder = internal::StartCuptiRecorder(api_, ceilings_);
     ASSERT_TRUE(recorder.ok()) << recorder.status();

@@ -36,7 +36,7 @@ ComponentProfile DescribeComponent(const nn::Component& component, DType compute
   }
   for (int v = 0; v < program.num_values(); ++v) {
     const nn::ValueInfo& info = program.value(ValueId(v));
-    // Values that live and die within one layer are nobody else's affair.
+    // Only consumers in other layers count; values within one layer are not part of the profile.
     std::vector<int> consumers;
     for (nn::NodeId use : info.uses) {
       const int layer = program.node(use).layer;

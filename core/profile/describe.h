@@ -1,4 +1,4 @@
-// What a profile says of a component without any clock: layers, values, sizes, who feeds whom.
+// The parts of a profile that need no measurement: layers, values, sizes, producers and consumers.
 #ifndef DPIPE_CORE_PROFILE_DESCRIBE_H_
 #define DPIPE_CORE_PROFILE_DESCRIBE_H_
 
@@ -10,10 +10,11 @@
 
 namespace dpipe {
 
-// Layers have no timings and no saved bytes yet. Values that live within one layer are left out.
+// Describes a component. Layers have no timings and no saved bytes yet. Values that live within one
+// layer are omitted.
 ComponentProfile DescribeComponent(const nn::Component& component, DType compute_dtype);
 
-// The whole model's, of devices of that name, with the least that launching takes.
+// Describes the whole model on devices of that name. The launch overhead is its minimum, 1 us.
 ModelProfile DescribeModel(const nn::Model& model, DType compute_dtype, int frozen_quantum,
                            const std::string& device_name);
 

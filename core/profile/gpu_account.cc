@@ -12,11 +12,11 @@ namespace dpipe {
 namespace {
 
 struct ClassOfOperation {
-  absl::string_view operation;  // its name's beginning
+  absl::string_view operation;  // prefix of its name
   absl::string_view work_class;
 };
 
-// The first that fits; longer names before their beginnings.
+// The first match counts, so longer prefixes come first.
 constexpr ClassOfOperation kClasses[] = {
     {"conv2d's input gradient", "convolution, input gradient"},
     {"conv2d's weight gradient", "convolution, weight gradient"},
@@ -45,9 +45,9 @@ constexpr ClassOfOperation kClasses[] = {
     {"", "element-wise"},
 };
 
-constexpr int kMaxGaps = 8;  // lines of them
+constexpr int kMaxGaps = 8;  // in the text
 
-// Works by a key, in the order of their time.
+// Collects works by key, and returns them by decreasing time.
 template <typename Key>
 class Works {
  public:
@@ -77,7 +77,7 @@ std::string NameOf(const GpuActivity& activity) {
   return "";
 }
 
-// The gaps between works, by the names of the operations around them.
+// Collects the gaps between works, by the names of the operations before and after them.
 class Gaps {
  public:
   void Add(const std::string& before, const std::string& after, Nanos idle_ns) {
@@ -100,7 +100,7 @@ class Gaps {
   std::map<std::pair<std::string, std::string>, GpuGap> gaps_;
 };
 
-// The time when anything ran, the gaps in it, and the span from the first begin to the last end.
+// Sets the span from the first begin to the last end, its idle and overlapped time, and its gaps.
 void SetSpan(const GpuRecording& recording, GpuAccount* account) {
   std::vector<const GpuActivity*> sorted;
   Nanos sum = 0;
@@ -117,7 +117,7 @@ void SetSpan(const GpuRecording& recording, GpuAccount* account) {
   };
   Gaps gaps;
   Nanos idle = 0;
-  const GpuActivity* last = sorted[0];  // the one that ends last
+  const GpuActivity* last = sorted[0];  // the one that ends last so far
   for (const GpuActivity* activity : sorted) {
     const Nanos gap = activity->begin_ns - last->end_ns;
     if (gap > 0) {
@@ -132,7 +132,7 @@ void SetSpan(const GpuRecording& recording, GpuAccount* account) {
   account->set_overlapped_ns(sum - (account->span_ns() - idle));
 }
 
-// What is known of rates: "  412.1 TFLOP/s" or "  2.31 TB/s", whichever bounds the work.
+// Returns the rate that bounds the work, "  412.1 TFLOP/s" or "  2.31 TB/s", or spaces if unknown.
 std::string RateText(const GpuWork& work, const GpuCeilings& ceilings) {
   const double seconds = 1e-9 * static_cast<double>(work.busy_ns());
   if (seconds <= 0 || (work.flops() == 0 && work.bytes() == 0)) return std::string(13, ' ');
@@ -143,16 +143,16 @@ std::string RateText(const GpuWork& work, const GpuCeilings& ceilings) {
 }
 
 std::string Line(const GpuWork& work, const GpuAccount& account, const std::string& text) {
-  const double a_step = 1e-6 / account.steps();
-  return absl::StrFormat("%8.2f %5.1f%% %6.0f %s %7.2f  %s\n", a_step * work.busy_ns(),
+  const double ms_per_step = 1e-6 / account.steps();
+  return absl::StrFormat("%8.2f %5.1f%% %6.0f %s %7.2f  %s\n", ms_per_step * work.busy_ns(),
                          100.0 * work.busy_ns() / std::max<int64_t>(1, account.span_ns()),
                          static_cast<double>(work.count()) / account.steps(),
-                         RateText(work, account.ceilings()), a_step * work.bound_ns(), text);
+                         RateText(work, account.ceilings()), ms_per_step * work.bound_ns(), text);
 }
 
-// The first `most` characters.
-std::string Cut(std::string text, size_t most) {
-  if (text.size() > most) text.resize(most);
+// Returns the first `max_size` characters.
+std::string Cut(std::string text, size_t max_size) {
+  if (text.size() > max_size) text.resize(max_size);
   return text;
 }
 
@@ -217,12 +217,12 @@ GpuAccount MakeGpuAccount(const GpuRecording& recording, const GpuCeilings& ceil
 }
 
 std::string GpuAccountText(const GpuAccount& account, int max_operations, int max_kernels) {
-  const double a_step = 1e-6 / account.steps();
+  const double ms_per_step = 1e-6 / account.steps();
   std::string text = absl::StrFormat(
-      "GPU time of a step, of %d: %.2f ms, of which idle %.2f, two at once %.2f; ceilings %.0f "
+      "GPU time per step, mean of %d: %.2f ms, of which idle %.2f, overlapped %.2f; ceilings %.0f "
       "TFLOP/s, %.2f TB/s%s\n",
-      account.steps(), a_step * account.span_ns(), a_step * account.idle_ns(),
-      a_step * account.overlapped_ns(), 1e-12 * account.ceilings().flops_per_s(),
+      account.steps(), ms_per_step * account.span_ns(), ms_per_step * account.idle_ns(),
+      ms_per_step * account.overlapped_ns(), 1e-12 * account.ceilings().flops_per_s(),
       1e-12 * account.ceilings().bytes_per_s(),
       account.dropped_records() > 0
           ? absl::StrCat("; ", account.dropped_records(), " records are LOST")
@@ -234,14 +234,15 @@ std::string GpuAccountText(const GpuAccount& account, int max_operations, int ma
     absl::StrAppend(&text, Line(work, account, work.name()));
     bound_ns += work.bound_ns();
   }
-  absl::StrAppend(&text, absl::StrFormat("%44.2f  all bounds\n", a_step * bound_ns));
+  absl::StrAppend(&text, absl::StrFormat("%44.2f  all bounds\n", ms_per_step * bound_ns));
   absl::StrAppend(&text, "    idle  count  longest  between\n");
   for (int i = 0; i < std::min(kMaxGaps, account.gaps_size()); ++i) {
     const GpuGap& gap = account.gaps(i);
-    absl::StrAppend(&text, absl::StrFormat("%8.2f %6.0f %8.2f  %s | %s\n", a_step * gap.idle_ns(),
-                                           static_cast<double>(gap.count()) / account.steps(),
-                                           1e-6 * gap.longest_ns(), Cut(gap.before(), 40),
-                                           Cut(gap.after(), 40)));
+    absl::StrAppend(
+        &text,
+        absl::StrFormat("%8.2f %6.0f %8.2f  %s | %s\n", ms_per_step * gap.idle_ns(),
+                        static_cast<double>(gap.count()) / account.steps(), 1e-6 * gap.longest_ns(),
+                        Cut(gap.before(), 40), Cut(gap.after(), 40)));
   }
   absl::StrAppend(&text, head, "operation\n");
   for (int i = 0; i < std::min(max_operations, account.operations_size()); ++i) {
@@ -253,7 +254,7 @@ std::string GpuAccountText(const GpuAccount& account, int max_operations, int ma
   for (int i = 0; i < std::min(max_kernels, account.kernels_size()); ++i) {
     const GpuWork& work = account.kernels(i);
     absl::StrAppend(
-        &text, absl::StrFormat("%8.2f %5.1f%% %6.0f  %s | %s\n", a_step * work.busy_ns(),
+        &text, absl::StrFormat("%8.2f %5.1f%% %6.0f  %s | %s\n", ms_per_step * work.busy_ns(),
                                100.0 * work.busy_ns() / std::max<int64_t>(1, account.span_ns()),
                                static_cast<double>(work.count()) / account.steps(),
                                Cut(work.name(), 58), Cut(work.detail(), 26)));

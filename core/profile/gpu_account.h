@@ -1,4 +1,5 @@
-// The account of a GPU's time: what ran, of which operation, and how close to the GPU's limits.
+// An account of a GPU's time: the work that ran, the operation that enqueued it, and how close it
+// came to the GPU's limits.
 #ifndef DPIPE_CORE_PROFILE_GPU_ACCOUNT_H_
 #define DPIPE_CORE_PROFILE_GPU_ACCOUNT_H_
 
@@ -16,12 +17,12 @@ namespace dpipe {
 struct GpuActivity {
   enum class Kind { kKernel, kCopy, kFill };
   Kind kind = Kind::kKernel;
-  std::string name;    // a kernel's, demangled
+  std::string name;    // of a kernel, demangled
   int operation = -1;  // index of the operation that enqueued it; -1: none
   Nanos begin_ns = 0, end_ns = 0;
 };
 
-// All calls of an operation with one detail, e.g. one shape.
+// All calls of an operation with the same detail, for example one shape.
 struct GpuOperation {
   std::string name, detail;
   int64_t calls = 0;
@@ -35,17 +36,19 @@ struct GpuRecording {
   int64_t dropped = 0;
 };
 
-// "convolution, forward": the class of an operation that RunOn or a WorkScope names; of copies and
-// fills outside any, "copies and layouts"; of unknown kernels, "other".
+// Returns the class of an operation named by RunOn or a WorkScope, such as "convolution, forward".
+// Copies and fills outside any operation are "copies and layouts", unknown kernels are "other".
 std::string GpuWorkClass(absl::string_view operation, GpuActivity::Kind kind);
 
-// Idle time is the gaps in the union of all activities. An operation's flops and bytes are its
-// class's. Linear but for sorting.
+// Computes the account. Idle time is the sum of the gaps in the union of all activities. The flops
+// and bytes of an operation also count for its class. O(n log n) in the number of activities,
+// because of sorting.
 GpuAccount MakeGpuAccount(const GpuRecording& recording, const GpuCeilings& ceilings, int steps,
                           const std::string& device);
 
-// Tables, per step: classes, the longest gaps with the operations before and after them, then the
-// `max_operations` and `max_kernels` longest. Lines of at most 110 characters.
+// Returns tables of times per step: the classes; the longest gaps with the operations before and
+// after them; the longest `max_operations` operations and `max_kernels` kernels. Rows have about
+// 110 characters at most.
 std::string GpuAccountText(const GpuAccount& account, int max_operations, int max_kernels);
 
 }  // namespace dpipe

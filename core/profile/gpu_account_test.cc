@@ -20,7 +20,7 @@ GpuCeilings Ceilings() {
   return ceilings;
 }
 
-// By hand: two steps with a convolution, its layout and a copy that overlaps it.
+// Handmade: two steps with a convolution, its layout and a copy that overlaps it.
 GpuRecording Recording() {
   GpuRecording recording;
   recording.operations = {{"conv2d", "64 x 64", 2, 8e6, 2e3, 9'000},
@@ -55,13 +55,13 @@ TEST(GpuAccountTest, SumsByClassOperationAndKernel) {
   EXPECT_EQ(account.operations(0).detail(), "64 x 64");
 }
 
-TEST(GpuAccountTest, GapsAreBetweenTheOperationsAroundThem) {
+TEST(GpuAccountTest, GapsNameSurroundingOperations) {
   GpuRecording recording = Recording();
   recording.activities.push_back({Kind::kKernel, "conv", 0, 41'500, 42'000});
   recording.activities.push_back({Kind::kKernel, "conv", 0, 42'200, 43'000});
   const GpuAccount account = MakeGpuAccount(recording, Ceilings(), 2, "");
   ASSERT_EQ(account.gaps_size(), 3);
-  EXPECT_EQ(account.gaps(0).before(), "") << "the copy, which ends after the kernel beside it";
+  EXPECT_EQ(account.gaps(0).before(), "") << "the copy, which ends after the overlapping kernel";
   EXPECT_EQ(account.gaps(0).after(), "conv2d");
   EXPECT_EQ(account.gaps(0).idle_ns(), 5'000);
   EXPECT_EQ(account.gaps(1).before(), "layout of weights");
@@ -71,15 +71,15 @@ TEST(GpuAccountTest, GapsAreBetweenTheOperationsAroundThem) {
   EXPECT_EQ(account.idle_ns(), 4'000 + 5'000 + 700);
 }
 
-// The parts of a step are all of it.
-TEST(GpuAccountTest, ClassesIdleAndOverlapMakeTheSpan) {
+// Busy and idle time, less overlaps, make up the whole span.
+TEST(GpuAccountTest, ClassesIdleAndOverlapAddUpToSpan) {
   const GpuAccount account = MakeGpuAccount(Recording(), Ceilings(), 2, "");
   int64_t busy_ns = 0;
   for (const GpuWork& work : account.classes()) busy_ns += work.busy_ns();
   EXPECT_EQ(busy_ns - account.overlapped_ns() + account.idle_ns(), account.span_ns());
 }
 
-TEST(GpuAccountTest, GradientsAreClassesOfTheirOwn) {
+TEST(GpuAccountTest, GradientsHaveSeparateClasses) {
   EXPECT_EQ(GpuWorkClass("conv2d's weight gradient", Kind::kKernel),
             "convolution, weight gradient");
   EXPECT_EQ(GpuWorkClass("attention's input gradient", Kind::kKernel), "attention, gradient");
@@ -89,7 +89,7 @@ TEST(GpuAccountTest, GradientsAreClassesOfTheirOwn) {
   EXPECT_EQ(GpuWorkClass("", Kind::kFill), "copies and layouts");
 }
 
-TEST(GpuAccountTest, TextIsPerStepAndItsLinesAreShort) {
+TEST(GpuAccountTest, TextIsPerStepWithShortLines) {
   GpuRecording recording = Recording();
   recording.dropped = 7;
   recording.activities[1].name = std::string(500, 'k');
@@ -100,7 +100,7 @@ TEST(GpuAccountTest, TextIsPerStepAndItsLinesAreShort) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) EXPECT_LE(line.size(), 140) << line;
 }
 
-TEST(GpuAccountTest, NothingRecordedIsNoError) {
+TEST(GpuAccountTest, EmptyRecordingIsNoError) {
   const GpuAccount account = MakeGpuAccount(GpuRecording(), Ceilings(), 1, "");
   EXPECT_EQ(account.span_ns(), 0);
   EXPECT_EQ(account.classes_size(), 0);

@@ -14,7 +14,7 @@
 namespace dpipe {
 namespace {
 
-// Uniform in [-1, 1): zeros would need less power, and so be quicker.
+// Returns a matrix uniform in [-1, 1). Zeros would need less power and therefore run faster.
 Tensor RandomMatrix(const std::shared_ptr<Device>& device, int64_t side, uint32_t seed) {
   std::vector<float> values(side * side);
   uint32_t state = seed;
@@ -25,7 +25,7 @@ Tensor RandomMatrix(const std::shared_ptr<Device>& device, int64_t side, uint32_
   return Tensor::FromHost<float>(device, {side, side}, values);
 }
 
-// Seconds that `run` takes, the median of its passes after one of warm-up.
+// Returns the median time of `run` in seconds over the passes, after one warm-up pass.
 template <typename Run>
 absl::StatusOr<double> MedianSeconds(Device* device, int passes, const Run& run) {
   DPIPE_RETURN_IF_ERROR(run());

@@ -1,4 +1,4 @@
-// What a GPU can do at best, measured.
+// Measures the maximum rates of a GPU.
 #ifndef DPIPE_CORE_PROFILE_GPU_CEILINGS_H_
 #define DPIPE_CORE_PROFILE_GPU_CEILINGS_H_
 
@@ -9,13 +9,13 @@
 namespace dpipe {
 
 struct GpuCeilingsOptions {
-  int64_t side = 8192;                    // of the product's matrices
+  int64_t side = 8192;                    // side of the multiplied matrices
   int64_t copy_bytes = int64_t{1} << 31;  // far above what a GPU's caches hold
   int passes = 20;
 };
 
-// Medians: of a bf16 product of random matrices, and of a copy on the device. Takes about 5 GB of
-// its memory meanwhile.
+// Measures the rates of a bf16 product of random matrices and of a copy on the device, as medians
+// over the passes. Takes about 5 GB of device memory during the measurement.
 absl::StatusOr<GpuCeilings> MeasureGpuCeilings(DeviceWorker* worker,
                                                const GpuCeilingsOptions& options = {});
 

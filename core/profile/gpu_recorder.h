@@ -1,4 +1,4 @@
-// Records what the GPU runs, and for which operation, by CUPTI.
+// Records the work that the GPU runs, and the operations it belongs to, with CUPTI.
 #ifndef DPIPE_CORE_PROFILE_GPU_RECORDER_H_
 #define DPIPE_CORE_PROFILE_GPU_RECORDER_H_
 
@@ -9,17 +9,19 @@
 
 namespace dpipe {
 
-// From its start to Stop. One at a time in a process. Work that is launched as a recorded graph has
-// no operation.
+// Records from its creation to Stop. At most one per process at a time. Work that is launched as a
+// recorded graph has no operation.
 class GpuRecorder {
  public:
   virtual ~GpuRecorder() = default;
-  // When the device has been waited for, and nobody is enqueuing anything. Once.
+  // Ends the recording. Call this once, after waiting for the device, while no thread enqueues
+  // anything.
   virtual absl::StatusOr<GpuRecording> Stop() = 0;
 };
 
-// When nobody is enqueuing anything. NotFound if there is no CUPTI; FailedPrecondition with its
-// reason if it does not record; Unimplemented where the program was built without the toolkit.
+// Starts recording. Call this while no thread enqueues anything. NotFound if there is no CUPTI.
+// FailedPrecondition, with CUPTI's reason, if it does not record. Unimplemented if the program was
+// built without the toolkit.
 absl::StatusOr<std::unique_ptr<GpuRecorder>> StartGpuRecorder(const GpuCeilings& ceilings);
 
 }  // namespace dpipe

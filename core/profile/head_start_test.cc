@@ -14,34 +14,34 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(HeadStartTest, IsWhatTheHostTookLast) {
+TEST(HeadStartTest, EqualsHostTimeOfLastPass) {
   HeadStart head_start(HeadStart::Of::kFrozen);
   EXPECT_EQ(head_start.next_ns(), 0);
   head_start.Took(/*host_ns=*/3'000'000'000, /*device_ns=*/3'000'000'000);
   EXPECT_EQ(head_start.next_ns(), 100 * kNanosPerMilli) << "the first pass made plans";
   head_start.Took(36'000'000, 8'000'000);
-  EXPECT_EQ(head_start.next_ns(), 36'000'000) << "others' work is in front of it in training";
+  EXPECT_EQ(head_start.next_ns(), 36'000'000) << "in training, other work is enqueued before it";
 }
 
-TEST(HeadStartTest, ABackboneThatTheHostBoundsGetsNone) {
+TEST(HeadStartTest, HostBoundBackboneGetsNone) {
   HeadStart head_start(HeadStart::Of::kBackbone);
   head_start.Took(3'000'000, 2'000'000);
-  EXPECT_EQ(head_start.next_ns(), 3'000'000) << "that pass had none, so nothing is known yet";
+  EXPECT_EQ(head_start.next_ns(), 3'000'000) << "that pass had none, so the bound is unknown";
   head_start.Took(3'000'000, 2'000'000);
   EXPECT_EQ(head_start.next_ns(), 0);
   head_start.Took(3'000'000, 3'000'001);
-  EXPECT_EQ(head_start.next_ns(), 0) << "it stays bound";
+  EXPECT_EQ(head_start.next_ns(), 0) << "it stays host-bound";
 }
 
-TEST(HeadStartTest, ABackboneThatTheDeviceBoundsGetsOne) {
+TEST(HeadStartTest, DeviceBoundBackboneGetsOne) {
   HeadStart head_start(HeadStart::Of::kBackbone);
   head_start.Took(3'000'000, 9'000'000);
   head_start.Took(3'500'000, 9'000'000);
   EXPECT_EQ(head_start.next_ns(), 3'500'000);
 }
 
-// The fake GPU takes a microsecond for each piece of work.
-TEST(HeadStartTest, TheWaitIsBeforeWhatIsTimed) {
+// The fake GPU takes one microsecond per piece of work.
+TEST(HeadStartTest, WaitIsNotPartOfTimes) {
   cuda::FakeDriver driver;
   const auto device = (*cuda::CreateCudaDevices(&driver, 1))[0];
   const Tensor t = Tensor::Zeros(device, {4}, DType::kF32);

@@ -20,7 +20,8 @@ bool IsLoaded(const nn::Component& component, const std::string& input) {
   return component.sources.count(input) == 0 && input != component.self_conditioning.input;
 }
 
-// The program's external inputs: loaded or drawn ones from the caller, the others zeros.
+// Creates the program's external inputs: loaded or drawn ones come from the caller, the others are
+// zeros.
 absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batch,
                                         const std::shared_ptr<Device>& device,
                                         const ProfilerInputs& inputs,
@@ -39,8 +40,8 @@ absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batc
   return values;
 }
 
-// What the layer's execution has to load itself: drawing noise is part of the layer that reads it,
-// unless it is done ahead.
+// Loads the inputs that the layer's execution has to load itself. Drawing noise is part of the
+// layer that reads it, unless it is done ahead.
 absl::Status DrawInputsOf(const nn::Component& component, int layer, int batch,
                           const std::shared_ptr<Device>& device, const ProfilerInputs& inputs) {
   if (!device->has_host_memory()) return absl::OkStatus();
@@ -52,14 +53,14 @@ absl::Status DrawInputsOf(const nn::Component& component, int layer, int batch,
   return absl::OkStatus();
 }
 
-// Graphs read prepared forms of weights where they lie.
+// Keeps the prepared forms of weights, because graphs read them at fixed addresses.
 void KeepForms(const nn::Program& program, const nn::ParameterSet& parameters) {
   const auto [begin, end] = program.ParameterRange(program.all_layers());
   for (int i = begin; i < end; ++i) parameters.weight(nn::ParameterId(i)).KeepForms();
 }
 
-// `time` with a runner of graphs, where they are wanted and the device has them and everything can
-// be recorded; else with one that runs everything as always.
+// Calls `time` with a runner that uses graphs, if they are requested, the device supports them and
+// all work can be recorded. Otherwise calls it with a runner that runs all work normally.
 template <typename Time>
 absl::StatusOr<ComponentSamples> WithRunner(const nn::Component& component,
                                             const nn::ParameterSet& parameters, Device* device,
@@ -126,7 +127,7 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
   HeadStart head_start(HeadStart::Of::kBackbone);
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
     runner->BeginPass();
-    Nanos load_ns = 0;  // of no interest: layers draw what they read
+    Nanos load_ns = 0;  // unused: layers draw their own inputs
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
                            MakeInputs(component, local_batch, device, inputs, options, &load_ns));
     runner->Keep(values);

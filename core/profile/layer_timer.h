@@ -1,4 +1,4 @@
-// Times every layer of one component on the calling thread.
+// Times all layers of one component on the calling thread.
 #ifndef DPIPE_CORE_PROFILE_LAYER_TIMER_H_
 #define DPIPE_CORE_PROFILE_LAYER_TIMER_H_
 
@@ -15,32 +15,32 @@
 namespace dpipe {
 
 struct LayerSamples {
-  std::vector<Nanos> forward_ns, input_grad_ns, weight_grad_ns;  // one a pass
+  std::vector<Nanos> forward_ns, input_grad_ns, weight_grad_ns;  // one per pass
   int64_t saved_bytes = 0;                                       // for the whole local batch
 };
 
 struct ComponentSamples {
   std::vector<LayerSamples> layers;
-  std::vector<Nanos> load_ns;  // of the inputs that nobody computes, for the whole local batch
-  // Of a backbone, in tensors of its device: before the first pass, and at most.
+  std::vector<Nanos> load_ns;  // loading of inputs without a producer, per local batch
+  // For a backbone: bytes in tensors of its device before the first pass, and the maximum.
   int64_t held_bytes = 0, peak_bytes = 0;
 };
 
-// An input, and, added to `ns`, what having it takes a rank's thread: nothing of a GPU, where
-// inputs are brought a step ahead by another one.
+// Loads an input, and adds to `ns` the time that this takes on a rank's thread. On a GPU it adds
+// nothing, because another thread brings inputs a step ahead.
 absl::StatusOr<Tensor> TimedLoad(const nn::Component& component, const std::string& input,
                                  int samples, const std::shared_ptr<Device>& device,
                                  const ProfilerInputs& inputs, Nanos* ns);
 
-// A component that only runs forward, on `local_batch` samples: weights are shared, nothing is
-// saved.
+// Times a component that only runs forward, on `local_batch` samples. Weights are shared, and
+// nothing is saved for backward passes.
 absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
                                             const nn::ParameterSet& parameters, int local_batch,
                                             const std::shared_ptr<Device>& device,
                                             const ProfilerInputs& inputs,
                                             const ProfilerOptions& options);
 
-// The backbone, forward and backward. Inputs that other components feed are zeros.
+// Times the backbone, forward and backward. Inputs that other components produce are zeros.
 absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
                                               nn::ParameterSet* parameters, int local_batch,
                                               const ProfilerInputs& inputs,

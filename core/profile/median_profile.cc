@@ -7,7 +7,7 @@
 namespace dpipe {
 namespace {
 
-// The median over `all` of what `get` finds in each.
+// Returns the median of get(message) over `all`.
 template <typename Message, typename Get>
 auto MedianOf(const std::vector<Message>& all, const Get& get) {
   std::vector<decltype(get(all[0]))> values;
@@ -42,7 +42,7 @@ absl::Status CheckAlike(const ModelProfile& a, const ModelProfile& b) {
       }
       return absl::InvalidArgumentError(absl::StrCat("layer ", left.layers(l).name(), " of ",
                                                      left.name(),
-                                                     " was timed at other local batches"));
+                                                     " was timed at different local batches"));
     }
   }
   return absl::OkStatus();

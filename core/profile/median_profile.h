@@ -1,8 +1,7 @@
-// One profile from several of the same model on the same devices, taken at different times.
+// Combines several profiles of the same model on the same devices, taken at different times.
 //
-// A host that others use too runs faster at one time and slower at another. A profile speaks of its
-// own seconds; what is measured over minutes is spoken of by the median of profiles taken in
-// between.
+// The speed of a shared host varies over time. One profile covers only its own seconds. For
+// measurements that take minutes, use the median of profiles taken in between.
 #ifndef DPIPE_CORE_PROFILE_MEDIAN_PROFILE_H_
 #define DPIPE_CORE_PROFILE_MEDIAN_PROFILE_H_
 
@@ -14,12 +13,12 @@
 
 namespace dpipe {
 
-// Every time is the median of the profiles' (of an even number the lower of the two in the middle);
-// all else is the first's. InvalidArgument where there is none, or where their models, layers or
-// local batches differ.
+// Returns a profile in which each time is the median of the profiles' times (the lower median for
+// an even number). All else is that of the first profile. InvalidArgument if there are no profiles,
+// or if their models, layers or local batches differ.
 absl::StatusOr<ModelProfile> MedianProfile(const std::vector<ModelProfile>& profiles);
 
-// The median of the links' latencies and bandwidths; all else is the first's.
+// Returns the first cluster, with the median latencies and bandwidths of the links.
 absl::StatusOr<ClusterSpec> MedianCluster(const std::vector<ClusterSpec>& clusters);
 
 }  // namespace dpipe

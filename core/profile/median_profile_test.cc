@@ -25,7 +25,7 @@ ModelProfile MakeProfile(int64_t forward_ns, int64_t load_ns, int batch = 4) {
   return profile;
 }
 
-TEST(MedianProfileTest, EachTimeByItself) {
+TEST(MedianProfileTest, TakesMedianOfEachTime) {
   const auto median = MedianProfile({MakeProfile(10, 7), MakeProfile(30, 5), MakeProfile(20, 6)});
   ASSERT_TRUE(median.ok()) << median.status();
   const LayerTiming& timing = median->components(0).layers(0).timings(0);
@@ -44,7 +44,7 @@ TEST(MedianProfileTest, OneAndTwoProfiles) {
   EXPECT_EQ(two->components(0).layers(0).timings(0).forward_ns(), 20);
 }
 
-TEST(MedianProfileTest, RefusesWhatDiffers) {
+TEST(MedianProfileTest, RefusesDifferentProfiles) {
   EXPECT_FALSE(MedianProfile({}).ok());
   ModelProfile other_model = MakeProfile(1, 1);
   other_model.set_model("n");
@@ -56,10 +56,10 @@ TEST(MedianProfileTest, RefusesWhatDiffers) {
               HasSubstr("unet has 1 layers in one profile, 2 in another"));
   EXPECT_THAT(
       std::string(MedianProfile({MakeProfile(1, 1), MakeProfile(1, 1, 8)}).status().message()),
-      HasSubstr("conv_in of unet was timed at other local batches"));
+      HasSubstr("conv_in of unet was timed at different local batches"));
 }
 
-TEST(MedianClusterTest, Links) {
+TEST(MedianClusterTest, TakesMedianOfLinks) {
   std::vector<ClusterSpec> clusters(3);
   for (int i = 0; i < 3; ++i) {
     clusters[i].set_name(i == 0 ? "first" : "other");

@@ -3,7 +3,7 @@
 namespace dpipe {
 
 absl::StatusOr<std::unique_ptr<GpuRecorder>> StartGpuRecorder(const GpuCeilings&) {
-  return absl::UnimplementedError("no account of the GPU's time: this was built without CUDA");
+  return absl::UnimplementedError("cannot record GPU time: this was built without CUDA");
 }
 
 }  // namespace dpipe

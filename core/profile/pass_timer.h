@@ -1,4 +1,4 @@
-// Times on the device's own clock: of what is enqueued, not of enqueuing it.
+// Measures times on the device's own clock, of the enqueued work and not of enqueuing it.
 #ifndef DPIPE_CORE_PROFILE_PASS_TIMER_H_
 #define DPIPE_CORE_PROFILE_PASS_TIMER_H_
 
@@ -12,20 +12,20 @@
 
 namespace dpipe {
 
-// Nothing waits within a pass, so that a device which runs asynchronously is kept as busy as in
-// training. The device outlives it.
+// Does not wait within a pass, so an asynchronous device stays as busy as in training. The device
+// must outlive the timer.
 class PassTimer {
  public:
   explicit PassTimer(Device* device) : device_(*device) {}
 
   void Begin() { begin_ = device_.RecordEvent(); }
-  // A sample for `samples` of the time since Begin, or since the last End.
+  // Adds a sample to `samples`: the time since Begin or the last End.
   void End(std::vector<Nanos>* samples) {
     std::shared_ptr<DeviceEvent> end = device_.RecordEvent();
     spans_.push_back({samples, begin_, end});
     begin_ = std::move(end);
   }
-  // Waits for the device, and adds the samples; `keep` false: drops them, of a warm-up.
+  // Waits for the device and adds the samples. If `keep` is false, drops them (warm-up).
   absl::Status Finish(bool keep) {
     DPIPE_RETURN_IF_ERROR(device_.Synchronize());
     total_ns_ = 0;
@@ -37,7 +37,7 @@ class PassTimer {
     spans_.clear();
     return absl::OkStatus();
   }
-  // The sum of the finished pass's samples, kept or not.
+  // Returns the sum of the samples of the finished pass, kept or not.
   Nanos total_ns() const { return total_ns_; }
 
  private:

@@ -11,8 +11,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The fake GPU takes 1 us for every piece of work, an event among them.
-TEST(PassTimerTest, TimesWhatTheDeviceDoesAndNotWhatIsEnqueuedElsewhere) {
+// The fake GPU takes 1 us per piece of work, including events.
+TEST(PassTimerTest, TimesOnlyWorkBetweenBeginAndEnd) {
   cuda::FakeDriver driver;
   const auto device = (*cuda::CreateCudaDevices(&driver, 1))[0];
   const Tensor t = Tensor::Zeros(device, {4}, DType::kF32);
@@ -32,7 +32,7 @@ TEST(PassTimerTest, TimesWhatTheDeviceDoesAndNotWhatIsEnqueuedElsewhere) {
   EXPECT_THAT(two, ElementsAre(3000));
 }
 
-TEST(PassTimerTest, ErrorsOfTheDeviceEndThePass) {
+TEST(PassTimerTest, DeviceErrorsEndPass) {
   cuda::FakeDriver driver;
   const auto device = (*cuda::CreateCudaDevices(&driver, 1))[0];
   const Tensor t = Tensor::Zeros(device, {4}, DType::kF32);

@@ -14,10 +14,10 @@ template <typename T>
 absl::Status CheckSame(const std::string& thing, const T& stored, const T& here) {
   if (stored == here) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(thing, " is ", stored, " in the stored one, but ", here, " here"));
+      absl::StrCat(thing, " is ", stored, " in the stored file, but ", here, " here"));
 }
 
-// "2 x 1-core CPU device" is made of "1-core CPU device"s.
+// Returns the kind of a device: "1-core CPU device" for "2 x 1-core CPU device".
 std::string KindOfDevice(const std::string& name) {
   const size_t times = name.find(" x ");
   return times == std::string::npos ? name : name.substr(times + 3);
@@ -41,7 +41,7 @@ absl::Status CheckValue(const std::string& thing, const ValueProfile& stored,
   const std::string value = absl::StrCat(thing, " (", here.name(), ")");
   DPIPE_RETURN_IF_ERROR(CheckSame(absl::StrCat(value, ": the bytes of a sample"),
                                   stored.bytes_per_sample(), here.bytes_per_sample()));
-  // Which layers make and read it, and where it comes from.
+  // Compares the rest: producer and consumer layers, and source.
   return CheckSame(value, absl::StrCat("{", stored.ShortDebugString(), "}"),
                    absl::StrCat("{", here.ShortDebugString(), "}"));
 }
@@ -67,7 +67,7 @@ absl::Status CheckComponent(const ComponentProfile& stored, const ComponentProfi
                    here.self_conditioning_bytes_per_sample());
 }
 
-// Those that all layers were timed with.
+// Returns the local batches at which all layers were timed.
 std::set<int> TimedBatches(const ComponentProfile& component) {
   std::set<int> timed;
   for (int l = 0; l < component.layers_size(); ++l) {
@@ -88,11 +88,11 @@ absl::Status CheckBatches(const ModelProfile& stored, const ComponentProfile& ba
     const bool is_beyond = timed.empty() || batch > *timed.rbegin();
     if (is_beyond &&
         absl::StrContains(stored.provenance(), LocalBatchesEndText(backbone.name(), batch) + ",")) {
-      return absl::OkStatus();  // and so do all larger ones
+      return absl::OkStatus();  // this applies to all larger ones too
     }
     return absl::FailedPreconditionError(absl::StrCat(
         backbone.name(), " was timed with local batches of ", absl::StrJoin(timed, ", "),
-        " in the stored one, but here plans may have ", absl::StrJoin(local_batches, ", ")));
+        " in the stored file, but here plans may have ", absl::StrJoin(local_batches, ", ")));
   }
   return absl::OkStatus();
 }
@@ -142,7 +142,7 @@ absl::Status CheckClusterMatches(const ClusterSpec& stored, int num_devices, boo
         "take longer between nodes: remove `collectives: NCCL` to plan what is run");
   }
   const auto kind = [](bool uses_compute) {
-    return std::string(uses_compute ? "CPUs" : "devices that communicate beside computing");
+    return std::string(uses_compute ? "CPUs" : "devices that compute while they communicate");
   };
   return CheckSame("the kind of devices", kind(stored.collectives_use_compute()), kind(on_cpus));
 }

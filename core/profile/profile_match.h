@@ -1,4 +1,5 @@
-// Whether a stored profile and a stored cluster are of what is to be planned for.
+// Checks that a stored profile and a stored cluster describe the model and devices to be planned
+// for.
 #ifndef DPIPE_CORE_PROFILE_PROFILE_MATCH_H_
 #define DPIPE_CORE_PROFILE_PROFILE_MATCH_H_
 
@@ -11,21 +12,25 @@
 
 namespace dpipe {
 
-// What a profile's provenance says where a backbone's local batches end before `local_batch` for
-// lack of memory.
+// Returns the note in a profile's provenance that a backbone's local batches end before
+// `local_batch` for lack of memory.
 std::string LocalBatchesEndText(const std::string& component, int local_batch);
 
-// That `stored`, which is valid (core/cost/validate.h), has the components, layers and values of
-// `described` (DescribeModel), its dtype and kind of device, however many of them, its quantum
-// where there are frozen components, and every one of `local_batches` of each backbone, except
-// those that its devices had no memory for. Names of models do not count. FailedPrecondition names
-// the first thing that is otherwise, and both values: "stored" and "here".
+// Checks that `stored` matches `described` (from DescribeModel) and `local_batches`. `stored` must
+// be valid (core/cost/validate.h). It must have:
+// - the same components, layers, values and dtype
+// - the same kind of device, in any number
+// - the same quantum, if there are frozen components
+// - each of `local_batches` for each backbone, except those that its devices had no memory for
+//
+// Names of models do not count. FailedPrecondition names the first difference and both values,
+// "stored" and "here".
 absl::Status CheckProfileMatches(const ModelProfile& stored, const ModelProfile& described,
                                  const std::vector<int>& local_batches);
 
-// Checks that `stored`, which is valid, has so many devices, which are CPUs or are not (those
-// compute while they communicate), and prices the collectives that the runtime has.
-// FailedPrecondition with both values.
+// Checks that `stored`, which must be valid, has `num_devices` devices of the right kind (CPUs
+// compute while they communicate), and that it prices the collectives of the runtime.
+// FailedPrecondition names both values.
 absl::Status CheckClusterMatches(const ClusterSpec& stored, int num_devices, bool on_cpus);
 
 }  // namespace dpipe

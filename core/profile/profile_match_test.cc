@@ -46,7 +46,7 @@ class ProfileMatchTest : public ::testing::Test {
   ModelProfile stored_, here_;
 };
 
-TEST_F(ProfileMatchTest, TheSameMatchesOnAnyNumberOfDevices) {
+TEST_F(ProfileMatchTest, SameProfileMatchesForAnyNumberOfDevices) {
   EXPECT_EQ(Error(), "");
   here_.set_device("8 x 1-core CPU device");
   here_.set_model("another name");
@@ -54,19 +54,19 @@ TEST_F(ProfileMatchTest, TheSameMatchesOnAnyNumberOfDevices) {
   EXPECT_EQ(Error({2}), "");
 }
 
-TEST_F(ProfileMatchTest, NamesTheDeviceDTypeAndQuantumThatDiffer) {
+TEST_F(ProfileMatchTest, NamesDifferentDeviceDTypeAndQuantum) {
   here_.set_device("2 x 4-core CPU device");
   EXPECT_EQ(Error(),
-            "the device is 1-core CPU device in the stored one, but 4-core CPU device here");
+            "the device is 1-core CPU device in the stored file, but 4-core CPU device here");
   here_ = stored_;
   here_.set_dtype("bf16");
-  EXPECT_EQ(Error(), "the dtype is fp32 in the stored one, but bf16 here");
+  EXPECT_EQ(Error(), "the dtype is fp32 in the stored file, but bf16 here");
   here_ = stored_;
   here_.set_frozen_quantum(4);
-  EXPECT_EQ(Error(), "the frozen quantum is 2 in the stored one, but 4 here");
+  EXPECT_EQ(Error(), "the frozen quantum is 2 in the stored file, but 4 here");
 }
 
-TEST_F(ProfileMatchTest, NamesTheComponentLayerOrValueThatDiffers) {
+TEST_F(ProfileMatchTest, NamesDifferentComponentLayerOrValue) {
   const std::string name = Backbone(&here_)->name();
   const ModelProfile same = here_;
   Backbone(&here_)->mutable_layers(1)->set_name("attention");
@@ -77,15 +77,15 @@ TEST_F(ProfileMatchTest, NamesTheComponentLayerOrValueThatDiffers) {
   EXPECT_THAT(Error(), HasSubstr("the size of the trained parameters in bytes is 1000 in the"));
   here_ = same;
   Backbone(&here_)->mutable_layers(2)->set_kind(FROZEN_WITH_GRADIENT);
-  EXPECT_THAT(Error(), HasSubstr("the kind is TRAINABLE in the stored one, but FROZEN_WITH_"));
+  EXPECT_THAT(Error(), HasSubstr("the kind is TRAINABLE in the stored file, but FROZEN_WITH_"));
   here_ = same;
   Backbone(&here_)->mutable_layers()->RemoveLast();
-  EXPECT_EQ(Error(), name + ": the number of layers is 3 in the stored one, but 2 here");
+  EXPECT_EQ(Error(), name + ": the number of layers is 3 in the stored file, but 2 here");
   here_ = same;
-  // As with another size of picture.
+  // For example, images of another size.
   Backbone(&here_)->mutable_values(0)->set_bytes_per_sample(400);
   EXPECT_THAT(Error(), HasSubstr(name + ", value 0 ("));
-  EXPECT_THAT(Error(), HasSubstr("the bytes of a sample is 100 in the stored one, but 400 here"));
+  EXPECT_THAT(Error(), HasSubstr("the bytes of a sample is 100 in the stored file, but 400 here"));
   here_ = same;
   Backbone(&here_)->mutable_values(0)->add_consumer_layers(2);
   EXPECT_THAT(Error(), HasSubstr("consumer_layers"));
@@ -97,11 +97,11 @@ TEST_F(ProfileMatchTest, NamesTheComponentLayerOrValueThatDiffers) {
   EXPECT_THAT(Error(), HasSubstr("the list of components is "));
 }
 
-TEST_F(ProfileMatchTest, NamesTheLocalBatchesThatAreMissing) {
+TEST_F(ProfileMatchTest, NamesMissingLocalBatches) {
   const std::string name = Backbone(&here_)->name();
   Time({1, 2});
   EXPECT_EQ(Error(), name +
-                         " was timed with local batches of 1, 2 in the stored one, but here "
+                         " was timed with local batches of 1, 2 in the stored file, but here "
                          "plans may have 1, 2, 4");
   Time({1, 4});
   EXPECT_THAT(Error(), HasSubstr("local batches of 1, 4 in"));
@@ -110,7 +110,7 @@ TEST_F(ProfileMatchTest, NamesTheLocalBatchesThatAreMissing) {
   EXPECT_THAT(Error(), HasSubstr("local batches of 1, 2 in")) << "of every layer";
 }
 
-TEST_F(ProfileMatchTest, LocalBatchesThatNoDeviceHasMemoryForAreNotMissing) {
+TEST_F(ProfileMatchTest, LocalBatchesWithoutMemoryAreNotMissing) {
   const std::string name = Backbone(&here_)->name();
   Time({1, 2});
   stored_.set_provenance("measured; " + LocalBatchesEndText(name, 4) + ", which would take 9 GiB");
@@ -120,15 +120,15 @@ TEST_F(ProfileMatchTest, LocalBatchesThatNoDeviceHasMemoryForAreNotMissing) {
   EXPECT_THAT(Error(), HasSubstr("local batches of 1, 2 in"));
 }
 
-TEST(ClusterMatchTest, HasTheNumberAndKindOfDevices) {
+TEST(ClusterMatchTest, NamesDifferentNumberAndKindOfDevices) {
   ClusterSpec cluster = IdealCluster(4);
   cluster.set_collectives_use_compute(true);
   EXPECT_TRUE(CheckClusterMatches(cluster, 4, /*on_cpus=*/true).ok());
   EXPECT_EQ(std::string(CheckClusterMatches(cluster, 2, true).message()),
-            "the number of devices is 4 in the stored one, but 2 here");
+            "the number of devices is 4 in the stored file, but 2 here");
   EXPECT_EQ(std::string(CheckClusterMatches(cluster, 4, false).message()),
-            "the kind of devices is CPUs in the stored one, but devices that communicate beside "
-            "computing here");
+            "the kind of devices is CPUs in the stored file, but devices that compute while they "
+            "communicate here");
   cluster.set_collectives(ClusterSpec::NCCL);
   EXPECT_THAT(std::string(CheckClusterMatches(cluster, 4, true).message()),
               HasSubstr("remove `collectives: NCCL` to plan what is run"));

@@ -20,7 +20,7 @@
 namespace dpipe {
 namespace {
 
-// By worker.
+// Samples per worker.
 using WorkerSamples = std::vector<ComponentSamples>;
 
 void Append(const std::vector<Nanos>& more, std::vector<Nanos>* samples) {
@@ -45,11 +45,11 @@ void Append(const WorkerSamples& more, WorkerSamples* samples) {
   }
 }
 
-// All that is timed of one component.
+// All measurements of one component.
 struct ComponentTimes {
-  std::map<int, WorkerSamples> passes;  // by local batch
+  std::map<int, WorkerSamples> passes;  // local batch to samples
   WorkerSamples optimizer_steps;        // as load_ns
-  std::string left_out;  // why the last local batches were not timed; empty: all were
+  std::string left_out;                 // why larger local batches were not timed; else empty
 };
 
 class Profiler {
@@ -71,7 +71,7 @@ class Profiler {
     for (int round = 0; round < rounds; ++round) {
       round_ = options_;
       round_.passes = options_.passes * (round + 1) / rounds - options_.passes * round / rounds;
-      // Two on a GPU: the second one shows whether the host bounds a backbone's passes.
+      // Two on a GPU: the second pass shows if the host bounds a backbone's passes.
       const int needed = workers_[0]->device()->has_host_memory() ? 1 : 2;
       if (round > 0) round_.warmup_passes = std::min(needed, options_.warmup_passes);
       is_first_round_ = round == 0;
@@ -79,15 +79,15 @@ class Profiler {
         if (on_progress_) on_progress_((round + done) / rounds);
       }));
       passes_done_ += round_.passes;
-      if (round + 1 < rounds) TellSoFar();
+      if (round + 1 < rounds) ReportCurrentProfile();
     }
     DPIPE_RETURN_IF_ERROR(LaunchOverhead());
-    return Timed();
+    return CurrentProfile();
   }
 
  private:
-  // What there is so far.
-  ModelProfile Timed() const {
+  // Returns the profile measured so far.
+  ModelProfile CurrentProfile() const {
     ModelProfile profile = described_;
     for (int i = 0; i < model_.num_components(); ++i) {
       SetTimes(times_[i], model_.component(i).is_backbone, profile.mutable_components(i));
@@ -105,15 +105,15 @@ class Profiler {
     return profile;
   }
 
-  void TellSoFar() const {
+  void ReportCurrentProfile() const {
     if (!options_.so_far) return;
     for (const ComponentTimes& times : times_) {
       if (times.passes.empty()) return;
     }
-    options_.so_far(Timed());
+    options_.so_far(CurrentProfile());
   }
 
-  // One round.
+  // Runs one round.
   absl::Status TimeAll(const std::function<void(double)>& progress) {
     const double parts = static_cast<double>(
         model_.num_components() + model_.backbones().size() * options_.local_batches.size());
@@ -130,7 +130,7 @@ class Profiler {
     return CachedLoad();
   }
 
-  // Runs `measure` on every worker at once.
+  // Runs `measure` on all workers at the same time.
   template <typename Measure>
   absl::Status OnAllWorkers(WorkerSamples* all, const Measure& measure) {
     WorkerSamples samples(workers_.size());
@@ -161,7 +161,7 @@ class Profiler {
     return TimeFrozen(component, *there, batch, device, inputs_, round_);
   }
 
-  // With the given values, and gradients of its own.
+  // Creates a parameter set with the given values and its own gradients.
   absl::StatusOr<std::unique_ptr<nn::ParameterSet>> BackboneOn(
       const std::shared_ptr<Device>& device, const nn::Program& program) const {
     const std::map<std::string, Tensor>& values = *inputs_.backbone_parameters;
@@ -182,36 +182,36 @@ class Profiler {
     })));
     ComponentTimes& times = times_[index];
     for (int batch : options_.local_batches) {
-      if (is_first_round_) FindRoomFor(component, batch, &times);
+      if (is_first_round_) CheckMemoryFor(component, batch, &times);
       if (is_first_round_ ? times.left_out.empty() : times.passes.count(batch) > 0) {
-        const std::string name = absl::StrCat("profile ", batch, " samples a pass");
+        const std::string name = absl::StrCat("profile ", batch, " samples per pass");
         const Phase phase(name);
         WorkerSamples* const samples = &times.passes[batch];
         DPIPE_RETURN_IF_ERROR(OnAllWorkers(samples, [&](int worker) {
           return TimeBackbone(component, parameters[worker].get(), batch, inputs_, round_);
         }));
-        if (is_first_round_) TellSoFar();
+        if (is_first_round_) ReportCurrentProfile();
       }
       on_batch();
     }
     return absl::OkStatus();
   }
 
-  // Says in `left_out` why this batch, and all larger ones, are not to be timed, if they are not.
-  // What a batch takes beyond the parameters is taken to grow by the last two batches' line, or, of
-  // one batch alone, in proportion, which is rather too much.
-  void FindRoomFor(const nn::Component& component, int batch, ComponentTimes* times) const {
+  // Sets `left_out` to the reason if this batch, and thus all larger ones, would not fit in memory.
+  // Memory beyond the parameters is extrapolated linearly from the last two batches. After a single
+  // batch it is taken as proportional to the batch, which is rather an overestimate.
+  void CheckMemoryFor(const nn::Component& component, int batch, ComponentTimes* times) const {
     if (!times->left_out.empty() || times->passes.empty()) return;
     const auto last = times->passes.rbegin();
     for (size_t w = 0; w < options_.usable_bytes.size(); ++w) {
       const ComponentSamples& samples = last->second[w];
       const double peak = samples.peak_bytes;
-      double a_sample = (peak - samples.held_bytes) / last->first;
+      double bytes_per_sample = (peak - samples.held_bytes) / last->first;
       if (times->passes.size() > 1) {
         const auto before = std::next(last);
-        a_sample = (peak - before->second[w].peak_bytes) / (last->first - before->first);
+        bytes_per_sample = (peak - before->second[w].peak_bytes) / (last->first - before->first);
       }
-      const auto needed = static_cast<int64_t>(peak + a_sample * (batch - last->first));
+      const auto needed = static_cast<int64_t>(peak + bytes_per_sample * (batch - last->first));
       if (options_.usable_bytes[w] == 0 || needed <= options_.usable_bytes[w]) continue;
       times->left_out =
           absl::StrCat(LocalBatchesEndText(component.name, batch), ", which would take ",
@@ -237,11 +237,12 @@ class Profiler {
       }
       if (!is_backbone) profile->set_load_ns_per_sample(TypicalLoadTime(samples) / batch);
     }
-    if (is_backbone) ShareOut(TypicalLoadTime(times.optimizer_steps), profile);
+    if (is_backbone) DistributeOptimizerTime(TypicalLoadTime(times.optimizer_steps), profile);
   }
 
-  // The first layers, all of them or as many as have some 64 million parameters: an optimizer
-  // step's time is as their number, far above what a cache holds.
+  // Returns the first layers with about 64 million parameters, or all layers if there are fewer.
+  // This is far more than a cache holds, so the time of an optimizer step is proportional to the
+  // number.
   static LayerRange LayersToOptimize(const ComponentProfile& profile) {
     constexpr int64_t kEnoughBytes = 256 << 20;
     int end = 0;
@@ -278,8 +279,8 @@ class Profiler {
                         });
   }
 
-  // One optimizer step's time over the layers, by their parameters.
-  static void ShareOut(double step_ns, ComponentProfile* profile) {
+  // Divides the time of one optimizer step among the layers in proportion to their parameters.
+  static void DistributeOptimizerTime(double step_ns, ComponentProfile* profile) {
     const double total = TrainableBytes(*profile, LayersToOptimize(*profile));
     for (LayerProfile& layer : *profile->mutable_layers()) {
       layer.set_optimizer_step_ns(
@@ -287,7 +288,7 @@ class Profiler {
     }
   }
 
-  // An instruction that computes nothing: what is left is the interpreter's own cost.
+  // Times an instruction that computes nothing: the interpreter's own cost.
   absl::Status LaunchOverhead() {
     const nn::Program& program = model_.backbone().program;
     WorkerSamples samples;
@@ -309,7 +310,7 @@ class Profiler {
     return absl::OkStatus();
   }
 
-  // Reading what frozen components would have computed; nothing where the caller has no cache.
+  // Times reading the outputs of frozen components from a cache; does nothing if there is no cache.
   absl::Status CachedLoad() {
     return OnAllWorkers(&cached_loads_, [&](int worker) -> absl::StatusOr<ComponentSamples> {
       ComponentSamples result;
@@ -336,11 +337,11 @@ class Profiler {
   const ProfilerInputs& inputs_;
   const ProfilerOptions& options_;
   const std::function<void(double)>& on_progress_;
-  ModelProfile described_;  // all but times
-  ProfilerOptions round_;   // of the round that is under way
+  ModelProfile described_;  // everything except times
+  ProfilerOptions round_;   // options of the current round
   bool is_first_round_ = true;
-  int passes_done_ = 0;                // in finished rounds
-  std::vector<ComponentTimes> times_;  // by component
+  int passes_done_ = 0;                // number in finished rounds
+  std::vector<ComponentTimes> times_;  // per component
   WorkerSamples cached_loads_;         // as load_ns
 };
 
@@ -358,7 +359,7 @@ absl::StatusOr<ModelProfile> ProfileModel(const nn::Model& model,
         absl::StrCat("profiling needs at least one local batch (there are ",
                      options.local_batches.size(), "), a frozen quantum of at least 1 (it is ",
                      options.frozen_quantum, ") and at least one pass (", options.passes,
-                     " are requested, ", options.passes_a_round, " a round)"));
+                     " are requested, ", options.passes_a_round, " per round)"));
   }
   return Profiler(model, workers, inputs, options, on_progress).Run();
 }

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Lt;
 using ::testing::Not;
 
-// A sample's one number is its loss.
+// The loss of a sample is its single number.
 class LossNode : public nn::Node {
  public:
   absl::string_view kind() const override { return "loss"; }
@@ -37,7 +37,7 @@ class LossNode : public nn::Node {
   }
 };
 
-// Of one layer, from `input` to one number a sample.
+// Returns a component of one layer that maps `input` to one number per sample.
 nn::Component Linear(const std::string& name, const std::string& input, nn::LayerKind kind) {
   nn::ProgramBuilder builder(name);
   const ValueId x = builder.AddInput(input, {Shape{4}, nn::Element::kCompute});
@@ -47,7 +47,7 @@ nn::Component Linear(const std::string& name, const std::string& input, nn::Laye
   return {name, kind == nn::LayerKind::kTrainable, builder.Build(), {}};
 }
 
-// A CPU whose events tell the time of a clock that only tests move: a microsecond an event.
+// A CPU with events on a simulated clock: it advances one microsecond per event, or by the test.
 class ClockedCpu : public CpuDevice {
  public:
   explicit ClockedCpu(std::atomic<Nanos>* now)
@@ -74,8 +74,8 @@ class ClockedCpu : public CpuDevice {
   std::atomic<Nanos>& now_;
 };
 
-// A frozen component and a backbone, each of one layer that takes a microsecond but for what its
-// loaded input takes.
+// A frozen component and a backbone, each with one layer that takes one microsecond plus the time
+// to load its input.
 class ProfilerTest : public ::testing::Test {
  protected:
   ProfilerTest() {
@@ -122,7 +122,7 @@ class ProfilerTest : public ::testing::Test {
   int slow_begin_ = 0, slow_end_ = 0;
 };
 
-TEST_F(ProfilerTest, TimesEveryLayerAtEveryLocalBatch) {
+TEST_F(ProfilerTest, TimesAllLayersAtAllLocalBatches) {
   const auto profile = Profile();
   ASSERT_TRUE(profile.ok()) << profile.status();
   const auto batches = [&](int component) {
@@ -148,8 +148,9 @@ std::vector<Nanos> ForwardTimes(const ModelProfile& profile) {
   return times;
 }
 
-// Others use the machine for a fifth of the time, whichever it is: no local batch looks dearer.
-TEST_F(ProfilerTest, AShortDisturbanceChangesNoTime) {
+// Other programs use the machine during one fifth of the time. In each case no local batch looks
+// more expensive.
+TEST_F(ProfilerTest, ShortDisturbanceDoesNotChangeTimes) {
   ASSERT_TRUE(Profile().ok());
   const int num_loads = num_loads_;
   for (int part = 0; part < 5; ++part) {
@@ -159,7 +160,7 @@ TEST_F(ProfilerTest, AShortDisturbanceChangesNoTime) {
     ASSERT_TRUE(profile.ok()) << profile.status();
     EXPECT_THAT(ForwardTimes(*profile), Each(Lt(kNanosPerMilli))) << "disturbed in part " << part;
   }
-  // One that lasts changes all.
+  // A permanent disturbance changes all times.
   slow_begin_ = 0;
   slow_end_ = num_loads;
   const auto slow = Profile();
@@ -175,8 +176,8 @@ std::vector<int> BatchesOf(const ModelProfile& profile) {
   return batches;
 }
 
-// 16 bytes a sample are loaded: 200 take some KB, a million 16 MB.
-TEST_F(ProfilerTest, WhatWouldNotFitIsNotTried) {
+// 16 bytes per sample are loaded: 200 samples take a few KB, a million 16 MB.
+TEST_F(ProfilerTest, SkipsLocalBatchesThatWouldNotFit) {
   options_.local_batches = {100, 200, 1 << 20, 1 << 21};
   options_.usable_bytes = {int64_t{1} << 20};
   auto profile = Profile();
@@ -186,7 +187,7 @@ TEST_F(ProfilerTest, WhatWouldNotFitIsNotTried) {
   EXPECT_THAT(profile->provenance(), HasSubstr("of the 1.0 MiB that cpu has for tensors"));
   EXPECT_DOUBLE_EQ(progress_.back(), 1);
 
-  // Of a single batch what it took is known, too.
+  // The memory is also predicted after a single batch.
   options_.local_batches = {100, 1 << 20};
   profile = Profile();
   ASSERT_TRUE(profile.ok()) << profile.status();
@@ -199,7 +200,7 @@ TEST_F(ProfilerTest, WhatWouldNotFitIsNotTried) {
   EXPECT_THAT(profile->provenance(), Not(HasSubstr("end before")));
 }
 
-TEST_F(ProfilerTest, WhatIsTimedSoFarCanBePlannedWith) {
+TEST_F(ProfilerTest, ReportsIntermediateProfiles) {
   std::vector<std::vector<int>> batches;
   options_.passes = 9;
   options_.so_far = [&](const ModelProfile& profile) {
@@ -216,12 +217,12 @@ TEST_F(ProfilerTest, WhatIsTimedSoFarCanBePlannedWith) {
               ElementsAre(ElementsAre(1), ElementsAre(1, 2), ElementsAre(1, 2, 3), all, all, all));
 }
 
-TEST_F(ProfilerTest, TakesAsManyPassesAsAreAskedFor) {
+TEST_F(ProfilerTest, RunsRequestedNumberOfPasses) {
   for (int passes : {1, 3, 4, 8}) {
     options_.passes = passes;
     options_.warmup_passes = 0;
     ASSERT_TRUE(Profile().ok());
-    // A pass of a component makes its inputs, and the backbone's draws them once more.
+    // A pass creates the inputs of each component, and that of the backbone draws them once more.
     EXPECT_EQ(num_loads_, passes * (1 + 2 * 4));
   }
   options_.passes = 0;

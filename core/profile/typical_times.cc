@@ -17,7 +17,7 @@ Nanos Median(std::vector<Nanos> samples) {
   return samples.empty() ? 0 : MedianSample(std::move(samples));
 }
 
-// How long each pass took on one worker.
+// Returns the duration of each pass on one worker.
 std::vector<Nanos> Passes(const ComponentSamples& samples) {
   std::vector<Nanos> passes;
   for (const LayerSamples& layer : samples.layers) {
@@ -31,7 +31,7 @@ std::vector<Nanos> Passes(const ComponentSamples& samples) {
   return passes;
 }
 
-// What to multiply the medians by.
+// Returns the factor by which to scale the medians.
 double Scale(const std::vector<ComponentSamples>& workers) {
   double medians = 0;  // mean over the workers
   std::vector<Nanos> slowest;

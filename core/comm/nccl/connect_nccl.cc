@@ -46,7 +46,7 @@ class LocalPeers : public NcclPeers {
     absl::Mutex mutex;
     absl::Status failure ABSL_GUARDED_BY(mutex);
     std::map<int, Member> joined ABSL_GUARDED_BY(mutex);
-    std::set<int> hearing ABSL_GUARDED_BY(mutex);  // those being notified
+    std::set<int> being_notified ABSL_GUARDED_BY(mutex);  // ranks
   };
   LocalPeers(std::shared_ptr<Members> members, int rank)
       : members_(std::move(members)), rank_(rank) {}
@@ -70,14 +70,14 @@ class LocalPeers : public NcclPeers {
       members_->failure = status;
       others = members_->joined;
       others.erase(rank_);
-      for (const auto& [rank, other] : others) members_->hearing.insert(rank);
+      for (const auto& [rank, other] : others) members_->being_notified.insert(rank);
     }
     std::vector<std::thread> threads;
     for (const auto& [rank, other] : others) {
       threads.emplace_back([this, rank = rank, &on_failure = other.on_failure, &status] {
         on_failure(status);
         absl::MutexLock lock(&members_->mutex);
-        members_->hearing.erase(rank);
+        members_->being_notified.erase(rank);
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -90,7 +90,7 @@ class LocalPeers : public NcclPeers {
     absl::MutexLock lock(&members_->mutex);
     members_->joined.erase(rank_);
     const auto is_done = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return members_->hearing.count(rank_) == 0;
+      return members_->being_notified.count(rank_) == 0;
     };
     members_->mutex.Await(absl::Condition(&is_done));
   }

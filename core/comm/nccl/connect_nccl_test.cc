@@ -205,7 +205,7 @@ TEST(ConnectNcclTest, DeadRankIsNamedEvenIfNcclNoticesFirst) {
 }
 
 // No rank waits for the deadline, which is a minute here.
-TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
+TEST(ConnectNcclTest, DeathDuringConnectIsNamed) {
   Ranks ranks(3);
   const auto connect = [&](StoreClient* store, int rank) {
     return ranks.Connect(store, rank).status();
@@ -225,7 +225,7 @@ TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
 }
 
 // A rank's first message to another waits for it on the rank's thread.
-TEST(ConnectNcclTest, WaiterOfDeadRanksFirstMessageNamesIt) {
+TEST(ConnectNcclTest, WaiterForFirstMessageOfDeadRankNamesIt) {
   Ranks ranks(3);
   StoreClient* first = nullptr;
   absl::Notification joined;
@@ -253,7 +253,7 @@ TEST(ConnectNcclTest, WaiterOfDeadRanksFirstMessageNamesIt) {
 }
 
 // The GPU's results are then invalid, and the device reports so.
-TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
+TEST(ConnectNcclTest, UnexplainedErrorEndsTheJob) {
   Ranks ranks(2);
   const auto body = [&](StoreClient* store, int rank) -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
@@ -295,7 +295,7 @@ TEST(ConnectNcclTest, ErrorNamesMissingRank) {
 }
 
 // The failure occurs before the rank has called anything: the first call names its message.
-TEST(ConnectNcclTest, ARanksFirstMessageAfterAFailureIsNamed) {
+TEST(ConnectNcclTest, FirstMessageAfterAFailureIsNamed) {
   Ranks ranks(2);
   const auto statuses =
       ranks.store().RunJoined(2, [&](StoreClient* store, int rank) -> absl::Status {

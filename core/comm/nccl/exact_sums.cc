@@ -109,9 +109,9 @@ class ReductionSteps {
   float* TermOf(int local, int64_t chunk, const Slice& slice, size_t s) const {
     return local == local_ ? OwnInTensor(slice) : place_.RowOf(room_, local, chunk, s);
   }
-  // Returns where the sum of the previous nodes arrives and where the sum that this node sends on
-  // is computed. On the first node it replaces the first term, unless that is in a tensor that must
-  // not be modified.
+  // Returns the memory that receives the previous nodes' sum. This node also computes the sum that
+  // it sends on there. On the first node the sum replaces the first term, unless that term is in a
+  // tensor that must not be modified.
   float* Sum(int64_t chunk, const Slice& slice, size_t s) const {
     if (node_ > 0 || (local_ == 0 && scatters())) return place_.SumRow(room_, chunk, s);
     return TermOf(0, chunk, slice, s);

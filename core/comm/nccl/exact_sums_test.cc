@@ -106,7 +106,7 @@ TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
 }
 
 // A tensor that is too small to be divided belongs to the last rank of a node.
-TEST(ReductionSlicesTest, TensorsThatOneRankHasWholeFillItsRow) {
+TEST(ReductionSlicesTest, UndividedTensorsFillTheRow) {
   const std::vector<Tensor> tensors = Sized(std::vector<int64_t>(100, 3));
   const std::vector<Chunk> chunks = AllReduceChunks(tensors, {1, 4}, 1024);
   EXPECT_EQ(ReductionBufferFor({1, 4}, false, BytesOf(tensors), 1024).row_bytes, 256 + 64);
@@ -114,7 +114,7 @@ TEST(ReductionSlicesTest, TensorsThatOneRankHasWholeFillItsRow) {
   EXPECT_EQ(chunks[0].size(), 20u);
 }
 
-TEST(ReductionSlicesTest, ChunksAreSmallerTheMoreNodesThereAre) {
+TEST(ReductionSlicesTest, MoreNodesMakeSmallerChunks) {
   constexpr int64_t kMiB = 1 << 20;
   EXPECT_EQ(ReductionChunkBytes(1), 32 * kMiB);
   EXPECT_EQ(ReductionChunkBytes(2), 16 * kMiB);
@@ -308,7 +308,7 @@ TEST(ExactSumsTest, AllGathersFillInTheShardsOfAllNodes) {
 
 // Three nodes of three ranks. The middle one sends each neighbour the whole tensor once, and a rank
 // only communicates with the ranks of the same number on other nodes.
-TEST(ExactSumsTest, NodesExchangeATensorOnceEachWay) {
+TEST(ExactSumsTest, NodesExchangeATensorOncePerDirection) {
   constexpr int64_t kCount = 3000;
   const std::vector<int> node_of = {0, 0, 0, 1, 1, 1, 2, 2, 2};
   Nodes nodes(node_of, 1024, 1);

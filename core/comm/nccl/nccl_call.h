@@ -1,4 +1,4 @@
-// NCCL's calls as made by an operation of a communicator (comm_stream.h).
+// How an operation of a communicator (comm_stream.h) calls NCCL.
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_CALL_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_CALL_H_
 

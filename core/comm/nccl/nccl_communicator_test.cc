@@ -90,7 +90,7 @@ void ExpectAllOk(const std::vector<absl::Status>& statuses) {
 
 // A ring of messages in both directions, each created just before it is sent and dropped right
 // after, with streams of any speed.
-TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
+TEST(NcclCommunicatorTest, MessagesArriveInAnyStreamOrder) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     NcclJob job(3, absl::Seconds(60), seed);
     ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
@@ -184,7 +184,7 @@ void ExpectToEnd(const std::vector<std::vector<MessageRun>>& runs) {
 }
 
 // Each rank's first message to the other waits for it to call, and both send first.
-TEST(NcclCommunicatorTest, RanksThatFirstTalkBothMaySendFirst) {
+TEST(NcclCommunicatorTest, BothRanksMaySendFirst) {
   NcclJob job(2, absl::Seconds(5));
   ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) {
     const Exchange there{0, 1}, back{1, 0};
@@ -202,7 +202,7 @@ TEST(NcclCommunicatorTest, MessagesOfARunDoNotWaitForEachOther) {
 
 // Rank 1 sends to rank 0 after it has received from rank 2, which sends to rank 1 after its second
 // message to rank 0.
-TEST(NcclCommunicatorTest, ASecondMessageWaitsForThoseBeforeItOnly) {
+TEST(NcclCommunicatorTest, SecondMessageWaitsOnlyForEarlierOnes) {
   const Exchange twice{2, 0}, between{2, 1}, late{1, 0};
   ExpectToEnd({{{twice, twice, late}}, {{between}, {late}}, {{twice}, {twice}, {between}}});
 }
@@ -219,7 +219,7 @@ TEST(NcclCommunicatorTest, TensorsOfAMessageGoTogether) {
 
 // Sent and received tensors are freed in the order of the GPU's work: an allocation finds the
 // memory without polling for completed work.
-TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
+TEST(NcclCommunicatorTest, TensorsAreFreedWhenTheGpuIsDone) {
   constexpr int64_t kCount = 1 << 18;
   NcclJob job(2);
   std::atomic<int64_t> most_bytes{0};
@@ -264,7 +264,7 @@ TEST(NcclCommunicatorTest, AllocationWaitsForSends) {
 }
 
 // A reduction's workspace holds two chunks' shares, for any number of chunks.
-TEST(NcclCommunicatorTest, ChunksShareTheRoomOfAReduction) {
+TEST(NcclCommunicatorTest, ChunksShareTheWorkspace) {
   constexpr int64_t kCount = int64_t{12} << 20;  // 48 MiB
   NcclJob job(2);
   std::atomic<int64_t> most_bytes{0};
@@ -288,7 +288,7 @@ TEST(NcclCommunicatorTest, ChunksShareTheRoomOfAReduction) {
   EXPECT_GE(job.live_bytes(), room_bytes);  // the communicators keep it
 }
 
-TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
+TEST(NcclCommunicatorTest, SumsAreInRankOrderWithEqualBits) {
   constexpr int kSize = 4, kCount = 1001;
   const auto value = [](int rank, int i) {
     return RandomStream(1, i, rank, RandomPurpose::kTest).NextNormal();
@@ -335,7 +335,7 @@ TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
   }));
 }
 
-TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
+TEST(NcclCommunicatorTest, MissingMessageEndsAllRanks) {
   NcclJob job(3, absl::Milliseconds(200));
   const auto statuses = job.Run([](Communicator& comm, const auto& device) -> absl::Status {
     if (comm.rank() == Rank(2)) return absl::OkStatus();  // forgets to send
@@ -356,7 +356,7 @@ TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
 
 // The rank's thread waits for room in the queue of a stream that waits for rank 1. The deadline
 // still ends both waits.
-TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
+TEST(NcclCommunicatorTest, DeadlineHoldsIfTheGpuQueueIsFull) {
   NcclJob job(2, absl::Milliseconds(500));
   const std::vector<Rank> both = {Rank(0), Rank(1)};
   job.set_queue_limit(202);  // for the messages of 200 tensors, but not for their sums as well
@@ -373,7 +373,7 @@ TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
   EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("gradients of stage 1"));
 }
 
-// Rank 1 does not call, so NCCL has not enqueued the message on the stream when rank 0 gives up. It
+// Rank 1 does not call, so NCCL has not enqueued the message on the stream when rank 0 aborts. It
 // may still do so, and then needs the message's memory.
 TEST(NcclCommunicatorTest, UnsettledOperationsKeepMemoryUntilAbort) {
   constexpr int64_t kCount = 1 << 18;
@@ -516,7 +516,7 @@ TEST(NcclCommunicatorTest, ErrorNamesTheMessageAwaitedInItsOwnRun) {
   }));
 }
 
-TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRefused) {
+TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRejected) {
   {
     NcclJob job(2);
     const auto statuses = job.Run([](Communicator& comm, const auto& device) {
@@ -531,7 +531,7 @@ TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRefused) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cuda:0/0 of 2 is a virtual GPU"));
 }
 
-TEST(NcclCommunicatorTest, StreamsThatShareQueuesOfTheGpuAreRefused) {
+TEST(NcclCommunicatorTest, StreamsThatShareGpuQueuesAreRejected) {
   cuda::FakeDriver driver;
   driver.SetNumGpus(2);
   FakeNccl nccl(&driver);

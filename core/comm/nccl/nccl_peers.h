@@ -18,8 +18,8 @@ class NcclPeers {
   };
 
   virtual ~NcclPeers() = default;
-  // From now on, until Leave returns, this rank is notified of other ranks' failures. If there
-  // already is one, it is notified at once.
+  // Subscribes this rank to other ranks' failures until Leave returns. If there already is one,
+  // notifies the rank at once.
   virtual void Join(Member member) = 0;
   // Reports that this rank has failed. Called at most once.
   virtual void Tell(const absl::Status& status) = 0;

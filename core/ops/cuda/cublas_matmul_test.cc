@@ -16,11 +16,11 @@
 namespace dpipe::ops::cuda {
 namespace {
 
-// For each algorithm, by number: how many pieces of work it enqueues, or that it is rejected.
+// What one algorithm does: enqueues `work` pieces of work, or is rejected.
 struct FakeAlgorithm {
   int work = 1;
-  bool refused = false;
-  bool refuses_bias = false;
+  bool rejected = false;
+  bool rejects_bias = false;
 };
 
 struct Call {
@@ -46,7 +46,7 @@ class FakeCublas {
   int64_t attribute(cublasLtMatmulDescAttributes_t name) { return attributes_[name]; }
   int64_t preference(cublasLtMatmulPreferenceAttributes_t name) { return preferences_[name]; }
   // Sets the library's status when algorithms for products with sums are requested.
-  void set_answer_to_sums(cublasStatus_t status) { answer_to_sums_ = status; }
+  void set_sums_status(cublasStatus_t status) { sums_status_ = status; }
 
  private:
   template <typename T>
@@ -56,12 +56,13 @@ class FakeCublas {
     return CUBLAS_STATUS_SUCCESS;
   }
 
-  cublasStatus_t Name(int most, cublasLtMatmulHeuristicResult_t* results, int* found) {
+  cublasStatus_t FindAlgorithms(int max_results, cublasLtMatmulHeuristicResult_t* results,
+                                int* found) {
     if (attributes_[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_BGRADB &&
-        answer_to_sums_ != CUBLAS_STATUS_SUCCESS) {
-      return answer_to_sums_;
+        sums_status_ != CUBLAS_STATUS_SUCCESS) {
+      return sums_status_;
     }
-    for (*found = 0; *found < std::min<int>(most, algorithms_.size()); ++*found) {
+    for (*found = 0; *found < std::min<int>(max_results, algorithms_.size()); ++*found) {
       results[*found] = {};
       results[*found].algo.data[0] = *found;
       results[*found].workspaceSize = 1024;
@@ -71,7 +72,7 @@ class FakeCublas {
   cublasStatus_t Multiply(const cublasLtMatmulAlgo_t& settings, float beta, void* d) {
     const int number = static_cast<int>(settings.data[0]);
     const bool has_bias = attributes_[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_BIAS;
-    if (algorithms_[number].refused || (has_bias && algorithms_[number].refuses_bias)) {
+    if (algorithms_[number].rejected || (has_bias && algorithms_[number].rejects_bias)) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
     for (int i = 0; i < algorithms_[number].work; ++i) device_->FillZero(d, 4);
@@ -126,9 +127,9 @@ class FakeCublas {
     };
     api.cublasLtMatmulAlgoGetHeuristic =
         [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int most,
-           cublasLtMatmulHeuristicResult_t* results,
-           int* found) { return fake->Name(most, results, found); };
+           cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t,
+           int max_results, cublasLtMatmulHeuristicResult_t* results,
+           int* found) { return fake->FindAlgorithms(max_results, results, found); };
     api.cublasLtMatmul = [](cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*,
                             cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t,
                             const void* beta, const void*, cublasLtMatrixLayout_t, void* d,
@@ -143,7 +144,7 @@ class FakeCublas {
   const std::vector<FakeAlgorithm> algorithms_;
   Device* device_ = nullptr;
   std::map<int, int64_t> attributes_, preferences_;
-  cublasStatus_t answer_to_sums_ = CUBLAS_STATUS_SUCCESS;
+  cublasStatus_t sums_status_ = CUBLAS_STATUS_SUCCESS;
   std::vector<Call> runs_;
 };
 FakeCublas* FakeCublas::fake = nullptr;
@@ -172,7 +173,7 @@ class CublasMatmulTest : public ::testing::Test {
   Tensor a_, c_;
 };
 
-TEST_F(CublasMatmulTest, TheFirstThatIsNotRefusedRuns) {
+TEST_F(CublasMatmulTest, RunsFirstSupportedAlgorithm) {
   FakeCublas cublas({{1, true}, {1, true}, {1, false}});
   const Product product = AddedTo(device_);
   for (int i = 0; i < 2; ++i) {
@@ -184,7 +185,7 @@ TEST_F(CublasMatmulTest, TheFirstThatIsNotRefusedRuns) {
   }
 }
 
-TEST_F(CublasMatmulTest, WhereAllAreRefusedItIsUnimplemented) {
+TEST_F(CublasMatmulTest, UnimplementedIfAllAreRejected) {
   FakeCublas cublas({{1, true}, {1, true}});
   const Product product = AddedTo(device_);
   for (int i = 0; i < 2; ++i) {
@@ -196,8 +197,8 @@ TEST_F(CublasMatmulTest, WhereAllAreRefusedItIsUnimplemented) {
   EXPECT_TRUE(absl::IsUnimplemented(none.Multiply(other, AddedTo(other))));
 }
 
-TEST_F(CublasMatmulTest, ABiasThatTheLibraryRefusesIsAddedByAKernel) {
-  const FakeAlgorithm without_bias = {/*work=*/0, false, /*refuses_bias=*/true};
+TEST_F(CublasMatmulTest, KernelAddsUnsupportedBias) {
+  const FakeAlgorithm without_bias = {/*work=*/0, false, /*rejects_bias=*/true};
   FakeCublas cublas({without_bias});
   Product product = AddedTo(device_);
   Tensor bias = Tensor::Zeros(device_, {8}, DType::kF32);
@@ -213,9 +214,9 @@ TEST_F(CublasMatmulTest, ABiasThatTheLibraryRefusesIsAddedByAKernel) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(sums[i], 2 * added[i % 8]);
 }
 
-TEST_F(CublasMatmulTest, SumsThatTheLibraryDoesNotKnowAreUnimplemented) {
+TEST_F(CublasMatmulTest, UnknownSumsAreUnimplemented) {
   FakeCublas cublas({FakeAlgorithm()});
-  cublas.set_answer_to_sums(CUBLAS_STATUS_INVALID_VALUE);
+  cublas.set_sums_status(CUBLAS_STATUS_INVALID_VALUE);
   Product product = AddedTo(device_);
   ASSERT_TRUE(cublas.Multiply(device_, product).ok());
   Tensor sums = Tensor::Zeros(device_, {8}, DType::kF32);
@@ -224,7 +225,7 @@ TEST_F(CublasMatmulTest, SumsThatTheLibraryDoesNotKnowAreUnimplemented) {
   EXPECT_TRUE(absl::IsUnimplemented(done)) << done;
 }
 
-TEST_F(CublasMatmulTest, AlignmentIsThatOfEveryMatrixOfABatch) {
+TEST_F(CublasMatmulTest, AlignmentHoldsForEveryMatrixOfABatch) {
   FakeCublas cublas({FakeAlgorithm()});
   // Four heads of 6 fp32 numbers: rows of 96 bytes, with heads that begin 24 bytes apart.
   const Tensor x = Tensor::Zeros(device_, {8, 24}, DType::kF32);
@@ -240,7 +241,7 @@ TEST_F(CublasMatmulTest, AlignmentIsThatOfEveryMatrixOfABatch) {
   EXPECT_EQ(cublas.preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES), 16);
 }
 
-TEST_F(CublasMatmulTest, AShareOfAGpuTellsItsSize) {
+TEST_F(CublasMatmulTest, ShareOfAGpuPassesItsSize) {
   FakeCublas whole({FakeAlgorithm()});
   ASSERT_TRUE(whole.Multiply(device_, AddedTo(device_)).ok());
   EXPECT_EQ(whole.attribute(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET), 0);
@@ -250,7 +251,7 @@ TEST_F(CublasMatmulTest, AShareOfAGpuTellsItsSize) {
   EXPECT_EQ(divided.attribute(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET), 32);
 }
 
-TEST_F(CublasMatmulTest, TheFastestIsTimedElsewhereThanWhereItWillAdd) {
+TEST_F(CublasMatmulTest, TimingDoesNotTouchTheResult) {
   ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/true).ok());
   FakeCublas cublas({{20}, {1, true}, {4}, {10}});
   const Product product = AddedTo(device_);
@@ -278,7 +279,7 @@ TEST_F(CublasMatmulTest, TheFastestIsTimedElsewhereThanWhereItWillAdd) {
   EXPECT_TRUE(driver_.violations().empty()) << driver_.violations()[0];
 }
 
-TEST_F(CublasMatmulTest, AChoiceThatIsNotThereLeavesTheFirst) {
+TEST_F(CublasMatmulTest, MissingChoiceFallsBackToTheFirst) {
   ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/true).ok());
   FakeCublas many({{20}, {4}, {1}});
   ASSERT_TRUE(many.Multiply(device_, AddedTo(device_)).ok());

@@ -19,7 +19,7 @@ void ExpectElements(const Tensor& expected, const std::function<double(int64_t)>
 class DirectConvolutionTest : public ::testing::TestWithParam<DType> {};
 
 // Strides, unequal padding and non-square filters.
-TEST_P(DirectConvolutionTest, IsTheReference) {
+TEST_P(DirectConvolutionTest, MatchesTheReference) {
   const std::shared_ptr<Device> host = Device::CpuReference();
   struct Case {
     Shape x, w;

@@ -90,14 +90,15 @@ absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool
   std::map<EngineUse, Choice> choices;
   const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
   if (!text.ok() && !(time_others && absl::IsNotFound(text.status()))) {
-    return absl::Status(text.status().code(),
-                        absl::StrCat("the file of engine choices: ", text.status().message()));
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat("cannot read the file of engine choices: ", text.status().message()));
   }
   if (text.ok()) {
     DPIPE_ASSIGN_OR_RETURN(const json file, ParseJsonObject<json>(*text, path));
     const auto wrong = [&](absl::string_view what) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, " is no file of engine choices: ", what));
+          absl::StrCat(path, " is not a file of engine choices: ", what));
     };
     if (file.value("format", json()) != kFormat) {
       return wrong(absl::StrCat("its format is not \"", kFormat, "\""));
@@ -107,7 +108,7 @@ absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool
     for (const json& entry : entries) {
       for (const char* name : {"operation", "device", "library", "engine"}) {
         if (!entry.is_object() || !entry.value(name, json()).is_string()) {
-          return wrong(absl::StrCat("choice ", choices.size(), " has no text \"", name, "\""));
+          return wrong(absl::StrCat("choice ", choices.size(), " has no string \"", name, "\""));
         }
       }
       const auto number = [&entry](const char* name) {

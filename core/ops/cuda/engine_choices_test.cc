@@ -10,16 +10,16 @@ namespace {
 using ::testing::Test;
 using Times = std::vector<std::vector<Nanos>>;
 
-TEST(FastestEngineTest, IsTheOneWithTheLeastMedian) {
+TEST(FastestEngineTest, HasTheMinimumMedian) {
   EXPECT_EQ(internal::FastestEngine(Times{{100, 100, 100}, {80, 80, 500}, {90, 10, 95}}), 1);
 }
 
-TEST(FastestEngineTest, TheFirstUnlessAnotherIsFasterByMoreThanNoise) {
+TEST(FastestEngineTest, FirstUnlessAnotherIsClearlyFaster) {
   EXPECT_EQ(internal::FastestEngine(Times{{1000}, {975}}), 0);
   EXPECT_EQ(internal::FastestEngine(Times{{1000}, {965}}), 1);
 }
 
-TEST(FastestEngineTest, NoneThatFailed) {
+TEST(FastestEngineTest, IgnoresFailedEngines) {
   EXPECT_EQ(internal::FastestEngine(Times{{}, {90}, {80}}), 2);
   EXPECT_EQ(internal::FastestEngine(Times{{100}, {}}), 0);
   EXPECT_EQ(internal::FastestEngine(Times{{}, {}}), 0);
@@ -52,21 +52,21 @@ class EngineChoicesTest : public Test {
   int runs_ = 0;
 };
 
-TEST_F(EngineChoicesTest, NobodyAsksForUntilThereIsAFile) {
+TEST_F(EngineChoicesTest, NotInUseWithoutAFile) {
   EngineChoices choices;
   EXPECT_FALSE(choices.in_use());
   ASSERT_TRUE(choices.Open(path_, /*time_others=*/true).ok());
   EXPECT_TRUE(choices.in_use());
 }
 
-TEST_F(EngineChoicesTest, TheFastestIsChosenOnceAndKept) {
+TEST_F(EngineChoicesTest, FastestIsChosenOnceAndKept) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, true).ok());
   EXPECT_EQ(Choose(&choices, use_), "quick");
   const int runs = runs_;
   EXPECT_GT(runs, 0);
   EXPECT_EQ(Choose(&choices, use_), "quick");
-  EXPECT_EQ(runs_, runs) << "timed again";
+  EXPECT_EQ(runs_, runs) << "must not be timed again";
 
   EngineChoices later;
   ASSERT_TRUE(later.Open(path_, false).ok());
@@ -75,7 +75,7 @@ TEST_F(EngineChoicesTest, TheFastestIsChosenOnceAndKept) {
   EXPECT_EQ(runs_, runs);
 }
 
-TEST_F(EngineChoicesTest, AChoiceIsForOneOperationDeviceAndLibrary) {
+TEST_F(EngineChoicesTest, ChoiceAppliesToOneOperationDeviceAndLibrary) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, true).ok());
   Choose(&choices, use_);
@@ -83,12 +83,12 @@ TEST_F(EngineChoicesTest, AChoiceIsForOneOperationDeviceAndLibrary) {
   for (const auto change : {&EngineUse::operation, &EngineUse::device, &EngineUse::library}) {
     EngineUse other = use_;
     other.*change += "'";
-    EXPECT_EQ(Choose(&choices, other), "") << "the first, and nothing is timed";
+    EXPECT_EQ(Choose(&choices, other), "") << "must use the first engine and time none";
   }
   EXPECT_EQ(Choose(&choices, use_), "quick");
 }
 
-TEST_F(EngineChoicesTest, ThoseInAnyOrderAreKeptApart) {
+TEST_F(EngineChoicesTest, NondeterministicChoicesAreSeparate) {
   EngineChoices choices;
   EXPECT_TRUE(choices.deterministic());
   ASSERT_TRUE(choices.Open(path_, true).ok());
@@ -97,11 +97,11 @@ TEST_F(EngineChoicesTest, ThoseInAnyOrderAreKeptApart) {
   EXPECT_FALSE(choices.deterministic());
   const int runs = runs_;
   EXPECT_EQ(Choose(&choices, use_), "quick");
-  EXPECT_GT(runs_, runs) << "timed among others";
+  EXPECT_GT(runs_, runs) << "must be timed again";
   EXPECT_NE(ReadFile(path_)->find("4 x 5, in any order"), std::string::npos);
 }
 
-TEST_F(EngineChoicesTest, TimedOnesAreAddedToWhatTheFileHas) {
+TEST_F(EngineChoicesTest, NewChoicesAreAddedToTheFile) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, true).ok());
   Choose(&choices, use_);
@@ -114,14 +114,14 @@ TEST_F(EngineChoicesTest, TimedOnesAreAddedToWhatTheFileHas) {
   EXPECT_EQ(Choose(&last, {"another", use_.device, use_.library}), "quick");
 }
 
-TEST_F(EngineChoicesTest, TimedOnesAreNotKeptWhereThatIsNotWanted) {
+TEST_F(EngineChoicesTest, ChoicesAreNotStoredWithoutKeep) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, /*time_others=*/true, /*keep=*/false).ok());
   EXPECT_EQ(Choose(&choices, use_), "quick");
   EXPECT_TRUE(absl::IsNotFound(ReadFile(path_).status()));
 }
 
-TEST_F(EngineChoicesTest, TheFileSaysWhatItWon) {
+TEST_F(EngineChoicesTest, FileDescribesTheChoice) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, true).ok());
   Choose(&choices, use_);
@@ -132,14 +132,14 @@ TEST_F(EngineChoicesTest, TheFileSaysWhatItWon) {
   }
 }
 
-TEST_F(EngineChoicesTest, AMissingFileIsAnErrorWhereNothingIsTimed) {
+TEST_F(EngineChoicesTest, MissingFileIsAnErrorWithoutTiming) {
   EngineChoices choices;
   const absl::Status opened = choices.Open(path_, false);
   EXPECT_TRUE(absl::IsNotFound(opened)) << opened;
   EXPECT_NE(opened.message().find(path_), std::string::npos) << opened;
 }
 
-TEST_F(EngineChoicesTest, OtherFilesAreRefusedByName) {
+TEST_F(EngineChoicesTest, ErrorsNameTheInvalidFile) {
   EngineChoices choices;
   for (const auto& [text, reason] : std::vector<std::pair<std::string, std::string>>{
            {"no JSON", ": line 1, column "},
@@ -147,10 +147,10 @@ TEST_F(EngineChoicesTest, OtherFilesAreRefusedByName) {
            {"{\"format\": 7}", "its format is not"},
            {"{\"format\": \"OpenDiffusionPipe engine choices 1\"}", "no list \"choices\""},
            {"{\"format\": \"OpenDiffusionPipe engine choices 1\", \"choices\": [3]}",
-            "choice 0 has no text \"operation\""},
+            "choice 0 has no string \"operation\""},
            {"{\"format\": \"OpenDiffusionPipe engine choices 1\", \"choices\": "
             "[{\"operation\": \"a\", \"device\": \"b\", \"library\": 1, \"engine\": \"c\"}]}",
-            "choice 0 has no text \"library\""}}) {
+            "choice 0 has no string \"library\""}}) {
     ASSERT_TRUE(WriteFileAtomically(path_, text).ok());
     const absl::Status opened = choices.Open(path_, true);
     EXPECT_TRUE(absl::IsInvalidArgument(opened)) << text << ": " << opened;
@@ -160,7 +160,7 @@ TEST_F(EngineChoicesTest, OtherFilesAreRefusedByName) {
   EXPECT_FALSE(choices.in_use());
 }
 
-TEST_F(EngineChoicesTest, AFolderThatIsNotThereIsTold) {
+TEST_F(EngineChoicesTest, MissingFolderIsAnError) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(folder_.File("none/engines.json"), true).ok());
   EXPECT_FALSE(choices.Choose(use_, *device_, [this] { return Engines(); }).ok());

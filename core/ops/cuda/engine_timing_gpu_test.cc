@@ -53,7 +53,7 @@ class EngineTimingTest : public ::testing::Test {
   dpipe::cuda::Driver* driver_ = nullptr;
 };
 
-TEST_F(EngineTimingTest, TheFastestComputesTheSameAgain) {
+TEST_F(EngineTimingTest, FastestEngineIsReproducible) {
   const std::vector<Tensor> untimed = Compute();
   const ScratchFolder folder;
   const std::string path = folder.File("engines.json");
@@ -80,7 +80,7 @@ TEST_F(EngineTimingTest, TheFastestComputesTheSameAgain) {
 }
 
 // Only dq is added in a different order; ds is up to 336 MB.
-TEST_F(EngineTimingTest, AttentionsGradientInAnyOrderIsTheSameToRounding) {
+TEST_F(EngineTimingTest, AttentionGradInAnyOrderMatchesToRounding) {
   const auto grads = [&](bool deterministic) {
     EngineChoices::OfProcess().set_deterministic(deterministic);
     const auto device = (*dpipe::cuda::CreateCudaDevices(driver_, 1))[0];

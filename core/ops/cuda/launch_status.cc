@@ -10,7 +10,7 @@ absl::Status LaunchStatus(const Device& device, absl::string_view op) {
   if (StreamOf(device).emulated) return absl::OkStatus();
   const char* const error = LastLaunchError();
   if (error == nullptr) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("a kernel of ", op, " was not launched: ", error));
+  return absl::InternalError(absl::StrCat("cannot launch a kernel of ", op, ": ", error));
 }
 
 }  // namespace dpipe::ops::cuda

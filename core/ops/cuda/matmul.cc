@@ -55,12 +55,15 @@ void MultiplyOnHost(const Product& p) {
 }  // namespace
 
 absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& product) {
-  DPIPE_CHECK(product.a.dtype == product.b.dtype) << "a product of two element types";
+  DPIPE_CHECK(product.a.dtype == product.b.dtype)
+      << "the factors of a product have different element types";
   DPIPE_CHECK(product.d.dtype == DType::kF32 || product.d.dtype == product.a.dtype)
-      << "a product of " << DTypeName(product.a.dtype) << " in " << DTypeName(product.d.dtype);
+      << "a product of " << DTypeName(product.a.dtype) << " factors cannot be "
+      << DTypeName(product.d.dtype);
   DPIPE_CHECK(!product.d.transposed && !product.c.transposed);
   DPIPE_CHECK(product.c.data == nullptr || product.c.dtype == product.d.dtype)
-      << DTypeName(product.c.dtype) << " added to a product in " << DTypeName(product.d.dtype);
+      << "cannot add " << DTypeName(product.c.dtype) << " to a product in "
+      << DTypeName(product.d.dtype);
   DPIPE_CHECK(product.a_sums == nullptr || (product.bias == nullptr && product.batch == 1));
   const Stream stream = StreamOf(*device);
   if (!stream.emulated) return MultiplyByCublas(device, product);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kH200 = 132;
 
-TEST(ShouldSumRowsTest, WhereTilesFillTheGpu) {
+TEST(ShouldSumRowsTest, IfTilesFillTheGpu) {
   // The U-Net's levels at 64 samples: projections of 9, 25 and 100 tiles, and feed-forwards.
   EXPECT_FALSE(ShouldSumRows(320, 320, 262144, kH200));
   EXPECT_FALSE(ShouldSumRows(640, 640, 65536, kH200));
@@ -21,19 +21,19 @@ TEST(ShouldSumRowsTest, WhereTilesFillTheGpu) {
   EXPECT_TRUE(ShouldSumRows(5120, 640, 65536, kH200));    // 40 x 5
   EXPECT_TRUE(ShouldSumRows(1280, 5120, 16384, kH200));   // 10 x 40
 
-  // Partial tiles count: 11 x 12, and one row of them less.
+  // Partial tiles count: 11 x 12 tiles, then one row of tiles fewer.
   EXPECT_TRUE(ShouldSumRows(10 * 128 + 8, 11 * 128 + 8, 65536, kH200));
   EXPECT_FALSE(ShouldSumRows(10 * 128, 11 * 128 + 8, 65536, kH200));
 }
 
-TEST(ShouldSumRowsTest, WhereTheSumIsShort) {
+TEST(ShouldSumRowsTest, IfTheSumIsShort) {
   EXPECT_TRUE(ShouldSumRows(8, 8, 8, kH200));
   EXPECT_TRUE(ShouldSumRows(1280, 320, 64, kH200));  // time embedding
   EXPECT_TRUE(ShouldSumRows(320, 320, 1024, kH200));
   EXPECT_FALSE(ShouldSumRows(320, 320, 1032, kH200));
 }
 
-TEST(ShouldSumRowsTest, NotWhereRowsOrColumnsAreNotAligned) {
+TEST(ShouldSumRowsTest, NotIfRowsOrColumnsAreUnaligned) {
   EXPECT_FALSE(ShouldSumRows(1, 8, 8, kH200));
   EXPECT_FALSE(ShouldSumRows(8, 9, 8, kH200));
   EXPECT_FALSE(ShouldSumRows(8, 8, 77, kH200));
@@ -63,7 +63,7 @@ double BiasGradAfterALargeRow(int64_t rows) {
 
 // Adding ones to 2^24 in fp32 loses them, and this happens within a run of the kernel. Emulated
 // products add in double.
-TEST(ShouldSumRowsTest, LinearLayersGoByIt) {
+TEST(ShouldSumRowsTest, LinearLayersFollowIt) {
   EXPECT_EQ(BiasGradAfterALargeRow(1024), (1 << 24) + 1024);  // 1023 ones, rounded to even
   // Of 1031 ones, the kernel loses 15: the rest of the 16 rows of the first thread in its first
   // run. The other 1016 are added exactly, because the sum is even.

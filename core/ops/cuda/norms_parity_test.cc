@@ -94,7 +94,7 @@ TEST_P(NormsParityTest, LayerNorm) {
 
 // Gradients of many samples use a different kernel with the same bits. It is used for rows of 8, 16
 // and 32 lanes with up to five packs each, but never for rows that are too long or not whole packs.
-TEST_P(NormsParityTest, LayerNormOfManySamplesHasTheBitsOfEach) {
+TEST_P(NormsParityTest, LayerNormOfManySamplesMatchesEachSample) {
   for (const Shape& shape :
        {Shape{514, 2, 40}, Shape{260, 130, 8}, Shape{514, 1, 160}, Shape{257, 3, 320},
         Shape{258, 1, 400}, Shape{130, 2, 640}, Shape{128, 2, 1280}, Shape{130, 2, 321}}) {

@@ -13,7 +13,7 @@ namespace {
 
 class SamplesParityTest : public ParityTest {};
 
-TEST_P(SamplesParityTest, CombineOfAnyTypes) {
+TEST_P(SamplesParityTest, CombineAnyTypes) {
   for (const DType other : {DType::kF32, DType::kBf16}) {
     // 130 samples take two launches.
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 4, 5, 7}, Shape{130, 9}}) {
@@ -31,7 +31,7 @@ TEST_P(SamplesParityTest, CombineOfAnyTypes) {
   }
 }
 
-TEST_P(SamplesParityTest, CombineByWeightsOnTheDevice) {
+TEST_P(SamplesParityTest, CombineWithWeightsOnTheDevice) {
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 4, 5, 7}, Shape{130, 9}}) {
     const Shape batch{shape[0]};
     ExpectParity(
@@ -96,7 +96,7 @@ TEST_P(SamplesParityTest, BiasGradAddsRows) {
 }
 
 // Sums of small integers are exact in any order.
-TEST_P(SamplesParityTest, ManyRunsOf128RowsAreEachAddedOnce) {
+TEST_P(SamplesParityTest, EachRunOf128RowsIsAddedOnce) {
   const auto integers = [this](const Shape& shape) {
     const Tensor t = Tensor::Empty(host_, shape, DType::kF32);
     for (int64_t i = 0; i < t.num_elements(); ++i) {

@@ -12,7 +12,7 @@ namespace {
 const dpipe::cuda::CudaDevice* GpuOf(const Device& device) {
   if (dynamic_cast<const EmulatedDevice*>(&device) != nullptr) return nullptr;
   const auto* const gpu = dynamic_cast<const dpipe::cuda::CudaDevice*>(&device);
-  DPIPE_CHECK(gpu != nullptr) << device.name() << " is no CUDA device";
+  DPIPE_CHECK(gpu != nullptr) << device.name() << " is not a CUDA device";
   return gpu;
 }
 

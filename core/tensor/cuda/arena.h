@@ -1,4 +1,4 @@
-// Blocks in a range of addresses.
+// First-fit placement of blocks in a range of addresses.
 #ifndef DPIPE_CORE_TENSOR_CUDA_ARENA_H_
 #define DPIPE_CORE_TENSOR_CUDA_ARENA_H_
 
@@ -7,20 +7,20 @@
 
 namespace dpipe::cuda {
 
-// Each goes to the lowest place where it fits, so that the same requests in the same order get the
-// same places. Linear in the number of blocks. Not thread-safe.
+// Places each block at the lowest offset where it fits, so the same requests in the same order get
+// the same offsets. Each call is linear in the number of live blocks. Not thread-safe.
 class Arena {
  public:
-  // The place of a new block of size_bytes > 0: how far from the range's beginning.
+  // Returns the offset in bytes of a new block of size_bytes > 0 from the beginning of the range.
   int64_t Place(int64_t size_bytes);
   void Remove(int64_t place);
 
   bool empty() const { return blocks_.empty(); }
-  // Where the range would have to end for all blocks that there ever were.
+  // Returns the size in bytes of the smallest range that would have held all blocks placed so far.
   int64_t most_bytes() const { return most_bytes_; }
 
  private:
-  std::map<int64_t, int64_t> blocks_;  // from where to where
+  std::map<int64_t, int64_t> blocks_;  // begin offset to end offset
   int64_t most_bytes_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace dpipe::cuda {
 namespace {
 
-TEST(ArenaTest, GivesTheLowestPlaceThatFits) {
+TEST(ArenaTest, PlacesAtLowestOffsetThatFits) {
   Arena arena;
   EXPECT_EQ(arena.Place(100), 0);
   EXPECT_EQ(arena.Place(50), 100);

@@ -13,7 +13,7 @@
 
 namespace dpipe::cuda {
 
-// Kept by every event whose time is computed from it.
+// Shared by all events whose time is computed from it.
 struct CudaDevice::Anchor {
   ~Anchor() { driver->DestroyEvent(event); }
   Driver* driver;
@@ -31,13 +31,13 @@ class RecordedEvent : public DeviceEvent {
     if (event_ != nullptr) driver_->DestroyEvent(event_);
   }
 
-  // After an error of the device nothing is under way any more; Synchronize tells it.
+  // After an error of the device no work is in flight; Synchronize reports the error.
   bool done() const override { return event_ == nullptr || driver_->Done(event_).value_or(true); }
   Nanos time_ns() const override {
     if (event_ == nullptr) return anchor_->time_ns;
     return anchor_->time_ns + driver_->ElapsedNs(anchor_->event, event_).value_or(0);
   }
-  // Null: there is nothing to wait for, because an error of the device left none to be made.
+  // Null if an error of the device prevented creating the event; then there is nothing to wait for.
   Event event() const { return event_; }
 
  private:
@@ -46,7 +46,7 @@ class RecordedEvent : public DeviceEvent {
   const std::shared_ptr<const CudaDevice::Anchor> anchor_;
 };
 
-// With the memory that it uses: a room of the allocator.
+// A graph together with the memory that it uses, a room of the allocator.
 class RecordedGraph : public DeviceGraph {
  public:
   RecordedGraph(CudaDevice* device, StreamOrderedAllocator* allocator, void* room, Graph graph)
@@ -96,8 +96,8 @@ CudaDevice::CudaDevice(Driver* driver, const Gpu& gpu, const Context& context, s
           [this](const absl::Status& status) { Keep(status); })),
       staging_(driver, context) {}
 
-// By any thread: the last tensor may be another one's. Libraries' handles and plans must not go
-// before what was enqueued with them is done.
+// Any thread may run this, because any thread may destroy the last tensor. Handles and plans of
+// libraries must outlive the work that was enqueued with them, so the stream is synchronised first.
 CudaDevice::~CudaDevice() {
   driver_->Within(context_, [this] {
     driver_->Synchronize(stream_).IgnoreError();
@@ -109,7 +109,8 @@ CudaDevice::~CudaDevice() {
 
 std::shared_ptr<Device> CudaDevice::MakeSibling() const {
   auto twin = Create(driver_, gpu_, context_, name());
-  DPIPE_CHECK(twin.ok()) << "a twin of " << name() << ": " << twin.status().message();
+  DPIPE_CHECK(twin.ok()) << "cannot create a sibling of " << name() << ": "
+                         << twin.status().message();
   return *std::move(twin);
 }
 
@@ -143,8 +144,8 @@ absl::Status CudaDevice::Synchronize() {
   return SetAnchor();
 }
 
-// The stream is idle, so the event is reached at once. Times between events are given in floats of
-// milliseconds: a fresh anchor keeps them short, and so exact.
+// The stream is idle, so the event is reached at once. CUDA reports the time between two events as
+// a float in milliseconds: a recent anchor keeps these times short and therefore exact.
 absl::Status CudaDevice::SetAnchor() {
   DPIPE_ASSIGN_OR_RETURN(const Event event, driver_->CreateEvent(context_));
   const auto anchor = std::shared_ptr<Anchor>(new Anchor{driver_, event, 0});
@@ -174,7 +175,7 @@ void CudaDevice::CopyToHost(void* host, const void* from, int64_t size_bytes) {
   }
   const RecordingGate::Use use(&gate_);
   const absl::Status copied = staging_.ToHost(host, from, size_bytes, stream_);
-  if (!copied.ok()) std::memset(host, 0, size_bytes);  // nobody reads what was never written
+  if (!copied.ok()) std::memset(host, 0, size_bytes);  // avoids reads of uninitialised memory
   Keep(copied);
 }
 
@@ -215,13 +216,14 @@ void CudaDevice::AddUp(absl::Span<const OrderedSum> sums) {
   Keep(driver_->AddUp(sums, stream_));
 }
 
-// An event that the stream has come to already, or never will, where it is being recorded.
+// If this thread is recording, the event is never recorded: it either counts as reached or is never
+// reached.
 std::shared_ptr<DeviceEvent> CudaDevice::RecordEvent() {
-  const bool may = MayUse("an event");
+  const bool may_record = MayUse("an event");
   const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
   Keep(event.status());
-  if (may && event.ok()) Keep(driver_->Record(*event, stream_));
+  if (may_record && event.ok()) Keep(driver_->Record(*event, stream_));
   absl::MutexLock lock(&mutex_);
   return std::make_shared<RecordedEvent>(driver_, event.ok() ? *event : nullptr, anchor_);
 }
@@ -235,10 +237,10 @@ void CudaDevice::WaitFor(const DeviceEvent& event) {
 }
 
 void CudaDevice::ReleaseBorrowed(absl::Span<const BorrowedBlock> blocks) {
-  if (blocks.empty() || recording()) return;  // Record has waited for what was enqueued before
+  if (blocks.empty() || recording()) return;  // Record has waited for earlier work
   const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
-  if (!event.ok()) return Keep(event.status());  // this device uses nothing any more
+  if (!event.ok()) return Keep(event.status());  // the device no longer uses anything
   const auto end = std::make_shared<const OwnedEvent>(driver_, *event);
   Keep(driver_->Record(end->get(), stream_));
   std::map<Device*, std::vector<void*>> by_owner;
@@ -254,7 +256,8 @@ int64_t CudaDevice::MeasureMemory(const std::function<void()>& work) {
   return allocator_->EndMeasuring();
 }
 
-// What was kept comes before what `work` returns in the end, and often is the reason for it.
+// An error that was kept during `work` takes precedence over the status that `work` returns,
+// because it often is its cause.
 absl::StatusOr<Graph> CudaDevice::Capture(const std::function<absl::Status()>& work) {
   DPIPE_RETURN_IF_ERROR(driver_->BeginCapture(stream_));
   const absl::Status returned = work();

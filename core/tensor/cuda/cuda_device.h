@@ -20,14 +20,17 @@
 
 namespace dpipe::cuda {
 
-// A GPU, or a share of one's multiprocessors, with a stream that everything is enqueued on and an
-// allocator in that stream's order. Calls that the interface lets return nothing keep their first
-// error, with the call's name, for Synchronize: as the GPU's own errors do, it ends the device's
-// use. But for errors of the work that is being recorded (CUDA graphs): they end that recording
-// alone. While a thread records, others that would enqueue something wait.
+// A GPU, or a share of its multiprocessors, with one stream for all work and an allocator that is
+// ordered by that stream.
+//
+// Errors of calls that return no status are kept, with the name of the call, until Synchronize.
+// Only the first one is kept. Like the GPU's own errors, it ends the use of the device. The
+// exception is an error of work that is being recorded (CUDA graphs): it ends only that recording.
+//
+// While one thread records, other threads that enqueue work wait.
 class CudaDevice : public Device, public DeviceGraphs {
  public:
-  // `driver` outlives the device.
+  // `driver` must outlive the device.
   static absl::StatusOr<std::shared_ptr<CudaDevice>> Create(Driver* driver, const Gpu& gpu,
                                                             const Context& context,
                                                             std::string name);
@@ -60,19 +63,21 @@ class CudaDevice : public Device, public DeviceGraphs {
   Stream stream() const { return stream_; }
   Driver& driver() const { return *driver_; }
 
-  // When the GPU came to an event, of whatever stream of it, that it has come to.
+  // Returns when the GPU reached `event`. The event may be of any stream of this GPU, and must have
+  // been reached.
   Nanos TimeOf(Event event) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What is enqueued from now on starts at least so long, but at most a second, after what was
-  // enqueued before is done.
+  // Delays work that is enqueued from now on: it starts at least min(`duration_ns`, 1 second) after
+  // earlier work is done.
   void Delay(Nanos duration_ns);
 
   // Keeps the first error that is not OK, for Synchronize. Thread-safe.
   void Keep(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Something that lives with the device, one a type: a library's handle, a cache of plans. Made at
-  // the first call; used by the device's thread alone. Destroyed when the device's work is done,
-  // with its context current, or the whole GPU's.
+  // Returns an object that lives as long as the device, at most one per type: a library's handle, a
+  // cache of plans. The first call creates it with `make`. Only the device's thread may use it. It
+  // is destroyed after the device's work is done, while the device's context or that of the whole
+  // GPU is current.
   template <typename T>
   absl::StatusOr<T*> Attached(const std::function<absl::StatusOr<std::unique_ptr<T>>()>& make) {
     std::shared_ptr<void>& slot = attached_[std::type_index(typeid(T))];
@@ -83,16 +88,17 @@ class CudaDevice : public Device, public DeviceGraphs {
     return static_cast<T*>(slot.get());
   }
 
-  // An event whose host time is known, from which the times of others are computed.
+  // An event with known host time, from which the times of other events are computed.
   struct Anchor;
 
  private:
   CudaDevice(Driver* driver, const Gpu& gpu, const Context& context, std::string name,
              Stream stream, Pool pool);
   absl::Status SetAnchor() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Captures what `work` enqueues.
+  // Captures the work that `work` enqueues.
   absl::StatusOr<Graph> Capture(const std::function<absl::Status()>& work);
-  // False where the calling thread records; then the recording fails with the call's name.
+  // Returns false if the calling thread is recording; the recording then fails with the name of
+  // `call`.
   bool MayUse(const char* call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Driver* const driver_;
@@ -104,24 +110,24 @@ class CudaDevice : public Device, public DeviceGraphs {
   std::map<std::type_index, std::shared_ptr<void>> attached_;
   RecordingGate gate_;
   mutable absl::Mutex mutex_;
-  absl::Status recording_error_ ABSL_GUARDED_BY(mutex_);  // the first
+  absl::Status recording_error_ ABSL_GUARDED_BY(mutex_);  // the first one
   absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Anchor> anchor_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The tensor's device, which must be of this kind and no emulation.
+// Returns `device` as a CudaDevice. It must be one, and not an emulated device.
 CudaDevice& CudaDeviceOf(Device& device);
 
-// "there are 2: GPU 0 (...), GPU 1 (...)".
+// Describes the GPUs, as in "there are 2: GPU 0 (...), GPU 1 (...)".
 std::string DescribeGpus(const std::vector<Gpu>& gpus);
 
-// `count` GPUs, from number `first`. FailedPrecondition where there is no GPU; InvalidArgument
-// where there are fewer, naming those that there are.
+// Creates devices for `count` GPUs, starting with GPU `first`. FailedPrecondition if there is no
+// GPU. InvalidArgument if there are fewer; the message lists the available ones.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* driver, int count,
                                                                        int first = 0);
 
-// GPU 0 divided into `count` virtual GPUs of as many multiprocessors each (partition.h). They share
-// its memory and its memory bandwidth.
+// Divides GPU 0 into `count` virtual GPUs with equal numbers of multiprocessors (partition.h). They
+// share its memory and its memory bandwidth.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateVirtualCudaDevices(Driver* driver,
                                                                               int count);
 

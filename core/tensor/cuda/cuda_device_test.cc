@@ -27,7 +27,7 @@ std::vector<std::shared_ptr<Device>> Virtual(FakeDriver* driver, int count) {
   return *devices;
 }
 
-TEST(CudaDeviceTest, TensorsComeBackAsTheyWent) {
+TEST(CudaDeviceTest, TensorsSurviveRoundTrip) {
   FakeDriver driver;
   const auto device = Virtual(&driver, 2)[1];
   EXPECT_EQ(device->name(), "cuda:0/1 of 2");
@@ -41,8 +41,8 @@ TEST(CudaDeviceTest, TensorsComeBackAsTheyWent) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-// Its blocks run in any order, so what one of them writes must be nobody else's.
-TEST(CudaDeviceTest, SumsOfOneLaunchHaveMemoryOfTheirOwn) {
+// The blocks of a launch run in any order, so no block may write memory that another one uses.
+TEST(CudaDeviceTest, OverlappingSumsInOneLaunchAreViolations) {
   FakeDriver driver;
   const auto device = Virtual(&driver, 1)[0];
   const Tensor t = Tensor::Zeros(device, {9}, DType::kF32);
@@ -57,10 +57,10 @@ TEST(CudaDeviceTest, SumsOfOneLaunchHaveMemoryOfTheirOwn) {
   EXPECT_EQ(violations({{at, {at + 3}, 3}, {at + 2, {at + 5}, 3}}), 1);
   EXPECT_EQ(violations({{at, {at + 3}, 3}, {at + 6, {at + 2}, 3}}), 1);
   EXPECT_EQ(violations({{at, {at + 1}, 3}}), 1);
-  EXPECT_THAT(driver.violations(), Each(std::string("a sum of another sum's memory")));
+  EXPECT_THAT(driver.violations(), Each(std::string("a sum with overlapping memory")));
 }
 
-TEST(CudaDeviceTest, CopiesBetweenDevicesWaitForTheirSource) {
+TEST(CudaDeviceTest, CopiesBetweenDevicesWaitForSource) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     FakeDriver driver(seed);
     const auto devices = Virtual(&driver, 2);
@@ -73,9 +73,9 @@ TEST(CudaDeviceTest, CopiesBetweenDevicesWaitForTheirSource) {
   }
 }
 
-// A pipeline in miniature: one device makes tensors and forgets them, the other borrows them, uses
-// them later and drops them, in any order of their streams.
-TEST(CudaDeviceTest, BorrowedTensorsLiveUntilTheBorrowersWorkIsDone) {
+// A miniature pipeline. One device creates tensors and drops them; the other one borrows them, uses
+// them later and drops them. The streams run in any order.
+TEST(CudaDeviceTest, BorrowedTensorsLiveUntilBorrowersWorkIsDone) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     FakeDriver driver(seed);
     const auto devices = Virtual(&driver, 2);
@@ -98,7 +98,7 @@ TEST(CudaDeviceTest, BorrowedTensorsLiveUntilTheBorrowersWorkIsDone) {
   }
 }
 
-TEST(CudaDeviceTest, FirstErrorIsKeptWithTheDevicesName) {
+TEST(CudaDeviceTest, FirstErrorIsKeptWithDeviceName) {
   FakeDriver driver;
   const auto device = Virtual(&driver, 1)[0];
   Tensor t = Tensor::Zeros(device, {4}, DType::kF32);
@@ -106,13 +106,13 @@ TEST(CudaDeviceTest, FirstErrorIsKeptWithTheDevicesName) {
   t.FillZero();
   driver.FailNext("Copy");
   t.Clone();
-  EXPECT_EQ(device->Synchronize().message(), "cuda:0/0 of 1: Fill was told to fail");
+  EXPECT_EQ(device->Synchronize().message(), "cuda:0/0 of 1: Fill: injected failure");
   EXPECT_FALSE(device->Synchronize().ok()) << "an error ends the device's use";
 }
 
-// Every call of the device after a kernel's error is refused, and Synchronize tells that
-// error, of devices that borrow from each other, too.
-TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
+// After a kernel's error every call of the device is refused, and Synchronize reports that error.
+// This also holds for devices that borrow from each other.
+TEST(CudaDeviceTest, ProcessSurvivesFailedGpu) {
   FakeDriver driver;
   driver.HideMemory();
   const auto devices = Virtual(&driver, 2);
@@ -141,7 +141,7 @@ TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-TEST(CudaDeviceTest, EventsTellTheHostsTime) {
+TEST(CudaDeviceTest, EventsReportHostTime) {
   FakeDriver driver;
   const auto device = Virtual(&driver, 1)[0];
   const Nanos before = MonotonicNow();
@@ -153,13 +153,13 @@ TEST(CudaDeviceTest, EventsTellTheHostsTime) {
   EXPECT_FALSE(end->done());
   ASSERT_TRUE(device->Synchronize().ok());
   EXPECT_TRUE(end->done());
-  // The fake GPU takes 1 us for each of: the first event, the fill, the second event.
+  // The fake GPU takes 1 us each for the first event, the fill and the second event.
   EXPECT_EQ(end->time_ns() - begin->time_ns(), 2000);
   EXPECT_GE(begin->time_ns(), before);
   EXPECT_LE(begin->time_ns(), anchored + 1000);
 }
 
-TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
+TEST(CudaDeviceTest, SiblingsHaveSeparateMemoryStats) {
   FakeDriver driver;
   const int before = driver.num_live_handles();
   {
@@ -175,8 +175,8 @@ TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
   EXPECT_EQ(driver.live_bytes(), 0);
 }
 
-// As a session's, after its model was profiled on the worker's device.
-TEST(CudaDeviceTest, TwinsGetWhatTheDeviceKeeps) {
+// Like the device of a session after its model was profiled on the worker's device.
+TEST(CudaDeviceTest, SiblingsReuseMemoryCachedByDevice) {
   FakeDriver driver;
   driver.set_memory_limit(1 << 20);
   const auto device = Virtual(&driver, 1)[0];
@@ -188,9 +188,9 @@ TEST(CudaDeviceTest, TwinsGetWhatTheDeviceKeeps) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-// A share's context is current to one thread at a time: that which works for it, and not that which
-// has made it.
-TEST(CudaDeviceTest, WhoMakesSharesLeavesThemToOtherThreads) {
+// A share's context is current to one thread at a time: the thread that works on it, not the thread
+// that created it.
+TEST(CudaDeviceTest, CreatorOfSharesDoesNotBindThem) {
   FakeDriver driver;
   const auto devices = Virtual(&driver, 2);
   std::vector<std::thread> threads;
@@ -206,7 +206,7 @@ TEST(CudaDeviceTest, WhoMakesSharesLeavesThemToOtherThreads) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-TEST(CudaDeviceTest, AttachedThingsAreMadeOnceAndDieWithTheDevice) {
+TEST(CudaDeviceTest, AttachedObjectsAreCreatedOnceAndDieWithDevice) {
   struct Handle {
     explicit Handle(int* count) : live(count) { ++*live; }
     ~Handle() { --*live; }
@@ -226,8 +226,8 @@ TEST(CudaDeviceTest, AttachedThingsAreMadeOnceAndDieWithTheDevice) {
   EXPECT_EQ(live, 0);
 }
 
-// By a thread that works for another GPU.
-TEST(CudaDeviceTest, AttachedThingsDieAfterTheWorkInTheirContext) {
+// The device is destroyed by a thread that works for another GPU.
+TEST(CudaDeviceTest, AttachedObjectsDieAfterWorkInTheirContext) {
   struct Handle {
     ~Handle() { at_end(); }
     std::function<void()> at_end;
@@ -254,7 +254,7 @@ TEST(CudaDeviceTest, AttachedThingsDieAfterTheWorkInTheirContext) {
   EXPECT_EQ(driver.current()->gpu, 0);
 }
 
-TEST(CreateCudaDevicesTest, TooFewGpusAreNamed) {
+TEST(CreateCudaDevicesTest, TooFewGpusAreListedInError) {
   FakeDriver driver;
   EXPECT_EQ((*CreateCudaDevices(&driver, 1))[0]->name(), "cuda:0");
   EXPECT_THAT(std::string(CreateCudaDevices(&driver, 4).status().message()),

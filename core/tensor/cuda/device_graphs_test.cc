@@ -24,7 +24,7 @@ class DeviceGraphsTest : public ::testing::Test {
   Tensor Floats(const std::vector<float>& values) {
     return Tensor::FromHost<float>(device_, {static_cast<int64_t>(values.size())}, values);
   }
-  // A copy of `from` with `term` added to it, by way of another copy.
+  // Returns `from` + `term`, computed through an intermediate copy.
   Tensor Sum(const Tensor& from, const Tensor& term) {
     const Tensor first = from.Clone();
     Tensor sum = first.Clone();
@@ -41,7 +41,7 @@ class DeviceGraphsTest : public ::testing::Test {
   const std::shared_ptr<Device> peer_ = device_->MakeSibling();
 };
 
-TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {
+TEST_F(DeviceGraphsTest, LaunchesGiveSameResultAsWork) {
   Tensor from = Floats({1, 2}), term = Floats({10, 20});
   Tensor sum;
   const int64_t room = device_->graphs()->MeasureMemory([&] { sum = Sum(from, term); });
@@ -54,14 +54,14 @@ TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {
   });
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_FALSE(device_->graphs()->recording());
-  EXPECT_EQ(allocated_bytes() - before, room - 512);  // the first sum is gone
+  EXPECT_EQ(allocated_bytes() - before, room - 512);  // the first sum was freed
   (*graph)->Launch();
   EXPECT_EQ(HostValues(sum), (std::vector<float>{11, 22}));
   from.CopyFrom(Floats({100, 200}));
   (*graph)->Launch();
   (*graph)->Launch();
   EXPECT_EQ(HostValues(sum), (std::vector<float>{110, 220}));
-  // A tensor keeps the memory of a graph that is gone.
+  // A tensor keeps the memory of a destroyed graph alive.
   *graph = nullptr;
   EXPECT_EQ(HostValues(sum), (std::vector<float>{110, 220}));
   EXPECT_EQ(allocated_bytes() - before, room - 512);
@@ -71,7 +71,7 @@ TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-TEST_F(DeviceGraphsTest, PoisonIsRecordedToo) {
+TEST_F(DeviceGraphsTest, PoisonIsRecorded) {
   device_->allocator().set_poison(true);
   Tensor made;
   auto graph = device_->graphs()->Record(512, [&] {
@@ -83,7 +83,7 @@ TEST_F(DeviceGraphsTest, PoisonIsRecordedToo) {
   EXPECT_EQ(made.ToHost().data<int32_t>()[0], -1);
 }
 
-TEST_F(DeviceGraphsTest, WhatCannotBeRecordedLeavesTheDeviceAsItWas) {
+TEST_F(DeviceGraphsTest, FailedRecordingsLeaveDeviceUsable) {
   const Tensor from = Floats({1, 2});
   const Tensor theirs = Tensor::FromHost<float>(peer_, {2}, std::vector<float>{5, 6});
   const auto event = peer_->RecordEvent();
@@ -104,11 +104,11 @@ TEST_F(DeviceGraphsTest, WhatCannotBeRecordedLeavesTheDeviceAsItWas) {
                 driver_.FailNext("Copy");
                 return from.Clone(), absl::OkStatus();
               }),
-              "Copy was told to fail");
+              "Copy: injected failure");
   driver_.FailNext("EndCapture");
-  EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "EndCapture was told to fail");
+  EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "EndCapture: injected failure");
   driver_.FailNext("BeginCapture");
-  EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "BeginCapture was told to fail");
+  EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "BeginCapture: injected failure");
   EXPECT_EQ(allocated_bytes(), before);
   EXPECT_EQ(HostValues(from.Clone()), (std::vector<float>{1, 2}));
   EXPECT_TRUE(device_->Synchronize().ok());
@@ -116,7 +116,7 @@ TEST_F(DeviceGraphsTest, WhatCannotBeRecordedLeavesTheDeviceAsItWas) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-TEST_F(DeviceGraphsTest, MoreMemoryThanWasMeasuredIsAnError) {
+TEST_F(DeviceGraphsTest, ExceedingMeasuredMemoryIsAnError) {
   const Tensor from = Floats({1, 2});
   Tensor a, b;
   const auto graph = device_->graphs()->Record(1, [&] {
@@ -131,8 +131,8 @@ TEST_F(DeviceGraphsTest, MoreMemoryThanWasMeasuredIsAnError) {
   EXPECT_TRUE(device_->Synchronize().ok());
 }
 
-// Whatever goes wrong after that, and however much more it is.
-TEST_F(DeviceGraphsTest, WhatDoesNotFitIsTheReasonThatIsTold) {
+// Regardless of later errors, and of how much memory is missing.
+TEST_F(DeviceGraphsTest, LackOfMemoryIsTheReportedError) {
   device_->allocator().set_poison(true);
   const Tensor none;
   Tensor a, b, c, again;
@@ -145,7 +145,7 @@ TEST_F(DeviceGraphsTest, WhatDoesNotFitIsTheReasonThatIsTold) {
                 again = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
                 return absl::InternalError("no plan");
               }),
-              "it takes 2.5 MiB of memory or more, but took 1.0 MiB when it was measured");
+              "needs at least 2.5 MiB of memory, but was measured to need 1.0 MiB");
   EXPECT_EQ(allocated_bytes() - before, 1 << 20) << "tensors keep the room";
   b = c = Tensor();
   EXPECT_EQ(allocated_bytes() - before, 1 << 20);
@@ -155,17 +155,17 @@ TEST_F(DeviceGraphsTest, WhatDoesNotFitIsTheReasonThatIsTold) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
+TEST_F(DeviceGraphsTest, NoMemoryForRecordingIsAnError) {
   driver_.set_memory_limit(1 << 20);
   const auto graph = device_->graphs()->Record(2 << 20, [] { return absl::OkStatus(); });
   EXPECT_EQ(graph.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(graph.status().message(), HasSubstr("has no 2.0 MiB more"));
+  EXPECT_THAT(graph.status().message(), HasSubstr("cannot allocate another 2.0 MiB"));
   EXPECT_FALSE(device_->graphs()->recording());
   EXPECT_EQ(HostValues(Floats({1, 2})), (std::vector<float>{1, 2}));
 }
 
-// And neither waits for the recording nor spoils it.
-TEST_F(DeviceGraphsTest, OtherDevicesGetWhatTheDeviceKeepsMeanwhile) {
+// The other device neither waits for the recording nor spoils it.
+TEST_F(DeviceGraphsTest, OtherDevicesReuseCachedMemoryDuringRecording) {
   const Tensor from = Floats({1, 2});
   { const Tensor gone = Tensor::Zeros(device_, {1 << 18}, DType::kF32); }
   Tensor made;
@@ -184,8 +184,8 @@ TEST_F(DeviceGraphsTest, OtherDevicesGetWhatTheDeviceKeepsMeanwhile) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-// Tensors of the device may be let go, and copied, by other threads at any time.
-TEST_F(DeviceGraphsTest, OtherThreadsMayUseTheDevice) {
+// Other threads may free and copy tensors of the device at any time.
+TEST_F(DeviceGraphsTest, OtherThreadsMayUseDeviceDuringRecording) {
   const Tensor shared = Floats({1, 2});
   auto borrowed = std::make_unique<Tensor>(Floats({3, 4}).ViewOn(peer_));
   std::thread copier;

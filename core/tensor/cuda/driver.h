@@ -1,8 +1,9 @@
-// What the CUDA side of a Device asks of the driver and the runtime: streams, events, memory,
-// shares of a GPU's multiprocessors. An interface, so that allocation, ordering and partition are
-// tested on machines without a GPU (fake_driver.h). Thread-safe; handles are the driver's own. Any
-// thread may make any call, whatever context it has made current, if any: calls have their GPU's
-// current for as long as they take.
+// The calls of the CUDA driver and runtime that CudaDevice needs: streams, events, memory and
+// shares of a GPU's multiprocessors. This is an interface, so that allocation, ordering and
+// partitioning can be tested on machines without a GPU (testing/fake_driver.h).
+//
+// Thread-safe. Handles are the driver's own. Any thread may make any call, regardless of its
+// current context: each call makes a context of its GPU current for its duration.
 #ifndef DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
 #define DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
 
@@ -17,7 +18,7 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/ordered_sum.h"
 
-// As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t, a Graph a
+// Declared as in cuda.h. A Stream is a cudaStream_t, an Event a cudaEvent_t, a Graph a
 // cudaGraphExec_t.
 struct CUstream_st;
 struct CUevent_st;
@@ -42,14 +43,14 @@ struct Gpu {
   std::string pci_bus_id;  // "0000:01:00.0"
 };
 
-// In what numbers a GPU's multiprocessors can be divided.
+// Constraints on the division of a GPU's multiprocessors.
 struct MultiprocessorRules {
   int total = 0;
-  int least = 1;        // in a share
-  int multiple_of = 1;  // every share
+  int least = 1;        // minimum per share
+  int multiple_of = 1;  // of each share
 };
 
-// A GPU, or a share of its multiprocessors (a green context). Streams made in it stay in it.
+// A GPU, or a share of its multiprocessors (a green context). Streams created in it stay in it.
 struct Context {
   int gpu = 0;
   int multiprocessors = 0;
@@ -60,25 +61,27 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
-  // Those that this process may use; at least one. FailedPrecondition says why there is none.
+  // Returns the GPUs that this process may use, at least one. FailedPrecondition, with the reason,
+  // if there is none.
   virtual absl::StatusOr<std::vector<Gpu>> Gpus() = 0;
   virtual absl::StatusOr<MultiprocessorRules> Rules(int gpu) = 0;
-  // How many shares of `multiprocessors` there can be; the GPU's clusters may make it fewer
-  // than what division gives.
+  // Returns how many shares of `multiprocessors` each are possible. Because of the GPU's clusters,
+  // this may be fewer than the quotient.
   virtual absl::StatusOr<int> NumShares(int gpu, int multiprocessors) = 0;
-  // `count` disjoint shares of `multiprocessors` each, which keeps the rules. They live as long as
-  // the process.
+  // Creates `count` disjoint shares of `multiprocessors` each, which must satisfy Rules(). The
+  // shares live as long as the process.
   virtual absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) = 0;
-  // For the calling thread.
+  // Makes the context current to the calling thread.
   virtual absl::Status MakeCurrent(const Context& context) = 0;
-  // Calls `work`, which is about what lives in the context, by any thread: with that current, where
-  // it is the calling thread's, or else the GPU as a whole, for a share is one thread's at a time.
-  // Then the thread's is what it was.
+  // Calls `work`, which uses or destroys objects of `context`. Any thread may call this. If
+  // `context` is current to the calling thread, it stays so during the call. Otherwise the context
+  // of the whole GPU is made current, because a share may be current to only one thread at a time.
+  // Restores the thread's context afterwards.
   virtual void Within(const Context& context, const std::function<void()>& work) = 0;
 
-  // Streams do not wait for the default stream.
+  // Creates a stream that does not wait for the default stream.
   virtual absl::StatusOr<Stream> CreateStream(const Context& context) = 0;
-  virtual void DestroyStream(Stream stream) = 0;  // what is enqueued still runs
+  virtual void DestroyStream(Stream stream) = 0;  // enqueued work still runs
   virtual absl::Status Synchronize(Stream stream) = 0;
 
   virtual absl::StatusOr<Event> CreateEvent(const Context& context) = 0;
@@ -87,58 +90,62 @@ class Driver {
   virtual absl::Status Wait(Stream stream, Event event) = 0;
   virtual absl::StatusOr<bool> Done(Event event) = 0;
   virtual absl::Status Synchronize(Event event) = 0;
-  // The time from `begin` to `end`, two events that are done; may be negative.
+  // Returns the time from `begin` to `end`, both of which must be done. It may be negative.
   virtual absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) = 0;
 
-  // A pool keeps what is freed into it until it is trimmed. Trim gives back what is known to be
-  // free: something must have waited for the stream that it was freed on.
+  // A pool keeps freed memory until it is trimmed. Trim returns only memory that is known to be
+  // free: something must have waited for the stream on which it was freed.
   virtual absl::StatusOr<Pool> CreatePool(const Context& context) = 0;
   virtual void DestroyPool(Pool pool) = 0;
-  // In the stream's order. ResourceExhausted where the GPU has no more.
+  // Allocates in the stream's order. ResourceExhausted if the GPU has no more memory.
   virtual absl::StatusOr<void*> Allocate(Pool pool, int64_t size_bytes, Stream stream) = 0;
   virtual absl::Status Free(void* data, Stream stream) = 0;
   virtual absl::Status Trim(Pool pool) = 0;
   virtual absl::StatusOr<int64_t> ReservedBytes(Pool pool) = 0;
 
-  // Host memory that the GPU, and every other one, can reach by itself.
+  // Allocates host memory that this GPU and all others can access directly.
   virtual absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) = 0;
   virtual void FreePinned(void* data) = 0;
 
-  // Enqueued. Either side may be pinned host memory or memory of the stream's GPU.
+  // Enqueues a copy. Either side may be pinned host memory or memory of the stream's GPU.
   virtual absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) = 0;
-  // Between the memory of two GPUs, on a stream of either.
+  // Enqueues a copy between the memory of two GPUs, on a stream of either.
   virtual absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
                                    int64_t size_bytes, Stream stream) = 0;
   virtual absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) = 0;
   virtual absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                                int64_t count, Stream stream) = 0;
-  // As Device::AddUp.
+  // Enqueues sums; see Device::AddUp.
   virtual absl::Status AddUp(absl::Span<const OrderedSum> sums, Stream stream) = 0;
 
-  // Enqueues a wait of about that long, of at most a second.
+  // Enqueues a wait of about `duration_ns`, at most one second.
   virtual absl::Status Delay(int64_t duration_ns, Stream stream) = 0;
 
-  // What is enqueued on `stream` from now on is recorded instead of run; and what other streams do
-  // after they have waited for an event of it, until it has waited for one of theirs. Until the end
-  // the calling thread must not wait for, query or allocate anything, nor may anybody allocate on
-  // such a stream, wait for it, or let it wait for an event from elsewhere: those calls fail, and
-  // so does EndCapture.
+  // Starts a capture: work that is enqueued on `stream` from now on is recorded and not run. A
+  // stream that waits for an event of a captured stream joins the capture, until `stream` has
+  // waited for an event of it.
+  //
+  // Until the end of the capture, the calling thread must not wait for, query or allocate anything.
+  // No thread may allocate on a captured stream, wait for it, or let it wait for an event from
+  // outside the capture. Such calls fail, and EndCapture then fails too.
   virtual absl::Status BeginCapture(Stream stream) = 0;
-  // By the same thread; the capture is over whether or not this succeeds. The addresses and numbers
-  // that calls were given are the graph's for good: their memory must outlive it. The graph has
-  // what it needs on the GPU, so that launches want no more memory.
+  // Ends the capture and returns its graph. Must be called by the thread that began it. The capture
+  // is over even if this fails. The graph keeps the addresses and numbers that the captured calls
+  // were given: their memory must outlive it. The graph is uploaded to the GPU, so launches need no
+  // more memory.
   virtual absl::StatusOr<Graph> EndCapture(Stream stream) = 0;
-  // Likewise, where nobody wants the graph.
+  // Like EndCapture, but discards the graph.
   virtual void DropCapture(Stream stream) = 0;
-  // Enqueues all that the graph has recorded.
+  // Enqueues all the work that the graph has recorded.
   virtual absl::Status Launch(Graph graph, Stream stream) = 0;
-  // No launch of it is under way.
+  // No launch of the graph may be in flight.
   virtual void DestroyGraph(Graph graph) = 0;
 
-  // Where our own kernels are to be emulated; null: on the GPU.
+  // Returns the queue that emulates our own kernels, or null if they run on the GPU.
   virtual HostQueue* host_queue() { return nullptr; }
 
-  // Those whose pools keep memory of its GPUs: to be asked where a GPU has no more.
+  // Returns the owners of pools that keep memory of this driver's GPUs. They are asked to release
+  // memory when a GPU has no more.
   MemoryKeepers& memory_keepers() { return memory_keepers_; }
 
  private:

@@ -18,8 +18,8 @@ absl::Status CheckPrecision() {
   const char* const value = std::getenv(kTf32);
   if (value == nullptr || *value == '\0' || std::string(value) == "0") return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(kTf32, "=", value, " makes CUDA's libraries compute fp32 products in TF32, ",
-                   "silently; it should be 0, or not be set"));
+      absl::StrCat(kTf32, "=", value, " makes CUDA's libraries silently compute fp32 products in ",
+                   "TF32; unset it or set it to 0"));
 }
 
 }  // namespace dpipe::cuda

@@ -1,4 +1,4 @@
-// What CUDA and its libraries read of this process's environment, once, when they are first used.
+// Environment variables that CUDA and its libraries read once, at their first use.
 #ifndef DPIPE_CORE_TENSOR_CUDA_ENVIRONMENT_H_
 #define DPIPE_CORE_TENSOR_CUDA_ENVIRONMENT_H_
 
@@ -6,19 +6,19 @@
 
 namespace dpipe::cuda {
 
-// To be called before anything asks the driver for anything, in processes whose ranks talk over
-// NCCL: CUDA_MODULE_LOADING becomes EAGER, unless it is set.
+// Sets CUDA_MODULE_LOADING to EAGER, unless it is set. Call this before the first use of the
+// driver, in processes whose ranks communicate over NCCL.
 //
-// By default a kernel is loaded when it is first launched, and loading may wait until the GPU is
-// idle. It is not while NCCL waits there for a message that was posted ahead; where that message
-// depends on the very kernel, the first step never ends. Ranks that share a GPU do not need it,
-// since their messages are events, and are spared the memory and the seconds that it takes. What
-// cuDNN compiles for a plan of its own is loaded when the plan is made, which is before the first
-// message too: core/runtime/interpreter/warm_up.h.
+// By default a kernel is loaded at its first launch, and loading may wait until the GPU is idle.
+// The GPU is not idle while an NCCL receive that was posted ahead waits there for its message. If
+// that message depends on the kernel being loaded, the first step deadlocks. Ranks that share a GPU
+// do not need this: their messages are events. They save the memory and the seconds that eager
+// loading costs. Kernels that cuDNN compiles for a plan are loaded when the plan is made, which is
+// also before the first message: see core/runtime/interpreter/warm_up.h.
 void LoadKernelsAtOnce();
 
-// InvalidArgument where NVIDIA_TF32_OVERRIDE is set to anything but 0: libraries would then compute
-// fp32 products in TF32, whose mantissa has 10 bits instead of 23, without a word.
+// Returns InvalidArgument if NVIDIA_TF32_OVERRIDE is set to anything but 0. Libraries would then
+// silently compute fp32 products in TF32, whose mantissa has 10 bits instead of 23.
 absl::Status CheckPrecision();
 
 }  // namespace dpipe::cuda

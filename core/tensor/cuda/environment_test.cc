@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(EnvironmentTest, WhatTheUserHasSetStays) {
+TEST(EnvironmentTest, KeepsModuleLoadingSetByUser) {
   unsetenv("CUDA_MODULE_LOADING");
   LoadKernelsAtOnce();
   EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");

@@ -24,19 +24,19 @@ void OnAnotherThread(const F& f) {
   std::thread(f).join();
 }
 
-// As an op's kernel that uses `t`.
+// Launches a kernel that uses `t`, as an op would.
 void Launch(FakeDriver* driver, const Tensor& t) {
   void* const data = t.raw_data();
   driver->EnqueueKernel(
       CudaDeviceOf(*t.device()).stream(), [] {}, &data, sizeof(data));
 }
 
-TEST(FakeContextsTest, AGreenContextIsCurrentToOneThreadAtATime) {
+TEST(FakeContextsTest, GreenContextIsCurrentToOneThreadAtATime) {
   FakeDriver driver;
   const auto contexts = *driver.Divide(0, 2, 64);
   ASSERT_TRUE(driver.MakeCurrent(contexts[0]).ok());
   OnAnotherThread([&] { EXPECT_TRUE(driver.MakeCurrent(contexts[1]).ok()); });
-  // Again, by the thread that has it, and by another one once the first has ended.
+  // The thread that has it may bind it again, and so may another thread once the first has ended.
   EXPECT_TRUE(driver.MakeCurrent(contexts[0]).ok());
   OnAnotherThread([&] { EXPECT_TRUE(driver.MakeCurrent(contexts[1]).ok()); });
   EXPECT_THAT(driver.violations(), IsEmpty());
@@ -44,7 +44,7 @@ TEST(FakeContextsTest, AGreenContextIsCurrentToOneThreadAtATime) {
   EXPECT_THAT(driver.violations(), ElementsAre(HasSubstr("current to a second thread")));
 }
 
-TEST(FakeContextsTest, KernelsAreLaunchedByThreadsOfTheirGpu) {
+TEST(FakeContextsTest, KernelsNeedContextOfTheirGpu) {
   FakeDriver driver;
   driver.SetNumGpus(2);
   const auto devices = *CreateCudaDevices(&driver, 2);
@@ -71,10 +71,10 @@ TEST(FakeContextsTest, KernelsAreLaunchedByThreadsOfTheirGpu) {
 TEST(FakeContextsTest, KernelsUseTheirOwnGpusMemory) {
   FakeDriver driver;
   driver.SetNumGpus(2);
-  const auto devices = *CreateCudaDevices(&driver, 2);  // this thread goes on with the first
+  const auto devices = *CreateCudaDevices(&driver, 2);  // GPU 0 stays current to this thread
   Tensor sum = Tensor::Zeros(devices[0], {4}, DType::kF32);
   const Tensor there = Tensor::Zeros(devices[1], {4}, DType::kF32);
-  const Tensor copy = there.CopyTo(devices[0]);  // is no kernel
+  const Tensor copy = there.CopyTo(devices[0]);  // not a kernel
   devices[0]->Accumulate(sum.raw_data(), copy.raw_data(), 4);
   EXPECT_TRUE(devices[0]->Synchronize().ok());
   EXPECT_THAT(driver.violations(), IsEmpty());
@@ -83,8 +83,8 @@ TEST(FakeContextsTest, KernelsUseTheirOwnGpusMemory) {
   EXPECT_THAT(driver.violations(), ElementsAre("a term on GPU 0 uses memory of GPU 1"));
 }
 
-// Whose memory another GPU's is, is to be said.
-TEST(FakeContextsTest, CopiesBetweenGpusNameThem) {
+// Copies between GPUs must say on which GPU each side is.
+TEST(FakeContextsTest, CopiesBetweenGpusNeedBothGpus) {
   FakeDriver driver;
   driver.SetNumGpus(2);
   const auto devices = *CreateCudaDevices(&driver, 2);
@@ -110,20 +110,20 @@ TEST(FakeContextsTest, CopiesBetweenGpusNameThem) {
                                                "a copy out on GPU 0 uses memory of GPU 1"));
 }
 
-// The driver's own calls may be made by any thread.
-TEST(FakeContextsTest, SumsAreEnqueuedByAnyThread) {
+// Any thread may make the driver's own calls.
+TEST(FakeContextsTest, AnyThreadMayEnqueueSums) {
   FakeDriver driver;
   driver.SetNumGpus(2);
   const auto devices = *CreateCudaDevices(&driver, 2);
   Tensor sum = Tensor::FromHost<float>(devices[1], {2}, std::vector<float>{1, 2});
   const auto add = [&] { devices[1]->Accumulate(sum.raw_data(), sum.raw_data(), 2); };
-  add();  // has made GPU 0 current
+  add();  // GPU 0 is current
   OnAnotherThread(add);
   EXPECT_EQ(HostValues(sum), (std::vector<float>{4, 8}));
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-TEST(FakeContextsTest, WithinAContextTheThreadHasItOrTheWholeGpu) {
+TEST(FakeContextsTest, WithinMakesContextOrWholeGpuCurrent) {
   FakeDriver driver;
   driver.SetNumGpus(2);
   const auto shares = *driver.Divide(1, 2, 64);
@@ -140,12 +140,13 @@ TEST(FakeContextsTest, WithinAContextTheThreadHasItOrTheWholeGpu) {
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
-// By its own thread, and by those that have the GPU as a whole; not by another share's.
-TEST(FakeContextsTest, KernelsOfAShareAreNotLaunchedByAnothers) {
+// Its own thread and threads with the context of the whole GPU may launch them; a thread of another
+// share may not.
+TEST(FakeContextsTest, KernelsOfShareNeedItsContext) {
   FakeDriver driver;
   const auto devices = *CreateVirtualCudaDevices(&driver, 2);
   const auto launch = [&] { Launch(&driver, Tensor::Zeros(devices[0], {4}, DType::kF32)); };
-  launch();  // devices have been made here
+  launch();  // the devices were created by this thread
   OnAnotherThread([&] {
     EXPECT_TRUE(devices[0]->BindThread().ok());
     launch();

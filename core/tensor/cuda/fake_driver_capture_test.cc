@@ -21,7 +21,7 @@ class FakeDriverCaptureTest : public ::testing::Test {
   float* Floats(int count) {
     return static_cast<float*>(*driver_.Allocate(pool_, count * 4, stream_));
   }
-  // Why the capture of `stream_` that is under way has failed.
+  // Ends the capture of `stream_`, and returns why it has failed.
   std::string Reason() {
     const auto graph = driver_.EndCapture(stream_);
     EXPECT_FALSE(graph.ok());
@@ -36,7 +36,7 @@ class FakeDriverCaptureTest : public ::testing::Test {
   const Event event_ = *driver_.CreateEvent({}), second_ = *driver_.CreateEvent({});
 };
 
-TEST_F(FakeDriverCaptureTest, RunsWhenItIsLaunchedEachTime) {
+TEST_F(FakeDriverCaptureTest, RunsAtEachLaunch) {
   float *sum = Floats(1), *term = Floats(1);
   sum[0] = 1;
   term[0] = 10;
@@ -50,7 +50,7 @@ TEST_F(FakeDriverCaptureTest, RunsWhenItIsLaunchedEachTime) {
   ASSERT_TRUE(driver_.Launch(graph, stream_).ok());
   ASSERT_TRUE(driver_.Synchronize(stream_).ok());
   EXPECT_EQ(sum[0], 22);
-  term[0] = 0;  // what lies there at the time of the launch
+  term[0] = 0;  // launches read the current value
   ASSERT_TRUE(driver_.Launch(graph, other_).ok());
   ASSERT_TRUE(driver_.Launch(graph, other_).ok());
   driver_.RunAll();
@@ -59,8 +59,8 @@ TEST_F(FakeDriverCaptureTest, RunsWhenItIsLaunchedEachTime) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-// A stream that forks off and comes back: its work runs beside the first one's, in any order, and
-// what comes after the launch waits for both.
+// A stream forks off and joins again. Its work and the origin's run in any relative order, and work
+// after the launch waits for both.
 TEST_F(FakeDriverCaptureTest, ForksRunInEveryOrderAndAreJoined) {
   std::set<std::string> orders;
   std::string order;
@@ -86,7 +86,7 @@ TEST_F(FakeDriverCaptureTest, ForksRunInEveryOrderAndAreJoined) {
   driver_.DestroyGraph(graph);
 }
 
-TEST_F(FakeDriverCaptureTest, AForkMustBeJoined) {
+TEST_F(FakeDriverCaptureTest, ForksMustBeJoined) {
   ASSERT_TRUE(driver_.BeginCapture(stream_).ok());
   ASSERT_TRUE(driver_.Record(event_, stream_).ok());
   ASSERT_TRUE(driver_.Wait(other_, event_).ok());
@@ -94,7 +94,7 @@ TEST_F(FakeDriverCaptureTest, AForkMustBeJoined) {
   EXPECT_THAT(Reason(), HasSubstr("does not wait for work 0 of 1"));
 }
 
-TEST_F(FakeDriverCaptureTest, WhatCannotBeCapturedSpoilsIt) {
+TEST_F(FakeDriverCaptureTest, ForbiddenCallsSpoilCapture) {
   Event before = *driver_.CreateEvent({});
   ASSERT_TRUE(driver_.Record(before, stream_).ok());
   const auto expect = [&](const std::string& reason, const std::function<absl::Status()>& call) {
@@ -121,14 +121,14 @@ TEST_F(FakeDriverCaptureTest, WhatCannotBeCapturedSpoilsIt) {
   float* const data = Floats(2);
   expect("Fill of memory that is not", [&] { return driver_.Fill(nullptr, 0, 4, stream_); });
   expect("Copy of memory that is not", [&] { return driver_.Copy(data, data + 1, 8, stream_); });
-  expect("was told to fail", [&] {
+  expect("injected failure", [&] {
     driver_.FailNext("Fill");
     return driver_.Fill(data, 0, 8, stream_);
   });
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-TEST_F(FakeDriverCaptureTest, OthersGoOnMeanwhile) {
+TEST_F(FakeDriverCaptureTest, OtherThreadsAndStreamsContinue) {
   ASSERT_TRUE(driver_.BeginCapture(stream_).ok());
   std::thread([&] {
     EXPECT_TRUE(driver_.Enqueue(other_, [] {}).ok());
@@ -140,7 +140,7 @@ TEST_F(FakeDriverCaptureTest, OthersGoOnMeanwhile) {
   driver_.DestroyGraph(*graph);
 }
 
-TEST_F(FakeDriverCaptureTest, AnEventOfACaptureThatIsOverCannotBeWaitedFor) {
+TEST_F(FakeDriverCaptureTest, CannotWaitForEventOfEndedCapture) {
   ASSERT_TRUE(driver_.BeginCapture(stream_).ok());
   ASSERT_TRUE(driver_.Record(event_, stream_).ok());
   ASSERT_TRUE(driver_.EndCapture(stream_).ok());
@@ -149,7 +149,7 @@ TEST_F(FakeDriverCaptureTest, AnEventOfACaptureThatIsOverCannotBeWaitedFor) {
   EXPECT_TRUE(driver_.Wait(other_, event_).ok());
 }
 
-TEST_F(FakeDriverCaptureTest, MemoryOfAGraphMustStay) {
+TEST_F(FakeDriverCaptureTest, MemoryOfGraphMustStayAllocated) {
   float *sum = Floats(1), *term = Floats(1);
   ASSERT_TRUE(driver_.BeginCapture(stream_).ok());
   driver_.EnqueueKernel(
@@ -165,7 +165,7 @@ TEST_F(FakeDriverCaptureTest, MemoryOfAGraphMustStay) {
   EXPECT_THAT(driver_.violations(), ElementsAre("a kernel uses freed memory"));
 }
 
-TEST_F(FakeDriverCaptureTest, AGraphMustOutliveItsLaunches) {
+TEST_F(FakeDriverCaptureTest, GraphMustOutliveItsLaunches) {
   ASSERT_TRUE(driver_.BeginCapture(stream_).ok());
   ASSERT_TRUE(driver_.Enqueue(stream_, [] {}).ok());
   const Graph graph = *driver_.EndCapture(stream_);

@@ -1,4 +1,4 @@
-// Which of a launch's parts a block belongs to. Plain C++, since nvcc compiles it, too.
+// Finds the part of a launch that a block belongs to. Plain C++, because nvcc compiles it too.
 #ifndef DPIPE_CORE_TENSOR_CUDA_FIRST_WHERE_H_
 #define DPIPE_CORE_TENSOR_CUDA_FIRST_WHERE_H_
 
@@ -10,8 +10,9 @@
 
 namespace dpipe::cuda {
 
-// The first of 0, ..., n - 1, at least one, for which `holds` is true, as it is for all behind it;
-// the last where it is true for none.
+// Returns the smallest i in 0, ..., n - 1 for which `holds(i)` is true, or n - 1 if there is none.
+// Requires n >= 1 and monotonicity: if `holds` is true for i, it is true for all larger indices.
+// Binary search: O(log n) calls of `holds`.
 template <typename Holds>
 DPIPE_ON_HOST_AND_GPU int FirstWhere(int n, const Holds& holds) {
   int low = 0, high = n - 1;

@@ -8,7 +8,7 @@
 namespace dpipe::cuda {
 namespace {
 
-TEST(HiddenMemoryTest, KeepsWhatIsWrittenWithLeave) {
+TEST(HiddenMemoryTest, KeepsDataWrittenWithLeave) {
   HiddenMemory memory;
   char* const a = memory.Allocate(5);
   char* const b = memory.Allocate(3000);
@@ -27,7 +27,7 @@ TEST(HiddenMemoryTest, KeepsWhatIsWrittenWithLeave) {
   for (int i = 0; i < 3000; ++i) ASSERT_EQ(b[i], 7) << i;
 }
 
-TEST(HiddenMemoryDeathTest, CrashesWhoeverHasNone) {
+TEST(HiddenMemoryDeathTest, CrashesOnAccessWithoutLeave) {
   HiddenMemory memory;
   volatile char* const block = memory.Allocate(100);
   EXPECT_DEATH(block[0] = 1, "");
@@ -36,7 +36,7 @@ TEST(HiddenMemoryDeathTest, CrashesWhoeverHasNone) {
   EXPECT_DEATH((void)block[0], "") << "the leave is over";
 }
 
-TEST(HiddenMemoryTest, LeaveForNoMemoryIsNothing) { HiddenMemory::Leave leave(nullptr); }
+TEST(HiddenMemoryTest, LeaveOfNullDoesNothing) { HiddenMemory::Leave leave(nullptr); }
 
 }  // namespace
 }  // namespace dpipe::cuda

@@ -1,4 +1,4 @@
-// What copying and summing tensors needs of a GPU beyond the driver's own functions.
+// Kernels for copying and summing tensors, beyond the driver's own functions.
 #ifndef DPIPE_CORE_TENSOR_CUDA_KERNELS_H_
 #define DPIPE_CORE_TENSOR_CUDA_KERNELS_H_
 
@@ -11,14 +11,15 @@
 
 namespace dpipe::cuda {
 
-// Enqueues fp32 to bf16 (to nearest even) or bf16 to fp32 of `count` elements in device memory.
+// Enqueues the conversion of `count` elements in device memory, from fp32 to bf16 (rounded to
+// nearest even) or from bf16 to fp32.
 cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                     cudaStream_t stream);
 
-// Enqueues a wait of one thread; of at most a second.
+// Enqueues a wait by one thread, of at most one second.
 cudaError_t Delay(int64_t duration_ns, cudaStream_t stream);
 
-// Enqueues a table's sums, at least one.
+// Enqueues the sums of a table, which must have at least one.
 cudaError_t AddUp(const SumTable& table, cudaStream_t stream);
 
 }  // namespace dpipe::cuda

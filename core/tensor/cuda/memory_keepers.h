@@ -1,4 +1,4 @@
-// Who keeps memory of a GPU for later that others could use now.
+// Owners of unused GPU memory that others could use.
 #ifndef DPIPE_CORE_TENSOR_CUDA_MEMORY_KEEPERS_H_
 #define DPIPE_CORE_TENSOR_CUDA_MEMORY_KEEPERS_H_
 
@@ -13,8 +13,8 @@ namespace dpipe::cuda {
 class MemoryKeeper {
  public:
   virtual ~MemoryKeeper() = default;
-  // Gives back to the GPU what nobody uses, and waits for nothing. By any thread. Whether there
-  // will be more when the GPU has done what is enqueued.
+  // Returns unused memory to the GPU without waiting. Any thread may call this. Returns true if
+  // more memory will become free when the GPU has finished its enqueued work.
   virtual bool ReleaseUnused() = 0;
 };
 
@@ -22,15 +22,15 @@ class MemoryKeeper {
 class MemoryKeepers {
  public:
   void Add(int gpu, MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
-  // When it returns nobody asks the keeper for anything.
+  // After this returns, no call of the keeper is in progress or will follow.
   void Remove(MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Has all of that GPU give up what they do not use, one after another; whether one of them will
-  // have more. The calling thread holds no lock that one of them takes.
+  // Calls ReleaseUnused of all keepers of that GPU, one after another. Returns true if any of them
+  // will have more. The calling thread must hold no lock that a keeper takes.
   bool ReleaseUnused(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   absl::Mutex mutex_;
-  std::vector<std::pair<int, MemoryKeeper*>> keepers_ ABSL_GUARDED_BY(mutex_);  // with their GPUs
+  std::vector<std::pair<int, MemoryKeeper*>> keepers_ ABSL_GUARDED_BY(mutex_);  // GPU and keeper
 };
 
 }  // namespace dpipe::cuda

@@ -23,7 +23,7 @@ class Keeper : public MemoryKeeper {
   std::string* const asked_;
 };
 
-TEST(MemoryKeepersTest, ThoseOfTheGpuAreAskedInOrder) {
+TEST(MemoryKeepersTest, KeepersOfGpuAreAskedInOrder) {
   std::string asked;
   Keeper a("a", true, &asked), b("b", false, &asked), c("c", false, &asked);
   MemoryKeepers keepers;

@@ -1,4 +1,4 @@
-// An event that is destroyed with its last owner.
+// An event that is destroyed together with its owner.
 #ifndef DPIPE_CORE_TENSOR_CUDA_OWNED_EVENT_H_
 #define DPIPE_CORE_TENSOR_CUDA_OWNED_EVENT_H_
 
@@ -8,7 +8,7 @@ namespace dpipe::cuda {
 
 class OwnedEvent {
  public:
-  // `driver` outlives it.
+  // `driver` must outlive this object.
   OwnedEvent(Driver* driver, Event event) : driver_(driver), event_(event) {}
   ~OwnedEvent() { driver_->DestroyEvent(event_); }
   OwnedEvent(const OwnedEvent&) = delete;

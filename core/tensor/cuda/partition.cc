@@ -25,10 +25,10 @@ absl::StatusOr<int> MultiprocessorsOfShare(Driver* driver, const Gpu& gpu, int c
     DPIPE_ASSIGN_OR_RETURN(const int shares, driver->NumShares(gpu.index, share));
     if (shares >= count) return share;
   }
-  DPIPE_ASSIGN_OR_RETURN(const int most, driver->NumShares(gpu.index, smallest));
-  return absl::InvalidArgumentError(absl::StrCat("requested ", count, " virtual GPUs, but ",
-                                                 DescribeGpu(gpu), " can be divided into at most ",
-                                                 most, ", of ", smallest, " multiprocessors each"));
+  DPIPE_ASSIGN_OR_RETURN(const int max_shares, driver->NumShares(gpu.index, smallest));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "requested ", count, " virtual GPUs, but ", DescribeGpu(gpu), " can be divided into at most ",
+      max_shares, ", of ", smallest, " multiprocessors each"));
 }
 
 }  // namespace dpipe::cuda

@@ -9,8 +9,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An H200 has 132 multiprocessors, which are divided by eights.
-TEST(PartitionTest, SharesAreEqualAndAsLargeAsTheRulesAllow) {
+// An H200 has 132 multiprocessors, in multiples of eight.
+TEST(PartitionTest, SharesAreEqualAndAsLargeAsAllowed) {
   FakeDriver driver;
   const Gpu gpu = driver.gpus()[0];
   EXPECT_EQ(*MultiprocessorsOfShare(&driver, gpu, 1), 128);
@@ -19,13 +19,13 @@ TEST(PartitionTest, SharesAreEqualAndAsLargeAsTheRulesAllow) {
   EXPECT_EQ(*MultiprocessorsOfShare(&driver, gpu, 16), 8);
 }
 
-TEST(PartitionTest, SharesShrinkWhereClustersLeaveFewerOfThem) {
+TEST(PartitionTest, SharesShrinkIfClustersAllowFewer) {
   FakeDriver driver;
-  driver.lost_shares = 1;  // of 32 multiprocessors there are 3 only, of 24 there are 4
+  driver.lost_shares = 1;  // there are only 3 shares of 32 multiprocessors, but 4 of 24
   EXPECT_EQ(*MultiprocessorsOfShare(&driver, driver.gpus()[0], 4), 24);
 }
 
-TEST(PartitionTest, TooManySharesNameTheGpuAndTheLimit) {
+TEST(PartitionTest, ErrorForTooManySharesNamesGpuAndLimit) {
   FakeDriver driver;
   const Gpu gpu = driver.gpus()[0];
   const auto share = MultiprocessorsOfShare(&driver, gpu, 17);
@@ -39,8 +39,8 @@ TEST(PartitionTest, TooManySharesNameTheGpuAndTheLimit) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// Before 9.0 shares are finer.
-TEST(PartitionTest, RulesAreTheGpus) {
+// GPUs before compute capability 9.0 allow finer shares.
+TEST(PartitionTest, UsesRulesOfGpu) {
   FakeDriver driver;
   driver.rules() = {108, 4, 2};
   EXPECT_EQ(*MultiprocessorsOfShare(&driver, driver.gpus()[0], 4), 26);

@@ -25,7 +25,7 @@ std::vector<DeviceWorker*> Pointers(const std::vector<std::unique_ptr<DeviceWork
   return pointers;
 }
 
-TEST(PassWorkersTest, OnTheCpuAllOfThem) {
+TEST(PassWorkersTest, AllCpuWorkersAreChosen) {
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>{Device::Cpu(), Device::Cpu()});
   const auto chosen = PassWorkers::Choose(Pointers(workers), /*size_bytes=*/int64_t{1} << 60);
@@ -35,9 +35,9 @@ TEST(PassWorkersTest, OnTheCpuAllOfThem) {
 
 class PassWorkersOnAGpuTest : public ::testing::Test {
  protected:
-  // Two virtual GPUs, the first with a tensor of `live_bytes`, on a GPU of so many bytes.
+  // Creates two virtual GPUs on a GPU of `limit_bytes`, the first with a tensor of `live_bytes`.
   void Start(int64_t live_bytes, int64_t limit_bytes) {
-    driver_.HideMemory();  // so that none of its gigabytes are the host's
+    driver_.HideMemory();  // so that its gigabytes use no host memory
     devices_ = *CreateVirtualCudaDevices(&driver_, 2);
     live_ = Tensor::Zeros(devices_[0], {live_bytes / 4}, DType::kF32);
     driver_.set_memory_limit(limit_bytes);
@@ -54,26 +54,26 @@ class PassWorkersOnAGpuTest : public ::testing::Test {
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
 };
 
-TEST_F(PassWorkersOnAGpuTest, ThoseWithRoomBesidesEachOther) {
+TEST_F(PassWorkersOnAGpuTest, ChoosesWorkersThatFitTogether) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/5 * kGiB);
   const int64_t peak = devices_[0]->allocator().stats().peak_bytes;
   const auto both = PassWorkers::Choose(Pointers(workers_), kGiB);
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(both->workers(), Pointers(workers_));
-  // Each alone would have room, but they are parts of one GPU.
+  // Each alone would have room, but they share one GPU.
   const auto one = PassWorkers::Choose(Pointers(workers_), 2 * kGiB);
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->workers().size(), 1);
   EXPECT_EQ(one->workers()[0]->device()->kind(), DeviceKind::kCuda);
   EXPECT_THAT(devices_[0]->notes(), IsEmpty());
-  // Nothing of that is left.
+  // All memory is freed again.
   driver_.RunAll();
   EXPECT_EQ(driver_.live_bytes(), 1 << 20);
   EXPECT_EQ(devices_[0]->allocator().stats().allocated_bytes, 1 << 20);
   EXPECT_EQ(devices_[0]->allocator().stats().peak_bytes, peak);
 }
 
-TEST_F(PassWorkersOnAGpuTest, WhatItsPassesHaveKeptIsGivenBack) {
+TEST_F(PassWorkersOnAGpuTest, MemoryCachedByPassesIsReturned) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/5 * kGiB);
   {
     const auto chosen = PassWorkers::Choose(Pointers(workers_), kGiB);
@@ -89,7 +89,7 @@ TEST_F(PassWorkersOnAGpuTest, WhatItsPassesHaveKeptIsGivenBack) {
   EXPECT_EQ(devices_[1]->allocator().stats().reserved_bytes, 0);
 }
 
-TEST_F(PassWorkersOnAGpuTest, TheCpusCoresWhereThereIsNone) {
+TEST_F(PassWorkersOnAGpuTest, UsesCpuCoresIfNoGpuFits) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/kGiB);
   const auto chosen = PassWorkers::Choose(Pointers(workers_), 3 * kGiB);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
@@ -100,7 +100,7 @@ TEST_F(PassWorkersOnAGpuTest, TheCpusCoresWhereThereIsNone) {
   EXPECT_THAT(devices_[0]->notes(), ElementsAre(AllOf(HasSubstr("4.0 GiB"), HasSubstr("CPU"))));
 }
 
-TEST_F(PassWorkersOnAGpuTest, TensorsForTheHostAreTheCpus) {
+TEST_F(PassWorkersOnAGpuTest, HostDeviceIsTheCpu) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/kGiB);
   EXPECT_TRUE(HostDeviceFor(devices_[0])->has_host_memory());
   const auto cpu = Device::Cpu();

@@ -53,7 +53,7 @@ absl::Status PinnedStaging::ToHost(void* host, const void* from, int64_t size_by
   const auto size_of = [&](int64_t piece) {
     return std::min(kBufferBytes, size_bytes - piece * kBufferBytes);
   };
-  // Pieces are enqueued one round of buffers ahead of where they are taken out.
+  // Pieces are enqueued up to kNumBuffers - 1 pieces ahead of the piece that is copied out.
   for (int64_t i = 0; i < num_pieces + kNumBuffers - 1; ++i) {
     if (i < num_pieces) {
       DPIPE_ASSIGN_OR_RETURN(Buffer* const buffer, Next());

@@ -1,4 +1,4 @@
-// The way between pageable host memory and a GPU.
+// Copies between pageable host memory and a GPU.
 #ifndef DPIPE_CORE_TENSOR_CUDA_PINNED_STAGING_H_
 #define DPIPE_CORE_TENSOR_CUDA_PINNED_STAGING_H_
 
@@ -11,8 +11,8 @@
 
 namespace dpipe::cuda {
 
-// A few pinned buffers that copies pass through in pieces: while the GPU moves one piece, the host
-// fills or empties the next. Thread-safe. `driver` and streams outlive it.
+// A few pinned buffers through which copies pass in pieces: while the GPU moves one piece, the host
+// fills or empties the next. Thread-safe. `driver` and all streams must outlive this object.
 class PinnedStaging {
  public:
   static constexpr int kNumBuffers = 4;
@@ -23,19 +23,19 @@ class PinnedStaging {
   PinnedStaging(const PinnedStaging&) = delete;
   PinnedStaging& operator=(const PinnedStaging&) = delete;
 
-  // Enqueued on `stream`; `host` may be written again on return.
+  // Enqueues a copy on `stream`. `host` may be overwritten as soon as this returns.
   absl::Status ToDevice(void* to, const void* host, int64_t size_bytes, Stream stream);
-  // Returns when `host` has the bytes.
+  // Copies to `host`; blocks until it has the bytes.
   absl::Status ToHost(void* host, const void* from, int64_t size_bytes, Stream stream);
 
  private:
-  // Free when `event` (null: it has never been used) is done.
+  // A buffer is free once `event` is done (null: never used).
   struct Buffer {
     void* data = nullptr;
     Event event = nullptr;
   };
 
-  // The next buffer in turn, when the GPU is done with it.
+  // Returns the next buffer in turn; blocks until the GPU is done with it.
   absl::StatusOr<Buffer*> Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Driver* const driver_;

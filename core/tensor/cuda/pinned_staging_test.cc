@@ -18,8 +18,8 @@ std::vector<int> Numbers(int64_t size_bytes) {
   return numbers;
 }
 
-// Fewer pieces than buffers, exactly as many, more, and a last one that is not full.
-TEST(PinnedStagingTest, EveryByteGoesThereAndBack) {
+// Covers fewer pieces than buffers, exactly as many, more, and an incomplete last piece.
+TEST(PinnedStagingTest, AllBytesSurviveRoundTrip) {
   for (int64_t size : {int64_t{4}, PinnedStaging::kBufferBytes, 4 * PinnedStaging::kBufferBytes,
                        6 * PinnedStaging::kBufferBytes + 1000}) {
     FakeDriver driver(size);
@@ -30,7 +30,7 @@ TEST(PinnedStagingTest, EveryByteGoesThereAndBack) {
     std::vector<int> numbers = Numbers(size);
     ASSERT_TRUE(staging.ToDevice(data, numbers.data(), size, stream).ok());
     const std::vector<int> expected = numbers;
-    std::fill(numbers.begin(), numbers.end(), 0);  // on return the source may be written again
+    std::fill(numbers.begin(), numbers.end(), 0);  // the source may be overwritten now
     std::vector<int> back(numbers.size());
     ASSERT_TRUE(staging.ToHost(back.data(), data, size, stream).ok());
     EXPECT_EQ(back, expected) << size << " bytes";
@@ -38,7 +38,7 @@ TEST(PinnedStagingTest, EveryByteGoesThereAndBack) {
   }
 }
 
-TEST(PinnedStagingTest, PinnedMemoryIsTakenWhenNeededAndGivenBack) {
+TEST(PinnedStagingTest, PinnedMemoryIsAllocatedLazilyAndFreed) {
   FakeDriver driver;
   const Stream stream = *driver.CreateStream({});
   const Pool pool = *driver.CreatePool({});

@@ -1,4 +1,4 @@
-// Keeps other threads off a stream while one thread records what it enqueues there.
+// Keeps other threads off a stream while one thread records the work that it enqueues there.
 #ifndef DPIPE_CORE_TENSOR_CUDA_RECORDING_GATE_H_
 #define DPIPE_CORE_TENSOR_CUDA_RECORDING_GATE_H_
 
@@ -10,11 +10,11 @@
 
 namespace dpipe::cuda {
 
-// Thread-safe. No lock is held while it is closed, so that what is recorded may take any.
+// Thread-safe. No lock is held while the gate is closed, so the recorded work may take any lock.
 class RecordingGate {
  public:
-  // Waits for all who are enqueuing something, and makes later ones wait, until Open. By one thread
-  // at a time.
+  // Blocks until no thread is enqueuing anything, and makes later ones wait until Open. Only one
+  // thread at a time may hold the gate closed.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(
@@ -29,10 +29,11 @@ class RecordingGate {
     recorder_ = std::thread::id();
     closed_ = false;
   }
-  // Whether the calling thread has closed it.
+  // True if the calling thread has closed the gate.
   bool recording() const { return recorder_ == std::this_thread::get_id(); }
 
-  // While it lives the calling thread may enqueue: the gate is open, or it is the one that records.
+  // Allows the calling thread to enqueue during the lifetime of this object. The constructor blocks
+  // until the gate is open, unless the calling thread is the one that closed it.
   class Use {
    public:
     explicit Use(RecordingGate* gate) : gate_(gate->recording() ? nullptr : gate) {

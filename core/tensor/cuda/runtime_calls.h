@@ -1,5 +1,5 @@
-// Calls of the CUDA driver and runtime whose errors become statuses that name the call. Not for use
-// by anything but the runtime driver.
+// Turns errors of CUDA driver and runtime calls into statuses that name the call. Only for the
+// runtime driver.
 #ifndef DPIPE_CORE_TENSOR_CUDA_RUNTIME_CALLS_H_
 #define DPIPE_CORE_TENSOR_CUDA_RUNTIME_CALLS_H_
 
@@ -15,14 +15,14 @@ namespace dpipe::cuda {
 
 absl::Status DriverStatus(const DriverApi& api, CUresult result, absl::string_view call);
 
-// The runtime leaves an error in the calling thread's slot, too, where whoever looks for an error
-// of a kernel's launch would take it for that.
+// The runtime also stores an error in a slot of the calling thread. This clears it, so that a later
+// check for launch errors does not mistake it for one.
 inline absl::Status RuntimeStatus(cudaError_t error, absl::string_view call) {
   if (error != cudaSuccess) cudaGetLastError();
   return CudaStatus(error, call);
 }
 
-// In a function that returns a status; DPIPE_DRIVER wants a DriverApi called `api`.
+// For use in functions that return a status. DPIPE_DRIVER expects a DriverApi named `api` in scope.
 #define DPIPE_DRIVER(call) DPIPE_RETURN_IF_ERROR(DriverStatus(*api, api->call, #call))
 #define DPIPE_RUNTIME(call) DPIPE_RETURN_IF_ERROR(RuntimeStatus((call), #call))
 

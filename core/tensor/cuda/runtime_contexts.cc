@@ -1,4 +1,4 @@
-// Which context is current for a call of the runtime driver.
+// Selection of the context that is current during a call of the runtime driver.
 #include "core/tensor/cuda/runtime_driver.h"
 
 namespace dpipe::cuda {
@@ -12,7 +12,7 @@ absl::StatusOr<CUcontext> RuntimeDriver::Primary(int gpu) {
   CUcontext before = nullptr, primary = nullptr;
   DPIPE_DRIVER(cuCtxGetCurrent(&before));
   DPIPE_RUNTIME(cudaSetDevice(gpu));
-  DPIPE_RUNTIME(cudaFree(nullptr));  // makes it
+  DPIPE_RUNTIME(cudaFree(nullptr));  // creates the context
   DPIPE_DRIVER(cuCtxGetCurrent(&primary));
   if (before != nullptr) DPIPE_DRIVER(cuCtxSetCurrent(before));
   absl::MutexLock lock(&mutex_);

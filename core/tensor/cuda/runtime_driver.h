@@ -1,7 +1,7 @@
-// The driver of this machine's GPUs (system_driver.h): the CUDA runtime, and the CUDA driver for
-// what the runtime does not offer, virtual GPUs above all.
+// The driver for this machine's GPUs (system_driver.h). It uses the CUDA runtime, and the CUDA
+// driver for features that the runtime lacks, above all virtual GPUs.
 //
-//   runtime_contexts.cc   which context is current for a call
+//   runtime_contexts.cc   the context that is current during a call
 //   runtime_shares.cc     GPUs, and their division into green contexts
 //   runtime_streams.cc    streams and events
 //   runtime_memory.cc     pools, pinned memory, copies, and our own kernels
@@ -24,13 +24,13 @@
 
 namespace dpipe::cuda {
 
-// Where a stream, an event, a pool, a graph or pinned memory was made.
+// The GPU and context in which a stream, an event, a pool, a graph or pinned memory was created.
 struct Place {
   int gpu = 0;
-  CUcontext own = nullptr;  // of a stream: the one that its kernels are launched in
+  CUcontext own = nullptr;  // only of streams: the context for launches of kernels
 };
 
-// The places of all handles of a kind. Thread-safe.
+// The places of all handles of one kind. Thread-safe.
 template <typename Handle>
 class Places {
  public:
@@ -42,7 +42,7 @@ class Places {
     absl::ReaderMutexLock lock(&mutex_);
     return places_.at(handle);
   }
-  // Forgets it.
+  // Removes the handle and returns its place.
   Place Take(Handle handle) {
     absl::MutexLock lock(&mutex_);
     return places_.extract(handle).mapped();
@@ -53,9 +53,10 @@ class Places {
   std::unordered_map<Handle, Place> places_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Every call has a context of its GPU current: the runtime would else make one on GPU 0 for a
-// thread that has none, and hundreds of megabytes there. The calling thread keeps the context that
-// it has; where it has none, it goes on with the primary one of the GPU that it has called first.
+// Makes sure that every call has a context of its GPU current. Otherwise, for a thread without a
+// context, the runtime would create one on GPU 0, which costs hundreds of megabytes there. The
+// calling thread keeps its context. If it has none, it is left with the primary context of the
+// first GPU that it has called.
 class RuntimeDriver : public Driver {
  public:
   absl::StatusOr<std::vector<Gpu>> Gpus() override;
@@ -99,21 +100,22 @@ class RuntimeDriver : public Driver {
  private:
   absl::StatusOr<CUdevResource> MultiprocessorsOf(const DriverApi* api, int gpu);
   absl::StatusOr<Stream> NewStream(const Context& context);
-  // Made where there was none.
+  // Returns the primary context of the GPU, which is created if necessary.
   absl::StatusOr<CUcontext> Primary(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<CUcontext> Own(const Context& context);
 
-  // Makes a call for which the primary context of `gpu` must be current.
+  // Makes a call that needs the primary context of `gpu` to be current.
   template <typename Call>
   absl::Status WithPrimary(int gpu, const Call& call);
-  // For which any context of `gpu` must be: its primary one, or a share's.
+  // Makes a call that needs any context of `gpu` to be current: its primary one, or a share's.
   template <typename Call>
   absl::Status WithGpu(int gpu, const Call& call);
   template <typename Call>
   absl::Status WithGpuOf(Stream stream, const Call& call) {
     return WithGpu(streams_.At(stream).gpu, call);
   }
-  // For which the place's own one must be, or the primary one of its GPU: launches of kernels.
+  // Makes a call that needs the place's own context, or the primary one of its GPU, to be current:
+  // launches of kernels.
   template <typename Call>
   absl::Status WithContext(const Place& place, const Call& call);
 

@@ -5,7 +5,8 @@
 
 namespace dpipe::cuda {
 
-// Other threads of the process go on using their streams while this one records.
+// Thread-local mode, because other threads of the process keep using their streams while this one
+// records.
 absl::Status RuntimeDriver::BeginCapture(Stream stream) {
   return WithContext(streams_.At(stream), [&] {
     return RuntimeStatus(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
@@ -13,7 +14,7 @@ absl::Status RuntimeDriver::BeginCapture(Stream stream) {
   });
 }
 
-// The stream runs again when the capture has ended, and so can upload what it has given.
+// The stream executes work again after the end of the capture, so the graph can be uploaded on it.
 absl::StatusOr<Graph> RuntimeDriver::EndCapture(Stream stream) {
   const Place place = streams_.At(stream);
   Graph graph = nullptr;
@@ -28,7 +29,7 @@ absl::StatusOr<Graph> RuntimeDriver::EndCapture(Stream stream) {
     if (!made.ok()) RuntimeStatus(cudaGraphExecDestroy(graph), "").IgnoreError();
     return made;
   });
-  // What kernels whose launch was not captured have left to the thread.
+  // Clears the error that failed kernel launches during the capture left to the thread.
   cudaGetLastError();
   DPIPE_RETURN_IF_ERROR(status);
   graphs_.Put(graph, place);

@@ -17,7 +17,7 @@ absl::StatusOr<Pool> RuntimeDriver::CreatePool(const Context& context) {
   Pool pool;
   DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
     DPIPE_RUNTIME(cudaMemPoolCreate(&pool, &properties));
-    // Without this every synchronisation would give unused memory back to the system.
+    // Without this, every synchronisation would return unused memory to the system.
     uint64_t keep_all = UINT64_MAX;
     DPIPE_RUNTIME(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
     return absl::OkStatus();
@@ -32,8 +32,7 @@ void RuntimeDriver::DestroyPool(Pool pool) {
   }).IgnoreError();
 }
 
-// To calls about memory from a pool it matters which GPU is current, though the stream says where
-// they belong.
+// Calls on pool memory depend on the current GPU, although the stream identifies the GPU.
 absl::StatusOr<void*> RuntimeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   void* data = nullptr;
   DPIPE_RETURN_IF_ERROR(WithGpuOf(stream, [&] {
@@ -65,7 +64,7 @@ absl::StatusOr<int64_t> RuntimeDriver::ReservedBytes(Pool pool) {
 absl::StatusOr<void*> RuntimeDriver::AllocatePinned(const Context& context, int64_t size_bytes) {
   void* data = nullptr;
   DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&] {
-    // Portable: for every GPU of this process.
+    // Portable: usable by all GPUs of this process.
     return RuntimeStatus(cudaHostAlloc(&data, size_bytes, cudaHostAllocPortable), "cudaHostAlloc");
   }));
   pinned_.Put(data, {context.gpu});
@@ -79,14 +78,14 @@ void RuntimeDriver::FreePinned(void* data) {
 }
 
 absl::Status RuntimeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
-  // Unified addressing tells on which side each pointer lies.
+  // With unified addressing, CUDA infers the side of each pointer.
   return WithGpuOf(stream, [&] {
     return RuntimeStatus(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream),
                          "cudaMemcpyAsync");
   });
 }
 
-// Named, since another GPU's memory from a pool is not found by its address alone.
+// Names both GPUs, because another GPU's pool memory cannot be identified by its address alone.
 absl::Status RuntimeDriver::CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
                                         int64_t size_bytes, Stream stream) {
   return WithGpuOf(stream, [&] {

@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<Gpu>> RuntimeDriver::Gpus() {
 }
 
 absl::StatusOr<CUdevResource> RuntimeDriver::MultiprocessorsOf(const DriverApi* api, int gpu) {
-  DPIPE_RETURN_IF_ERROR(Primary(gpu).status());  // which green contexts share
+  DPIPE_RETURN_IF_ERROR(Primary(gpu).status());  // shared by all green contexts
   CUdevice device;
   DPIPE_DRIVER(cuDeviceGet(&device, gpu));
   CUdevResource all;
@@ -62,9 +62,9 @@ absl::StatusOr<std::vector<Context>> RuntimeDriver::Divide(int gpu, int count,
   DPIPE_DRIVER(
       cuDevSmResourceSplitByCount(shares.data(), &groups, &all, &rest, 0, multiprocessors));
   if (static_cast<int>(groups) != count) {
-    return absl::InternalError(absl::StrCat("GPU ", gpu, " was to be divided into ", count,
-                                            " shares of ", multiprocessors,
-                                            " multiprocessors, and gave ", groups));
+    return absl::InternalError(absl::StrCat("GPU ", gpu, ": requested ", count, " shares of ",
+                                            multiprocessors, " multiprocessors, but CUDA made ",
+                                            groups));
   }
   std::vector<Context> contexts;
   const auto add = [&](CUdevResource& share) -> absl::Status {

@@ -41,10 +41,10 @@ absl::Status RuntimeDriver::Synchronize(Stream stream) {
   });
 }
 
-// An event and the streams that record it must be of the same context, which for those of green
-// contexts means the primary one that they share (cuEventRecord, cuGreenCtxRecordEvent,
-// cuStreamGetCtx_v2). The calling thread's may be any share's, and the context's own may be another
-// thread's at the time.
+// An event and the streams that record it must be of the same context. For streams of green
+// contexts this is the primary context that they share (cuEventRecord, cuGreenCtxRecordEvent,
+// cuStreamGetCtx_v2). So the event is created in the primary context: the calling thread's context
+// may be that of any share, and the context's own may be current to another thread.
 absl::StatusOr<Event> RuntimeDriver::CreateEvent(const Context& context) {
   Event event;
   DPIPE_RETURN_IF_ERROR(WithPrimary(context.gpu, [&]() -> absl::Status {

@@ -12,16 +12,17 @@
 namespace dpipe::cuda {
 namespace {
 
-constexpr int64_t kGranule = 512;  // what the driver aligns to
+constexpr int64_t kGranule = 512;  // the driver's alignment
 
-// How often the others give up what they keep, at least: somebody else may be the first to take
-// it. They are asked again while the GPU has yet to come to what they have freed; not for ever,
-// since their streams may wait for what this thread is to send.
+// Minimum number of times that the other allocators of the GPU are asked to release their unused
+// memory: after one sweep, another thread may be the first to take it. The sweeps continue while
+// the GPU has not yet reached some of the frees, but not forever, because the other streams may be
+// waiting for a message that this thread is to send.
 constexpr int kSweeps = 3;
-constexpr absl::Duration kLongestWait = absl::Seconds(10);
+constexpr absl::Duration kMaxWait = absl::Seconds(10);
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
-// An address of no memory, aligned as all.
+// An address without memory, with the usual alignment.
 constexpr uintptr_t kNowhere = uintptr_t{1} << 60;
 
 int64_t RoundUp(int64_t size_bytes) {
@@ -55,17 +56,18 @@ absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
   Collect(/*wait=*/false);
   absl::StatusOr<void*> data = driver_->Allocate(pool_, size_bytes, stream_);
   if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
-  // What other streams hold comes back when they are done, and what this stream has freed when it
-  // gets there.
+  // Blocks held by other streams return when those are done. Blocks freed on this stream return
+  // when it reaches the frees.
   Collect(/*wait=*/true);
   DPIPE_RETURN_IF_ERROR(driver_->Synchronize(stream_));
   DPIPE_RETURN_IF_ERROR(driver_->Trim(pool_));
   data = driver_->Allocate(pool_, size_bytes, stream_);
-  const absl::Time until = absl::Now() + kLongestWait;
+  const absl::Time until = absl::Now() + kMaxWait;
   bool more = true;
   for (int i = 0; i < kSweeps || (more && absl::Now() < until); ++i) {
     if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
-    // What the GPU's other pools keep. Without the lock: they may be about to ask for this one's.
+    // Asks the GPU's other pools to release their memory. Unlocks first, because they may be about
+    // to ask this one.
     mutex_.Unlock();
     if (i > 0) absl::SleepFor(kPoll);
     more = driver_->memory_keepers().ReleaseUnused(context_.gpu);
@@ -90,9 +92,10 @@ void StreamOrderedAllocator::Poison(void* data, int64_t size_bytes) {
 absl::StatusOr<void*> StreamOrderedAllocator::AllocateBlock(int64_t size_bytes) {
   const absl::StatusOr<void*> data = TryAllocate(size_bytes);
   if (data.status().code() == absl::StatusCode::kResourceExhausted) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        name_, ", which has ", FormatBytes(stats_.allocated_bytes), " in tensors, has no ",
-        FormatBytes(size_bytes), " more: ", data.status().message()));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name_, " has ", FormatBytes(stats_.allocated_bytes),
+                     " in tensors and cannot allocate another ", FormatBytes(size_bytes), ": ",
+                     data.status().message()));
   }
   if (!data.ok()) return data;
   stats_.allocated_bytes += size_bytes;
@@ -100,7 +103,7 @@ absl::StatusOr<void*> StreamOrderedAllocator::AllocateBlock(int64_t size_bytes) 
   return data;
 }
 
-// A GPU that has failed makes no event either. It refuses all work, so that nothing will touch the
+// A GPU that has failed cannot create events either. It refuses all work, so nothing will touch the
 // address.
 void* StreamOrderedAllocator::WithoutBlock(const absl::Status& status) {
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
@@ -141,9 +144,9 @@ void* StreamOrderedAllocator::AllocateInRoom(int64_t size_bytes) {
     Poison(begin + place, size_bytes);
     return begin + place;
   }
-  keep_(absl::ResourceExhaustedError(absl::StrCat(
-      "it takes ", FormatBytes(room.arena.most_bytes()), " of memory or more, but took ",
-      FormatBytes(room.size_bytes), " when it was measured")));
+  keep_(absl::ResourceExhaustedError(
+      absl::StrCat("needs at least ", FormatBytes(room.arena.most_bytes()),
+                   " of memory, but was measured to need ", FormatBytes(room.size_bytes))));
   room.arena.Remove(place);
   ++room.misfits;
   return begin;
@@ -157,8 +160,8 @@ bool StreamOrderedAllocator::FreeInRoom(void* data) {
   char* const begin = it->first;
   Room& room = it->second;
   if (static_cast<char*>(data) >= begin + room.size_bytes) return false;
-  // Which of those at the beginning it is does not matter: the recording was refused, and its room
-  // goes when all are gone.
+  // It does not matter which block at the beginning this is: the recording was refused, and its
+  // room is freed when all of them are gone.
   if (data == begin && room.misfits > 0) {
     --room.misfits;
   } else {
@@ -182,9 +185,9 @@ void StreamOrderedAllocator::BeginMeasuring() {
 
 int64_t StreamOrderedAllocator::EndMeasuring() {
   absl::MutexLock lock(&mutex_);
-  const int64_t most_bytes = measurement_->arena.most_bytes();
+  const int64_t room_bytes = measurement_->arena.most_bytes();
   measurement_ = nullptr;
-  return most_bytes;
+  return room_bytes;
 }
 
 absl::StatusOr<void*> StreamOrderedAllocator::MakeRoom(int64_t size_bytes) {
@@ -197,7 +200,7 @@ absl::StatusOr<void*> StreamOrderedAllocator::MakeRoom(int64_t size_bytes) {
 
 void StreamOrderedAllocator::EnterRoom(void* room) {
   absl::MutexLock lock(&mutex_);
-  DPIPE_CHECK(!captured()) << name_ << " is being captured";
+  DPIPE_CHECK(!captured()) << name_ << " is already being captured";
   room_ = &*rooms_.find(static_cast<char*>(room));
   inside_ = std::this_thread::get_id();
 }
@@ -220,7 +223,7 @@ void StreamOrderedAllocator::AddUse(absl::Span<void* const> blocks, Stream user,
                                     std::shared_ptr<const OwnedEvent> end) {
   absl::MutexLock lock(&mutex_);
   User& of_stream = users_[user];
-  // Else they would pile up on long-lived blocks.
+  // Otherwise uses would accumulate on long-lived blocks.
   if (!captured()) EndUses(&of_stream);
   const auto use = std::make_shared<Use>(Use{user, std::move(end)});
   of_stream.uses.push_back(use);
@@ -250,7 +253,7 @@ void StreamOrderedAllocator::FreeBlock(void* data, int64_t size_bytes) {
   if (const auto node = uses_.extract(data); !node.empty()) {
     for (const std::shared_ptr<Use>& use : node.mapped()) {
       User& user = users_[use->user];
-      // Where others are leaving it has been asked about, and will be again.
+      // If freed blocks already wait for this stream, it has been queried and will be again.
       if (user.num_leaving == 0 && !captured()) EndUses(&user);
       if (use->end == nullptr) continue;
       ++leaving_[data];
@@ -293,8 +296,8 @@ void StreamOrderedAllocator::Collect(bool wait) {
     if (user.num_leaving == 0) continue;
     EndUses(&user);
     if (!wait) continue;
-    // An error means that the GPU does nothing any more, so that nothing is in use; the device
-    // tells it when it is synchronised.
+    // An error means that the GPU does nothing any more, so nothing is in use. The device reports
+    // the error when it is synchronised.
     for (const std::shared_ptr<Use>& use : user.uses) {
       if (use->leaving.empty()) continue;
       driver_->Synchronize(use->end->get()).IgnoreError();
@@ -329,24 +332,25 @@ void StreamOrderedAllocator::DropMark() {
   if (mark_ != nullptr) driver_->DestroyEvent(std::exchange(mark_, nullptr));
 }
 
-// By an event, which may be queried at any time: a stream must not be while it is captured.
+// Uses an event, which may be queried at any time. A stream must not be queried while it is
+// captured.
 bool StreamOrderedAllocator::FreesDone() {
   if (freed_ && !captured()) {
     DropMark();
     const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
-    if (!event.ok()) return true;  // the GPU does nothing any more
+    if (!event.ok()) return true;  // the GPU has failed
     mark_ = *event;
     driver_->Record(mark_, stream_).IgnoreError();
     freed_ = false;
   }
   if (mark_ == nullptr) return !freed_;
   if (!driver_->Done(mark_).value_or(true)) return false;
-  driver_->Synchronize(mark_).IgnoreError();  // which tells the pool
+  driver_->Synchronize(mark_).IgnoreError();  // this informs the pool
   DropMark();
   return !freed_;
 }
 
-// Whoever has the lock may be waiting for the GPU.
+// Only tries to lock, because the thread that holds the lock may be waiting for the GPU.
 bool StreamOrderedAllocator::ReleaseUnused() {
   if (!mutex_.TryLock()) return true;
   if (!captured()) Collect(/*wait=*/false);

@@ -1,4 +1,4 @@
-// A GPU's memory, handed out in the order of one stream.
+// Allocates GPU memory in the order of one stream.
 #ifndef DPIPE_CORE_TENSOR_CUDA_STREAM_ORDERED_ALLOCATOR_H_
 #define DPIPE_CORE_TENSOR_CUDA_STREAM_ORDERED_ALLOCATOR_H_
 
@@ -24,24 +24,29 @@
 
 namespace dpipe::cuda {
 
-// Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
-// nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
-// they are done with it, which is checked whenever memory is requested; nobody waits, unless
-// memory is short. What one allocator keeps no other can use: where the GPU has no more, all that
-// take from it give up what they keep. Where every call to the GPU fails, blocks are addresses of
-// no memory, for work that will be refused: the error is kept, and the process goes on to tell it.
+// Allocates blocks from a pool of the driver. The pool keeps freed memory, so repeating the same
+// step allocates nothing new from the system.
 //
-// While the stream is captured nothing can be allocated from the pool. The capturing thread gets
-// parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
-// what they free stays until then.
+// Other streams: a block that other streams use (AddUse) returns to the pool only after they are
+// done with it. This is checked at each allocation; nothing blocks unless memory is short.
+//
+// Memory pressure: memory that one allocator keeps is unavailable to all others. When the GPU has
+// no more, all allocators of that GPU release their unused memory.
+//
+// Failed GPU: when every call to the GPU fails, blocks are addresses without memory, for work that
+// will be refused. The error is kept, and the process goes on so that it can be reported.
+//
+// Captures: while the stream is captured, nothing can be allocated from the pool. The capturing
+// thread gets parts of a *room*, a block that was allocated before. Other threads wait for the end
+// of the capture, and blocks that they free are held until then.
 class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
  public:
-  // `driver` and `stream`, which is of `context`, outlive the allocator, which owns `pool`. `name`
-  // is the device's. `keep` takes errors of the GPU, by the thread whose call met them and under
-  // the allocator's lock.
+  // `driver` and `stream` must outlive the allocator, which takes ownership of `pool`. The stream
+  // belongs to `context`. `name` is the device's name. `keep` receives errors of the GPU; the
+  // thread whose call failed calls it under the allocator's lock.
   StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool, Stream stream,
                          std::string name, std::function<void(const absl::Status&)> keep);
-  // What is still allocated is lost to the pool, which lives on until it is freed.
+  // Blocks that are still allocated stay valid: the pool lives on until they are freed.
   ~StreamOrderedAllocator() override;
 
   void* Allocate(int64_t size_bytes) override;
@@ -53,43 +58,46 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   bool ReleaseUnused() override;
   void set_poison(bool poison) override { poison_ = poison; }
 
-  // The blocks are in use by `user`, another stream, until it has come to `end`, an event of it.
-  // None has been freed yet.
+  // Marks the blocks as used by `user`, another stream, until it has reached its event `end`. None
+  // of the blocks may have been freed yet.
   void AddUse(absl::Span<void* const> blocks, Stream user, std::shared_ptr<const OwnedEvent> end);
 
-  // How large a room the calling thread's requests between the two calls would have needed.
+  // Measures how large a room the calling thread's requests between the two calls would have
+  // needed, in bytes.
   void BeginMeasuring();
   int64_t EndMeasuring();
 
-  // A block of that size, 0 or more. ResourceExhausted where the GPU has no more.
+  // Allocates a room of size_bytes >= 0. ResourceExhausted if the GPU has no more memory.
   absl::StatusOr<void*> MakeRoom(int64_t size_bytes);
-  // From now on the calling thread allocates in the room; between the two it captures the stream.
+  // From now on the calling thread allocates in the room. It captures the stream between EnterRoom
+  // and LeaveRoom.
   void EnterRoom(void* room);
-  // Where the room was too small, ResourceExhausted with both sizes was kept. What did not fit has
-  // had addresses in the room, for calls that are checked when they are captured, and that must
-  // never be run.
+  // If the room was too small, ResourceExhausted with both sizes has been passed to `keep`. Blocks
+  // that did not fit have had addresses in the room. This satisfies calls that are checked when
+  // captured, but the captured work must never run.
   void LeaveRoom();
-  // Frees the room when nothing of what was allocated there is left.
+  // Frees the room as soon as none of the blocks allocated there is live.
   void DropRoom(void* room);
 
  private:
-  // Of several blocks by another stream.
+  // A use of several blocks by another stream.
   struct Use {
     Stream user;
-    std::shared_ptr<const OwnedEvent> end;  // null: it is done
-    std::vector<void*> leaving = {};        // those of the blocks that are freed
+    std::shared_ptr<const OwnedEvent> end;  // null: done
+    std::vector<void*> leaving = {};        // the blocks that have been freed
   };
-  // The uses by one stream that are not known to be done, in its order. Where two threads give back
-  // at once, two may be the wrong way round: one then only waits for the other, too.
+  // The uses by one stream that are not known to be done, in stream order. If two threads release
+  // blocks at the same time, two uses may be swapped; one of them then only waits for the other as
+  // well.
   struct User {
     std::deque<std::shared_ptr<Use>> uses;
-    int64_t num_leaving = 0;  // blocks of them, each as often as it is in a use
+    int64_t num_leaving = 0;  // freed blocks, counted once per use
   };
 
   struct Room {
     int64_t size_bytes = 0;
     Arena arena;
-    int misfits = 0;  // live blocks that did not fit, all at the room's beginning
+    int misfits = 0;  // live blocks that did not fit; all have the address of the room
     bool dropped = false;
 
     bool empty() const { return arena.empty() && misfits == 0; }
@@ -97,34 +105,35 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   struct Measurement {
     std::thread::id thread;
     Arena arena;
-    std::unordered_map<void*, int64_t> places;  // of live blocks
+    std::unordered_map<void*, int64_t> places;  // offsets of live blocks
   };
 
   absl::StatusOr<void*> AllocateBlock(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeBlock(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void* AllocateInRoom(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndRoom(std::map<char*, Room>::iterator room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // False where the block is in no room.
+  // Returns false if the block is in no room.
   bool FreeInRoom(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Poison(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After no block was to be had: an address to go on with, or an end with this error.
+  // Called after an allocation failed. Returns an address without memory if the GPU has failed;
+  // otherwise ends the process with `status`.
   void* WithoutBlock(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What is to be had of the pool: not while another thread captures.
+  // Blocks while another thread captures, because the pool cannot be used then.
   void AwaitPool() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ != nullptr; }
-  // May let go of the lock meanwhile.
+  // May release and reacquire the lock.
   absl::StatusOr<void*> TryAllocate(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Frees the blocks whose uses are done; `wait`: all of them, when they are.
+  // Frees the blocks whose uses are done. If `wait`, waits until all uses are done.
   void Collect(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends the uses that the stream has come to the end of. A stream does things in order: what is
-  // behind the first use that is not done is not done either, and is not asked about.
+  // Ends the uses whose end the stream has reached. A stream works in order: the uses after the
+  // first unfinished one cannot be done either, and are not queried.
   void EndUses(User* user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // It is done: blocks that wait for nothing else go to the pool.
+  // Ends a use that is done: its freed blocks go to the pool unless they wait for other uses.
   void End(Use* use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // While the stream is captured, when that is over.
+  // Returns the block to the pool, or holds it until the end of the current capture.
   void GiveToPool(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Whether the stream has come to all that was freed on it, so that it can be trimmed.
+  // True if the stream has reached all frees on it, so that the pool can be trimmed.
   bool FreesDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropMark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -136,16 +145,16 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   const std::function<void(const absl::Status&)> keep_;
   mutable absl::Mutex mutex_;
   std::map<Stream, User> users_ ABSL_GUARDED_BY(mutex_);
-  // Of live blocks; some may be done.
+  // The uses of live blocks; some may be done.
   std::unordered_map<void*, std::vector<std::shared_ptr<Use>>> uses_ ABSL_GUARDED_BY(mutex_);
-  // Blocks that are freed, but still in use elsewhere, and in how many uses.
+  // Freed blocks that other streams still use, with the number of such uses.
   std::unordered_map<void*, int> leaving_ ABSL_GUARDED_BY(mutex_);
-  std::vector<void*> held_up_ ABSL_GUARDED_BY(mutex_);  // freed, during a capture
-  bool freed_ ABSL_GUARDED_BY(mutex_) = false;          // something, since the last mark
-  Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;        // after frees; null: nobody has asked
+  std::vector<void*> held_up_ ABSL_GUARDED_BY(mutex_);  // freed during a capture
+  bool freed_ ABSL_GUARDED_BY(mutex_) = false;          // since the last mark
+  Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;        // recorded after the frees; null: none
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // except reserved_bytes
   std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
-  std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
+  std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // entered by `inside_`
   std::thread::id inside_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Measurement> measurement_ ABSL_GUARDED_BY(mutex_);
   bool poison_ = false;

@@ -25,7 +25,7 @@ class StreamOrderedAllocatorTest : public ::testing::Test {
         &driver_, Context{}, *driver_.CreatePool({}), stream, "cuda:0",
         [this](const absl::Status& status) { kept_.Update(status); });
   }
-  // `user` uses the blocks for what it has been given so far.
+  // Records that the work enqueued on `user` so far uses the blocks.
   void AddUse(StreamOrderedAllocator* allocator, std::vector<void*> blocks, Stream user) {
     const auto end = std::make_shared<const OwnedEvent>(&driver_, *driver_.CreateEvent({}));
     EXPECT_TRUE(driver_.Record(end->get(), user).ok());
@@ -38,7 +38,7 @@ class StreamOrderedAllocatorTest : public ::testing::Test {
   absl::Status kept_;
 };
 
-TEST_F(StreamOrderedAllocatorTest, CountsWhatIsInTensors) {
+TEST_F(StreamOrderedAllocatorTest, CountsAllocatedBytes) {
   const auto allocator = Make();
   void* const a = allocator->Allocate(1000);  // takes 1024
   void* const b = allocator->Allocate(1);     // takes 512
@@ -52,7 +52,7 @@ TEST_F(StreamOrderedAllocatorTest, CountsWhatIsInTensors) {
   allocator->Free(b, 1);
 }
 
-TEST_F(StreamOrderedAllocatorTest, ABlockOutlivesItsUseByAnotherStream) {
+TEST_F(StreamOrderedAllocatorTest, BlockOutlivesUseByAnotherStream) {
   const auto allocator = Make();
   void* const data = allocator->Allocate(512);
   bool used = false;
@@ -62,12 +62,12 @@ TEST_F(StreamOrderedAllocatorTest, ABlockOutlivesItsUseByAnotherStream) {
   ASSERT_TRUE(driver_.Synchronize(stream_).ok());
   EXPECT_TRUE(used || driver_.live_bytes() == 512);
   ASSERT_TRUE(driver_.Synchronize(other_).ok());
-  allocator->Free(allocator->Allocate(512), 512);  // looks for what has become free
+  allocator->Free(allocator->Allocate(512), 512);  // collects freed blocks
   ASSERT_TRUE(driver_.Synchronize(stream_).ok());
   EXPECT_EQ(driver_.live_bytes(), 0);
 }
 
-TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForWhatIsLeaving) {
+TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForFreedBlocks) {
   const auto allocator = Make();
   driver_.set_memory_limit(1024);
   void* const data = allocator->Allocate(1024);
@@ -80,8 +80,8 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForWhatIsLeaving) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-// What another allocator keeps for later, freed behind work of its stream and of a third one.
-TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromTheGpusOtherPools) {
+// Another allocator keeps unused memory, freed behind work of its own stream and of a third one.
+TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromOtherPools) {
   const auto keeper = Make();
   const auto allocator = MakeOn(other_);
   const Stream third = *driver_.CreateStream({});
@@ -101,8 +101,8 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromTheGpusOtherPools) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-// As a stream with a message that somebody will only send when they have memory.
-TEST_F(StreamOrderedAllocatorTest, ShortMemoryDoesNotWaitForOtherStreamsWhereItIsEnough) {
+// Like a stream that waits for a message from a sender that needs memory first.
+TEST_F(StreamOrderedAllocatorTest, DoesNotWaitForStreamsWhoseMemoryIsNotNeeded) {
   const Stream third = *driver_.CreateStream({});
   const auto keeper = Make(), stuck = MakeOn(third);
   const auto allocator = MakeOn(other_);
@@ -136,16 +136,17 @@ TEST_F(StreamOrderedAllocatorTest, OtherGpusKeepTheirMemory) {
   allocator->Free(data, 2048);
 }
 
-TEST_F(StreamOrderedAllocatorTest, NoMemoryNamesTheDeviceAndTheSizes) {
+TEST_F(StreamOrderedAllocatorTest, OutOfMemoryErrorNamesDeviceAndSizes) {
   const auto allocator = Make();
   driver_.set_memory_limit(4096);
   void* const data = allocator->Allocate(2048);
-  EXPECT_DEATH(allocator->Allocate(3000), "cuda:0, which has 2.* in tensors, has no 3.* more");
+  EXPECT_DEATH(allocator->Allocate(3000),
+               "cuda:0 has 2.* in tensors and cannot allocate another 3");
   allocator->Free(data, 2048);
 }
 
-// It is not short of memory; and what it said stays to be told.
-TEST_F(StreamOrderedAllocatorTest, AGpuThatHasFailedGivesAddressesForWorkThatIsRefused) {
+// This is not reported as a lack of memory; the GPU's error is kept.
+TEST_F(StreamOrderedAllocatorTest, FailedGpuGivesAddressesWithoutMemory) {
   const auto allocator = Make();
   allocator->set_poison(true);
   void* const before = allocator->Allocate(512);
@@ -161,13 +162,13 @@ TEST_F(StreamOrderedAllocatorTest, AGpuThatHasFailedGivesAddressesForWorkThatIsR
   EXPECT_EQ(allocator->stats().allocated_bytes, 0);
 }
 
-TEST_F(StreamOrderedAllocatorTest, AnyOtherErrorIsToldByItsOwnName) {
+TEST_F(StreamOrderedAllocatorTest, OtherErrorsNameTheCall) {
   const auto allocator = Make();
   driver_.FailNext("Allocate");
-  EXPECT_DEATH(allocator->Allocate(3000), "cuda:0: Allocate was told to fail");
+  EXPECT_DEATH(allocator->Allocate(3000), "cuda:0: Allocate: injected failure");
 }
 
-TEST_F(StreamOrderedAllocatorTest, PoisonFillsWhatIsHandedOut) {
+TEST_F(StreamOrderedAllocatorTest, PoisonFillsNewBlocks) {
   const auto allocator = Make();
   allocator->set_poison(true);
   const auto* const data = static_cast<unsigned char*>(allocator->Allocate(8));
@@ -176,8 +177,8 @@ TEST_F(StreamOrderedAllocatorTest, PoisonFillsWhatIsHandedOut) {
   allocator->Free(const_cast<unsigned char*>(data), 8);
 }
 
-// However many blocks wait for it.
-TEST_F(StreamOrderedAllocatorTest, AStreamIsAskedAboutItsFirstUseOnly) {
+// Regardless of the number of blocks that wait for the stream.
+TEST_F(StreamOrderedAllocatorTest, OnlyFirstUseOfStreamIsQueried) {
   constexpr int kBlocks = 100;
   const auto allocator = Make();
   bool ready = false;
@@ -200,8 +201,8 @@ TEST_F(StreamOrderedAllocatorTest, AStreamIsAskedAboutItsFirstUseOnly) {
   EXPECT_EQ(driver_.live_bytes(), 0);
 }
 
-// A block that two streams use is free when both are done with it.
-TEST_F(StreamOrderedAllocatorTest, AUseMayBeOfManyBlocksAndABlockInManyUses) {
+// A block that two streams use is freed when both are done with it.
+TEST_F(StreamOrderedAllocatorTest, UsesAndBlocksAreManyToMany) {
   const auto allocator = Make();
   const Stream third = *driver_.CreateStream({});
   bool ready = false;
@@ -226,7 +227,7 @@ TEST_F(StreamOrderedAllocatorTest, AUseMayBeOfManyBlocksAndABlockInManyUses) {
   EXPECT_EQ(driver_.live_bytes(), 0);
 }
 
-TEST_F(StreamOrderedAllocatorTest, NothingIsLeftBehind) {
+TEST_F(StreamOrderedAllocatorTest, NothingLeaks) {
   const int before = driver_.num_live_handles();
   {
     const auto allocator = Make();
@@ -239,8 +240,8 @@ TEST_F(StreamOrderedAllocatorTest, NothingIsLeftBehind) {
   EXPECT_EQ(driver_.live_bytes(), 0);
 }
 
-// Blocks that two streams use and that are freed at once: whatever the streams' speeds, no work
-// ever finds its memory gone.
+// Two streams use blocks that are freed at once. Regardless of the streams' speeds, no work uses
+// freed memory.
 TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     FakeDriver driver(seed);
@@ -270,8 +271,8 @@ TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
   }
 }
 
-// Threads that all want what the others keep: each gets it, and none waits for another for ever.
-TEST(StreamOrderedAllocatorPropertyTest, ThreadsShareAGpuThatOneCouldFill) {
+// All threads need memory that the others keep: each gets it, without deadlock.
+TEST(StreamOrderedAllocatorPropertyTest, ThreadsShareGpuThatOneCouldFill) {
   constexpr int kThreads = 3;
   constexpr int64_t kBlock = 4096;
   for (uint64_t seed = 1; seed <= 30; ++seed) {

@@ -1,4 +1,4 @@
-// Ordered sums of many tensors in one launch.
+// Ordered sums of many tensors in one kernel launch.
 #ifndef DPIPE_CORE_TENSOR_CUDA_SUM_TABLE_H_
 #define DPIPE_CORE_TENSOR_CUDA_SUM_TABLE_H_
 
@@ -8,19 +8,19 @@
 
 namespace dpipe::cuda {
 
-// What a kernel adds up: its argument, of which there are 4 KiB. Plain C++, since nvcc compiles it,
-// too.
+// The sums of one launch, passed as the kernel's argument, which is limited to 4 KiB. Plain C++,
+// because nvcc compiles it too.
 struct SumTable {
   static constexpr int kMaxSums = 96;
   static constexpr int kMaxTerms = 220;
-  static constexpr uint32_t kThreads = 256;  // of a block
-  static constexpr int kAtOnce = 4;          // elements that a thread has on their way
+  static constexpr uint32_t kThreads = 256;  // per block
+  static constexpr int kAtOnce = 4;          // elements in flight per thread
   static constexpr int64_t kElementsOfBlock = 4096;
 
   struct Sum {
     float* sum;
     int64_t count;
-    uint32_t end_block;  // of its blocks, which follow those of the sum before
+    uint32_t end_block;  // end of its blocks, which follow those of the previous sum
     uint8_t first_term, num_terms;
     bool adds;
   };
@@ -32,8 +32,8 @@ struct SumTable {
 
   uint32_t blocks() const { return num_sums == 0 ? 0 : sums[num_sums - 1].end_block; }
 
-  // What one thread of one of the blocks does. An element is one thread's, which has read its terms
-  // before it writes the sum.
+  // Does the work of one thread of one block. Each element belongs to one thread, which reads all
+  // its terms before it writes the sum.
   DPIPE_ON_HOST_AND_GPU void AddUp(uint32_t block, uint32_t thread) const {
     const int s = FirstWhere(num_sums, [&](int i) { return block < sums[i].end_block; });
     const Sum& own = sums[s];

@@ -18,7 +18,8 @@ std::vector<SumTable> SumTablesOf(absl::Span<const OrderedSum> sums) {
   for (const OrderedSum& sum : sums) {
     if (sum.count == 0) continue;
     const int num_terms = static_cast<int>(sum.terms.size());
-    DPIPE_CHECK(num_terms >= 1 && num_terms <= SumTable::kMaxTerms) << num_terms << " terms";
+    DPIPE_CHECK(num_terms >= 1 && num_terms <= SumTable::kMaxTerms)
+        << "a sum has " << num_terms << " terms";
     if (tables.empty() || !HasRoomFor(tables.back(), num_terms)) tables.push_back(SumTable{});
     SumTable& table = tables.back();
     const uint32_t blocks = static_cast<uint32_t>((sum.count + SumTable::kElementsOfBlock - 1) /

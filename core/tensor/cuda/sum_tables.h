@@ -1,4 +1,4 @@
-// From ordered sums to what kernels take.
+// Conversion of ordered sums to kernel arguments.
 #ifndef DPIPE_CORE_TENSOR_CUDA_SUM_TABLES_H_
 #define DPIPE_CORE_TENSOR_CUDA_SUM_TABLES_H_
 
@@ -10,7 +10,7 @@
 
 namespace dpipe::cuda {
 
-// Tables of all the sums, in their order; those without elements are left out. A sum has at most
+// Returns tables of all sums, in order, without those that have no elements. A sum may have at most
 // SumTable::kMaxTerms terms.
 std::vector<SumTable> SumTablesOf(absl::Span<const OrderedSum> sums);
 

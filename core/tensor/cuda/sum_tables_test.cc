@@ -22,7 +22,7 @@ std::vector<float> Normals(int64_t count, uint64_t seed) {
   return values;
 }
 
-// As a GPU runs them, but that the last thread of the last block comes first.
+// Runs the tables like a GPU, but in reverse order, from the last thread of the last block.
 void RunAll(const std::vector<SumTable>& tables) {
   for (const SumTable& table : tables) {
     for (uint32_t block = table.blocks(); block-- > 0;) {
@@ -31,7 +31,7 @@ void RunAll(const std::vector<SumTable>& tables) {
   }
 }
 
-TEST(FirstWhereTest, IsTheFirstOrTheLast) {
+TEST(FirstWhereTest, ReturnsFirstMatchOrLastIndex) {
   for (int n = 1; n <= 9; ++n) {
     for (int first = 0; first <= n; ++first) {
       EXPECT_EQ(FirstWhere(n, [&](int i) { return i >= first; }), std::min(first, n - 1))
@@ -40,8 +40,8 @@ TEST(FirstWhereTest, IsTheFirstOrTheLast) {
   }
 }
 
-// One sum by itself, of whatever size: every element once, from left to right, and nothing beside
-// them.
+// A single sum of various sizes: each element is added once, from left to right, and nothing else
+// is written.
 TEST(SumTablesTest, ElementsAreAddedFromLeftToRight) {
   constexpr int64_t kBlock = SumTable::kElementsOfBlock;
   for (const int64_t count : {int64_t{1}, int64_t{255}, int64_t{257}, kBlock - 1, kBlock,
@@ -66,7 +66,7 @@ TEST(SumTablesTest, ElementsAreAddedFromLeftToRight) {
   }
 }
 
-TEST(SumTablesTest, ATermMayBeTheSum) {
+TEST(SumTablesTest, TermMayBeTheSum) {
   const int64_t count = 2 * SumTable::kElementsOfBlock + 3;
   const std::vector<float> first = Normals(count, 1), second = Normals(count, 2);
   std::vector<float> sum = second, expected(count);
@@ -75,7 +75,7 @@ TEST(SumTablesTest, ATermMayBeTheSum) {
   EXPECT_EQ(sum, expected);
 }
 
-// Many at once, as on a CPU.
+// Many sums at once give the same result as on a CPU.
 TEST(SumTablesTest, ManySumsTakeFewTables) {
   RandomStream random(7, 0, 0, RandomPurpose::kTest);
   constexpr int kSums = 500, kPool = 20000;
@@ -103,7 +103,7 @@ TEST(SumTablesTest, ManySumsTakeFewTables) {
   EXPECT_EQ(sums, expected);
 }
 
-TEST(SumTablesTest, WhereThereIsNothingToAddThereIsNoTable) {
+TEST(SumTablesTest, NoTableWithoutElements) {
   const float term = 1;
   float sum = 2;
   EXPECT_THAT(SumTablesOf({}), IsEmpty());

@@ -9,8 +9,9 @@
 namespace dpipe::cuda {
 
 absl::StatusOr<Driver*> SystemDriver() {
-  // Read when CUDA is first used. Streams share the GPU's hardware queues, 8 by default, and those
-  // that share one wait for each other: fewer than the streams of some virtual GPUs.
+  // CUDA reads this at its first use. Streams share the GPU's hardware queues, and streams on the
+  // same queue wait for each other. The default of 8 queues is fewer than the streams of several
+  // virtual GPUs.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   const Phase phase("start CUDA");
   static RuntimeDriver* const driver = new RuntimeDriver;

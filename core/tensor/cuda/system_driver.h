@@ -7,8 +7,9 @@
 
 namespace dpipe::cuda {
 
-// The CUDA runtime and driver. FailedPrecondition says why there is no GPU to work with;
-// Unimplemented where the program was built without the CUDA toolkit. The same object every time.
+// Returns the driver that uses the CUDA runtime and driver; always the same object.
+// FailedPrecondition, with the reason, if there is no usable GPU. Unimplemented if the program was
+// built without the CUDA toolkit.
 absl::StatusOr<Driver*> SystemDriver();
 
 }  // namespace dpipe::cuda

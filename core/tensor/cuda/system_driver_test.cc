@@ -1,5 +1,5 @@
-// What devices do with this machine's GPUs; and with the fake driver, lest a test should ask of
-// CUDA what it does not allow.
+// Tests of devices on this machine's GPUs. They also run with the fake driver, which detects calls
+// that CUDA forbids.
 #include "core/tensor/cuda/system_driver.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(SystemDriverTest, FindsAGpuOrSaysWhatIsMissing) {
+TEST(SystemDriverTest, FindsGpuOrReportsWhatIsMissing) {
   const auto driver = SystemDriver();
   if (driver.ok()) {
     const auto gpus = (*driver)->Gpus();
@@ -36,7 +36,7 @@ TEST(SystemDriverTest, FindsAGpuOrSaysWhatIsMissing) {
               AnyOf(HasSubstr("no GPU: "), HasSubstr("built without CUDA")));
 }
 
-// Whether this process has a primary context on that GPU.
+// True if this process has a primary context on that GPU.
 bool HasContext(int gpu) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   using GetState = int (*)(int gpu, unsigned* flags, int* active);
@@ -47,7 +47,8 @@ bool HasContext(int gpu) {
   return active != 0;
 }
 
-// All that threads without a context may do, and the destruction, on GPU 1.
+// Does everything on GPU 1 that a thread without a context may do, including the destruction of the
+// device.
 void UseGpu1(Driver* driver) {
   std::shared_ptr<Device> device = (*CreateCudaDevices(driver, 1, /*first=*/1))[0];
   const auto use = [&] {
@@ -73,8 +74,8 @@ void UseGpu1(Driver* driver) {
   std::thread([&] { device = nullptr; }).join();
 }
 
-// In another process, since other tests use GPU 0.
-TEST(SystemDriverDeathTest, ThreadsWithoutAContextMakeNoneOnGpu0) {
+// Runs in a separate process, because other tests use GPU 0.
+TEST(SystemDriverDeathTest, ThreadsWithoutContextCreateNoneOnGpu0) {
   const auto driver = SystemDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   const auto gpus = (*driver)->Gpus();
@@ -125,7 +126,7 @@ std::vector<float> Numbers(int64_t count) {
   return numbers;
 }
 
-// Small ones and large ones in one call, at odd addresses, some into their own first term.
+// Small and large sums in one call, at odd addresses, some into their own first term.
 TEST_P(GpuTest, ManySumsAreAddedUpInOrder) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
@@ -133,7 +134,7 @@ TEST_P(GpuTest, ManySumsAreAddedUpInOrder) {
   ASSERT_TRUE(device->BindThread().ok());
   const auto cpu = Device::Cpu();
   constexpr int64_t kSize = 100003;
-  // Of such magnitudes that another order would give other bits.
+  // The magnitudes are such that another order would give different bits.
   std::vector<float> numbers = Numbers(kSize);
   for (int64_t i = 0; i < kSize; ++i) numbers[i] *= i % 3 == 0 ? 1e-4f : 1e3f;
   const auto add_up = [&](const std::shared_ptr<Device>& where) {
@@ -159,8 +160,9 @@ TEST_P(GpuTest, ManySumsAreAddedUpInOrder) {
   EXPECT_EQ(add_up(device), add_up(cpu));
 }
 
-// Copies, fills, sums and memory of a recording's own, launched on what lies there at the time.
-TEST_P(GpuTest, RecordedWorkIsLaunchedAgain) {
+// Copies, fills, sums and memory of the recording itself. Launches use the current contents of the
+// memory.
+TEST_P(GpuTest, RecordedWorkCanBeLaunchedAgain) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
@@ -188,14 +190,14 @@ TEST_P(GpuTest, RecordedWorkIsLaunchedAgain) {
   (*graph)->Launch();
   for (float& x : doubled) x *= 2;
   EXPECT_EQ(HostValues(sum), doubled);
-  // What cannot be recorded leaves the stream usable.
+  // A failed recording leaves the stream usable.
   const auto refused = device->graphs()->Record(room, [&] { return device->Synchronize(); });
   EXPECT_FALSE(refused.ok());
   EXPECT_EQ(HostValues(from.Clone()), HostValues(from));
   EXPECT_TRUE(device->Synchronize().ok());
 }
 
-TEST_P(GpuTest, TensorsComeBackAsTheyWent) {
+TEST_P(GpuTest, TensorsSurviveRoundTrip) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
@@ -228,7 +230,7 @@ TEST_P(GpuTest, MemoryIsCountedAndReused) {
   EXPECT_LT(device->allocator().stats().reserved_bytes, 4 << 20);
 }
 
-TEST_P(GpuTest, WhatOneDeviceKeepsAnotherOneGets) {
+TEST_P(GpuTest, DeviceGetsMemoryCachedByAnother) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0], twin = device->MakeSibling();
@@ -240,7 +242,7 @@ TEST_P(GpuTest, WhatOneDeviceKeepsAnotherOneGets) {
   bool had = false;
   for (const auto& one : {device, twin, device}) {
     void* const data = one->allocator().AllocateIfRoom(size_bytes);
-    if (data == nullptr && !had) GTEST_SKIP() << "others use the GPU's memory";
+    if (data == nullptr && !had) GTEST_SKIP() << "other processes use the GPU's memory";
     ASSERT_NE(data, nullptr);
     had = true;
     one->FillZero(data, 1 << 20);
@@ -249,8 +251,8 @@ TEST_P(GpuTest, WhatOneDeviceKeepsAnotherOneGets) {
   }
 }
 
-// By threads that have any share's context current, or none.
-TEST_P(GpuTest, SharesEventsAreMadeByAnyThread) {
+// From threads that have the context of any share current, or none.
+TEST_P(GpuTest, AnyThreadMayCreateEventsOfShares) {
   const auto devices = CreateVirtualCudaDevices(driver_, 2);
   if (devices.status().code() == absl::StatusCode::kUnimplemented) {
     GTEST_SKIP() << devices.status().message();
@@ -276,9 +278,10 @@ TEST_P(GpuTest, SharesEventsAreMadeByAnyThread) {
   }
 }
 
-// A call's error is not taken for that of the kernel that is launched next. No memory is what a GPU
-// says at once, and stays usable after; a bad address it may find out later, and is lost then.
-TEST_P(GpuTest, ErrorsAreToldOnce) {
+// The error of a call is not mistaken for an error of the next kernel launch. The test uses a lack
+// of memory, which a GPU reports at once and survives. A bad address may be detected later, and
+// makes the GPU unusable.
+TEST_P(GpuTest, ErrorsAreReportedOnce) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const CudaDevice& device = CudaDeviceOf(*(*devices)[0]);
@@ -303,7 +306,7 @@ TEST_P(GpuTest, VirtualGpusShareTheirMessages) {
   const auto &first = (*devices)[0], &second = (*devices)[1];
   EXPECT_EQ(CudaDeviceOf(*first).context().multiprocessors,
             CudaDeviceOf(*second).context().multiprocessors);
-  ASSERT_TRUE(second->BindThread().ok());  // whose kernels are launched here
+  ASSERT_TRUE(second->BindThread().ok());  // its kernels are launched here
   Tensor total = Tensor::Zeros(second, {100003}, DType::kF32);
   std::vector<float> expected(100003);
   for (int i = 0; i < 20; ++i) {
@@ -319,8 +322,8 @@ TEST_P(GpuTest, VirtualGpusShareTheirMessages) {
   EXPECT_TRUE(second->Synchronize().ok()) << second->Synchronize();
 }
 
-// By threads of either, and by one that belongs to none.
-TEST_P(GpuTest, TensorsGoFromGpuToGpu) {
+// From threads of either GPU, and from one without a context.
+TEST_P(GpuTest, TensorsAreCopiedBetweenGpus) {
   const auto gpus = driver_->Gpus();
   ASSERT_TRUE(gpus.ok()) << gpus.status();
   if (gpus->size() < 2) GTEST_SKIP() << "two GPUs are needed, " << DescribeGpus(*gpus);
@@ -345,8 +348,8 @@ TEST_P(GpuTest, TensorsGoFromGpuToGpu) {
   }
 }
 
-// The host is ahead of the device meanwhile.
-TEST_P(GpuTest, ADelayComesBetweenWhatIsAroundIt) {
+// The host runs ahead of the device during the delay.
+TEST_P(GpuTest, DelayComesBetweenSurroundingWork) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
@@ -358,11 +361,11 @@ TEST_P(GpuTest, ADelayComesBetweenWhatIsAroundIt) {
     EXPECT_FALSE(end->done());
   }
   ASSERT_TRUE(device->Synchronize().ok());
-  // The GPU's timer need not tick more often than once a millisecond.
+  // The GPU's timer may tick only once per millisecond.
   EXPECT_GE(end->time_ns() - begin->time_ns(), 19 * kNanosPerMilli);
 }
 
-TEST_P(GpuTest, EventsTellTheHostsTime) {
+TEST_P(GpuTest, EventsReportHostTime) {
   if (fake_ != nullptr) GTEST_SKIP() << "a fake driver has its own clock";
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();

@@ -8,12 +8,14 @@
 namespace dpipe::cuda {
 namespace {
 
-// An eighth of the GPU's memory is nobody's: CUDA's context and libraries take 1 to 2 GB, and
-// plans count what layers hand on and save, but neither what kernels and nodes work with meanwhile
-// (a VAE encoder's on 4 images of 512 pixels: 1 GB) nor what lies idle between a pool's blocks.
+// One eighth of the GPU's memory is left unused:
+// - CUDA's context and libraries take 1 to 2 GB.
+// - Plans count the activations that layers pass on and save. They do not count the workspace of
+//   kernels and nodes (a VAE encoder on 4 images of 512 pixels: 1 GB) or the idle space between a
+//   pool's blocks.
 int64_t Usable(const Gpu& gpu) { return gpu.memory_bytes - gpu.memory_bytes / 8; }
 
-// Null of CPUs and of emulated GPUs.
+// Returns null for CPUs and emulated GPUs.
 const Gpu* GpuOf(const Device& device) {
   const auto* const gpu = dynamic_cast<const CudaDevice*>(&device);
   return gpu == nullptr ? nullptr : &gpu->gpu();
@@ -22,7 +24,7 @@ const Gpu* GpuOf(const Device& device) {
 }  // namespace
 
 std::vector<int64_t> UsableBytes(const std::vector<std::shared_ptr<Device>>& devices) {
-  std::map<int, int> num_sharing;  // by GPU
+  std::map<int, int> num_sharing;  // GPU index to number of its devices
   for (const auto& device : devices) {
     if (const Gpu* gpu = GpuOf(*device)) ++num_sharing[gpu->index];
   }

@@ -1,4 +1,4 @@
-// How much of a GPU's memory tensors can have.
+// The amount of GPU memory that tensors can use.
 #ifndef DPIPE_CORE_TENSOR_CUDA_USABLE_MEMORY_H_
 #define DPIPE_CORE_TENSOR_CUDA_USABLE_MEMORY_H_
 
@@ -10,12 +10,12 @@
 
 namespace dpipe::cuda {
 
-// By device, of devices that compute at the same time: those of one GPU have equal parts of what
-// plans and profiles may count on there. 0 of devices that have the host's memory, and of GPUs
-// whose memory is not known.
+// Returns the usable memory in bytes of each device, for devices that compute at the same time.
+// Devices on one GPU get equal parts of the memory that plans and profiles may count on there. The
+// value is 0 for devices with host memory and for GPUs of unknown memory size.
 std::vector<int64_t> UsableBytes(const std::vector<std::shared_ptr<Device>>& devices);
 
-// Whether they are several devices, all of one GPU.
+// True if there are several devices, all on one GPU.
 bool ShareOneGpu(const std::vector<std::shared_ptr<Device>>& devices);
 
 }  // namespace dpipe::cuda

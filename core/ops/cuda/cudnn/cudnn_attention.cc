@@ -163,23 +163,23 @@ constexpr int64_t kMaxScoreBytes = int64_t{3} << 29;
 
 absl::Status CheckAttention(const AttentionShape& s) {
   if (s.size % 8 == 0) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      "cuDNN has attention of head sizes that are multiples of 8, and not of ", s.size));
+  return absl::UnimplementedError(
+      absl::StrCat("cuDNN's attention needs a head size that is a multiple of 8, not ", s.size));
 }
 
 absl::Status CheckAttentionGrad(const AttentionShape& s, int capability_major) {
   DPIPE_RETURN_IF_ERROR(CheckAttention(s));
   // A known issue in the release notes of 9.18.1, although plans can be created.
   if (s.keys == 1) {
-    return absl::UnimplementedError("cuDNN has no gradient of attention to a single key");
+    return absl::UnimplementedError("cuDNN has no gradient for attention to a single key");
   }
   // The limits of cudnn-frontend. (On Blackwell it has 256 since 9.23, with an engine that it
   // names.)
-  const int64_t most = capability_major == 9 ? 256 : 128;
-  if (s.size <= most) return absl::OkStatus();
+  const int64_t max_size = capability_major == 9 ? 256 : 128;
+  if (s.size <= max_size) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
       "on GPUs of compute capability ", capability_major,
-      ".x cuDNN has attention's gradient up to a head size of ", most, ", and not of ", s.size));
+      ".x, cuDNN's attention gradient supports head sizes up to ", max_size, ", not ", s.size));
 }
 
 namespace {
@@ -199,14 +199,14 @@ bool IsFasterInAnyOrder(const AttentionShape& s) {
 int64_t SamplesAtOnce(const AttentionShape& s) {
   if (s.any_order) return s.batch;
   const int64_t of_sample = ScoreBytes(s);
-  const int64_t most = std::max<int64_t>(1, kMaxScoreBytes / of_sample);
-  if (s.batch <= most) return s.batch;
+  const int64_t max_part = std::max<int64_t>(1, kMaxScoreBytes / of_sample);
+  if (s.batch <= max_part) return s.batch;
   // The sums of each part begin at a multiple of 16 bytes.
   const int64_t multiple = 4 / std::gcd(int64_t{4}, s.heads * s.queries);
-  for (int64_t part = most; part > 0 && 2 * part >= most; --part) {
+  for (int64_t part = max_part; part > 0 && 2 * part >= max_part; --part) {
     if (s.batch % part == 0 && part % multiple == 0) return part;  // one plan for all parts
   }
-  return std::min(s.batch, std::max(multiple, most / multiple * multiple));
+  return std::min(s.batch, std::max(multiple, max_part / multiple * multiple));
 }
 
 void DescribeAttention(const AttentionShape& s, CudnnGraph* graph) {

@@ -88,8 +88,8 @@ absl::StatusOr<const CudnnPlan*> CudnnContext::PlanFor(
     DPIPE_ASSIGN_OR_RETURN(CudnnEngines again, EnginesFor(exact_fp32, describe));
     absl::StatusOr<std::unique_ptr<CudnnPlan>> chosen = again.Next(name);
     if (chosen.ok()) return chosen;
-    device->Note(absl::StrCat("engine ", name, " that was chosen for ", operation,
-                              " is not there; the first one is used"));
+    device->Note(absl::StrCat("engine ", name, " chosen for ", operation,
+                              " is not available; using the first one"));
     return plan;
   };
   absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = make();

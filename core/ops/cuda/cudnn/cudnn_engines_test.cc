@@ -34,7 +34,7 @@ const CudnnContext::Describe kFilterGrad = [](CudnnGraph* graph) {
   DescribeFilterGrad(kLevel0, DType::kBf16, graph);
 };
 
-TEST_F(CudnnEnginesTest, ThereAreSeveralToChooseFrom) {
+TEST_F(CudnnEnginesTest, FindsSeveralEngines) {
   CudnnEngines engines = EnginesFor(kFilterGrad);
   const auto first = engines.Next();
   ASSERT_TRUE(first.ok()) << first.status();
@@ -42,10 +42,10 @@ TEST_F(CudnnEnginesTest, ThereAreSeveralToChooseFrom) {
   const auto others = engines.NextQuick(7, kNoLimit);
   for (const auto& other : others) names.insert(other->engine());
   EXPECT_EQ(others.size(), 7);
-  EXPECT_EQ(names.size(), 8) << "names tell engines apart";
+  EXPECT_EQ(names.size(), 8) << "names must be unique";
 }
 
-TEST_F(CudnnEnginesTest, AnEngineIsFoundAgainByItsName) {
+TEST_F(CudnnEnginesTest, FindsEngineByName) {
   CudnnEngines engines = EnginesFor(kFilterGrad);
   ASSERT_TRUE(engines.Next().ok());
   const auto others = engines.NextQuick(3, kNoLimit);
@@ -56,13 +56,14 @@ TEST_F(CudnnEnginesTest, AnEngineIsFoundAgainByItsName) {
   EXPECT_EQ((*again)->workspace_bytes(), others[2]->workspace_bytes());
 }
 
-TEST_F(CudnnEnginesTest, ANameThatNoneHasIsUnimplemented) {
+TEST_F(CudnnEnginesTest, UnknownNameIsUnimplemented) {
   const auto none = EnginesFor(kFilterGrad).Next("12345,");
   EXPECT_TRUE(absl::IsUnimplemented(none.status())) << none.status();
-  EXPECT_NE(none.status().message().find("is not 12345,"), std::string::npos) << none.status();
+  EXPECT_NE(none.status().message().find("is not the requested engine 12345,"), std::string::npos)
+      << none.status();
 }
 
-TEST_F(CudnnEnginesTest, NoneTakesMoreThanTheLimit) {
+TEST_F(CudnnEnginesTest, RespectsWorkspaceLimit) {
   const auto limited = [](int64_t bytes) {
     return [bytes](CudnnGraph* graph) {
       DescribeFilterGrad(kLevel0, DType::kBf16, graph);
@@ -70,23 +71,23 @@ TEST_F(CudnnEnginesTest, NoneTakesMoreThanTheLimit) {
     };
   };
   CudnnEngines all = EnginesFor(kFilterGrad);
-  int64_t most = 0;
+  int64_t max_bytes = 0;
   for (const auto& plan : all.NextQuick(32, kNoLimit)) {
-    most = std::max(most, plan->workspace_bytes());
+    max_bytes = std::max(max_bytes, plan->workspace_bytes());
   }
-  ASSERT_GT(most, 0);
-  for (const auto& plan : EnginesFor(limited(most - 1)).NextQuick(32, kNoLimit)) {
-    EXPECT_LT(plan->workspace_bytes(), most) << plan->engine();
+  ASSERT_GT(max_bytes, 0);
+  for (const auto& plan : EnginesFor(limited(max_bytes - 1)).NextQuick(32, kNoLimit)) {
+    EXPECT_LT(plan->workspace_bytes(), max_bytes) << plan->engine();
   }
-  for (const auto& plan : EnginesFor(kFilterGrad).NextQuick(32, most - 1)) {
-    EXPECT_LT(plan->workspace_bytes(), most) << plan->engine();
+  for (const auto& plan : EnginesFor(kFilterGrad).NextQuick(32, max_bytes - 1)) {
+    EXPECT_LT(plan->workspace_bytes(), max_bytes) << plan->engine();
   }
   const auto none = EnginesFor(limited(-1)).Next();
   EXPECT_TRUE(absl::IsUnimplemented(none.status())) << none.status();
-  EXPECT_NE(none.status().message().find("-1 are the limit"), std::string::npos) << none.status();
+  EXPECT_NE(none.status().message().find("the limit is -1"), std::string::npos) << none.status();
 }
 
-TEST_F(CudnnEnginesTest, ExactOnesAreFewer) {
+TEST_F(CudnnEnginesTest, FewerEnginesAreExact) {
   const CudnnContext::Describe convolution = [](CudnnGraph* graph) {
     DescribeConvolution(kLevel0, DType::kF32, graph);
   };

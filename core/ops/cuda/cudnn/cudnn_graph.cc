@@ -114,7 +114,7 @@ void CudnnGraph::Require(size_t version) {
   if (present >= version || !status_.ok()) return;
   status_ =
       absl::UnimplementedError(absl::StrCat("it needs cuDNN ", CudnnVersionText(version),
-                                            " or newer, and this is ", CudnnVersionText(present)));
+                                            " or newer, but this is ", CudnnVersionText(present)));
 }
 
 absl::StatusOr<CudnnTarget> CudnnTarget::WithProperties(const CudnnApi& api,

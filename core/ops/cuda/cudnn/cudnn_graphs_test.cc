@@ -20,7 +20,7 @@ class CudnnGraphsTest : public ::testing::Test {
   const CudnnApi* api_ = nullptr;
 };
 
-TEST_F(CudnnGraphsTest, AGraphKeepsItsOperations) {
+TEST_F(CudnnGraphsTest, GraphKeepsItsOperations) {
   const Convolution convolution = {8, 64, 64, 320, 320, 3, 3, 64, 64, 1, 1, 1, 1, 1};
   const AttentionShape attention = {8, 10, 1024, 77, 64, 0.125f};
   const AttentionShape causal = {8, 16, 77, 77, 64, 0.125f, true};
@@ -36,20 +36,20 @@ TEST_F(CudnnGraphsTest, AGraphKeepsItsOperations) {
   EXPECT_EQ(masked.operations().size(), 21);
 }
 
-TEST_F(CudnnGraphsTest, WhatCannotBeIsRefusedWithCudnnsReason) {
+TEST_F(CudnnGraphsTest, InvalidGraphFailsWithCudnnReason) {
   CudnnGraph graph(*api_);
   DescribeConvolution({8, 64, 64, 320, 320, 3, 3, 63, 64, 1, 1, 1, 1, 1}, DType::kBf16, &graph);
   EXPECT_FALSE(graph.status().ok());
   EXPECT_NE(graph.status().message().find("CUDNN_STATUS_"), std::string::npos) << graph.status();
 }
 
-TEST_F(CudnnGraphsTest, AVersionThatIsNotThereIsNamed) {
+TEST_F(CudnnGraphsTest, MissingVersionIsNamed) {
   CudnnGraph graph(*api_);
   graph.Require(90000);
   EXPECT_TRUE(graph.status().ok());
   graph.Require(999999);
   EXPECT_TRUE(absl::IsUnimplemented(graph.status()));
-  EXPECT_NE(graph.status().message().find("needs cuDNN 99.99.99 or newer, and this is 9."),
+  EXPECT_NE(graph.status().message().find("needs cuDNN 99.99.99 or newer, but this is 9."),
             std::string::npos)
       << graph.status();
 }
@@ -63,7 +63,7 @@ class FakeCudnn {
     api_.cudnnGetVersion = [] { return version; };
     api_.cudnnGetErrorString = [](cudnnStatus_t) { return "cuDNN's reason"; };
     api_.cudnnGetLastErrorString = [](char* message, size_t size) {
-      std::snprintf(message, size, "what it says of the last error");
+      std::snprintf(message, size, "message of the last error");
     };
     api_.cudnnBackendCreateDescriptor = [](cudnnBackendDescriptorType_t,
                                            cudnnBackendDescriptor_t* descriptor) {
@@ -92,7 +92,7 @@ class FakeCudnn {
 cudnnStatus_t FakeCudnn::refusal = CUDNN_STATUS_SUCCESS;
 size_t FakeCudnn::version = 0;
 
-TEST(RefusalsTest, GraphsThatAVersionDoesNotKnowAreUnimplemented) {
+TEST(UnsupportedTest, UnknownGraphsAreUnimplemented) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, CUDNN_STATUS_NOT_SUPPORTED,
         CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN}) {
@@ -102,15 +102,15 @@ TEST(RefusalsTest, GraphsThatAVersionDoesNotKnowAreUnimplemented) {
                         graph.get());
     const auto plan = CudnnPlan::Create(CudnnTarget(nullptr), std::move(graph), false);
     EXPECT_TRUE(absl::IsUnimplemented(plan.status())) << plan.status();
-    EXPECT_NE(plan.status().message().find("cudnnBackendFinalize of 0: cuDNN's reason: what it "
-                                           "says of the last error"),
+    EXPECT_NE(plan.status().message().find("cudnnBackendFinalize of 0: cuDNN's reason: message "
+                                           "of the last error"),
               std::string::npos)
         << plan.status();
     EXPECT_TRUE(absl::IsUnimplemented(cudnn.Finalize(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)));
   }
 }
 
-TEST(RefusalsTest, ErrorsStayErrors) {
+TEST(UnsupportedTest, ErrorsStayErrors) {
   const FakeCudnn failing(CUDNN_STATUS_INTERNAL_ERROR);
   EXPECT_TRUE(absl::IsInternal(failing.Finalize(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)));
   // A descriptor of a run: its graph is known to be valid.
@@ -120,7 +120,7 @@ TEST(RefusalsTest, ErrorsStayErrors) {
 
 // True if this version is used for attention (capability_major 0) or for its gradient on GPUs of
 // this capability.
-bool IsAsked(size_t version, const AttentionShape& shape, int capability_major) {
+bool IsUsed(size_t version, const AttentionShape& shape, int capability_major) {
   const FakeCudnn cudnn(CUDNN_STATUS_SUCCESS, version);
   CudnnGraph graph(cudnn.api());
   if (capability_major == 0) {
@@ -132,28 +132,28 @@ bool IsAsked(size_t version, const AttentionShape& shape, int capability_major) 
   return graph.status().ok();
 }
 
-TEST(RefusalsTest, VersionsWhoseAttentionHasBugs) {
+TEST(UnsupportedTest, VersionsWithAttentionBugs) {
   const AttentionShape full = {8, 5, 256, 256, 64, 0.125f}, text = {8, 5, 256, 77, 64, 0.125f};
   for (const int capability_major : {0, 8, 9, 12}) {
-    EXPECT_TRUE(IsAsked(90800, full, capability_major));
-    EXPECT_FALSE(IsAsked(91000, full, capability_major));
-    EXPECT_FALSE(IsAsked(91001, full, capability_major));
-    EXPECT_TRUE(IsAsked(91002, full, capability_major));
+    EXPECT_TRUE(IsUsed(90800, full, capability_major));
+    EXPECT_FALSE(IsUsed(91000, full, capability_major));
+    EXPECT_FALSE(IsUsed(91001, full, capability_major));
+    EXPECT_TRUE(IsUsed(91002, full, capability_major));
   }
-  EXPECT_TRUE(IsAsked(90800, text, 0));
-  EXPECT_FALSE(IsAsked(91500, text, 9));
-  EXPECT_TRUE(IsAsked(91501, text, 9));
+  EXPECT_TRUE(IsUsed(90800, text, 0));
+  EXPECT_FALSE(IsUsed(91500, text, 9));
+  EXPECT_TRUE(IsUsed(91501, text, 9));
   AttentionShape any_order = full;
   any_order.any_order = true;
-  EXPECT_FALSE(IsAsked(90500, any_order, 9));
-  EXPECT_TRUE(IsAsked(90600, any_order, 9));
+  EXPECT_FALSE(IsUsed(90500, any_order, 9));
+  EXPECT_TRUE(IsUsed(90600, any_order, 9));
   // Blackwell.
-  EXPECT_TRUE(IsAsked(91701, full, 0));
-  EXPECT_FALSE(IsAsked(91701, full, 10));
-  EXPECT_TRUE(IsAsked(91800, full, 10));
+  EXPECT_TRUE(IsUsed(91701, full, 0));
+  EXPECT_FALSE(IsUsed(91701, full, 10));
+  EXPECT_TRUE(IsUsed(91800, full, 10));
 }
 
-TEST(RefusalsTest, ShapesOfAttention) {
+TEST(UnsupportedTest, AttentionShapes) {
   const auto size = [](int64_t size) { return AttentionShape{2, 3, 5, 7, size, 0.125f}; };
   EXPECT_TRUE(CheckAttention(size(512)).ok());
   EXPECT_TRUE(absl::IsUnimplemented(CheckAttention(size(36))));
@@ -167,7 +167,7 @@ TEST(RefusalsTest, ShapesOfAttention) {
   EXPECT_TRUE(CheckAttention({2, 3, 1, 1, 64, 0.125f}).ok());
 }
 
-TEST(SamplesAtOnceTest, PartsAreEqualWhereTheBatchDivides) {
+TEST(SamplesAtOnceTest, PrefersEqualParts) {
   const auto at_once = [](int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
     return SamplesAtOnce({batch, heads, queries, keys, 64, 0.125f});
   };
@@ -183,7 +183,7 @@ TEST(SamplesAtOnceTest, PartsAreEqualWhereTheBatchDivides) {
   EXPECT_EQ(at_once(3, 10, 16384, 16384), 1);
 }
 
-TEST(SamplesAtOnceTest, InAnyOrderAllAreOnePart) {
+TEST(SamplesAtOnceTest, AnyOrderUsesOnePart) {
   AttentionShape many = {64, 5, 4096, 4096, 64, 0.125f};
   EXPECT_TRUE(IsFasterInAnyOrder(many));
   many.any_order = true;

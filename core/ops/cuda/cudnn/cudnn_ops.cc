@@ -110,7 +110,7 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
   for (const auto& [id, data] : memory) {
     const bool is_number = id == kScale || id == kUnit || id == kMasked;
     if (reinterpret_cast<uintptr_t>(data) % 16 != 0 && !is_number) {
-      return absl::UnimplementedError("cuDNN is given tensors aligned to 16 bytes only");
+      return absl::UnimplementedError("tensors for cuDNN must be aligned to 16 bytes");
     }
   }
   DPIPE_ASSIGN_OR_RETURN(CudnnContext * context, CudnnContext::Of(*device));
@@ -131,7 +131,7 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
   if (absl::IsUnimplemented(done)) {
     device->Note(
         absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
-                     " is computed by products instead, which is slower: ", done.message()));
+                     " falls back to matrix products, which are slower: ", done.message()));
   }
   return done;
 }
@@ -159,7 +159,8 @@ absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x
   // is not trained.
   const bool padded_evenly = shape.pad_top == shape.pad_bottom && shape.pad_left == shape.pad_right;
   if (x.dtype() == DType::kF32 && !padded_evenly) {
-    return absl::UnimplementedError("cuDNN is not given images padded unevenly for this in fp32");
+    return absl::UnimplementedError(
+        "cuDNN is not used for fp32 filter gradients of unevenly padded images");
   }
   return Run(x.device(), Graph::kFilterGrad, x.dtype(), shape,
              [&](CudnnGraph* graph) { DescribeFilterGrad(shape, x.dtype(), graph); },
@@ -174,7 +175,7 @@ absl::Status RunAttention(Graph graph, const AttentionShape& shape,
   if (!checked.ok()) {
     device->Note(
         absl::StrCat(NameOf(graph), " of ", ShapeText(shape),
-                     " is computed by products instead, which is slower: ", checked.message()));
+                     " falls back to matrix products, which are slower: ", checked.message()));
     return checked;
   }
   DPIPE_ASSIGN_OR_RETURN(const CudnnApi* api, LoadCudnn());
@@ -210,13 +211,13 @@ absl::Status AttendGradByCudnn(const AttentionShape& shape, const Tensor& dy, co
   const int capability = dpipe::cuda::CudaDeviceOf(*q.device()).gpu().capability_major;
   AttentionShape whole = shape;
   whole.any_order = !EngineChoices::OfProcess().deterministic() && IsFasterInAnyOrder(shape);
-  const int64_t rows = shape.heads * shape.queries, most = SamplesAtOnce(whole);
-  const Tensor sums = Tensor::Empty(q.device(), {most, rows}, DType::kF32);
+  const int64_t rows = shape.heads * shape.queries, max_part = SamplesAtOnce(whole);
+  const Tensor sums = Tensor::Empty(q.device(), {max_part, rows}, DType::kF32);
   const Tensor dq_sums =
       whole.any_order ? Tensor::Empty(q.device(), q.shape(), DType::kF32) : Tensor();
-  for (int64_t begin = 0; begin < shape.batch; begin += most) {
+  for (int64_t begin = 0; begin < shape.batch; begin += max_part) {
     AttentionShape part = whole;
-    part.batch = std::min(most, shape.batch - begin);
+    part.batch = std::min(max_part, shape.batch - begin);
     const auto of = [&](const Tensor& t) { return t.Slice(begin, begin + part.batch).raw_data(); };
     Memory memory = {{kQueries, of(q)},
                      {kKeys, of(k)},

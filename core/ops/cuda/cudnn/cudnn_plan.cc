@@ -65,7 +65,7 @@ bool CudnnEngines::Fill() {
                         api.cudnnBackendGetAttribute(
                             heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                             CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &found, raw.data()),
-                        "the engines that cuDNN's heuristics name");
+                        "reading the engines from cuDNN's heuristics");
   }
   if (!named.ok()) Keep(named);
   for (int64_t i = 0; named.ok() && i < std::min(found, kMaxConfigs); ++i) {
@@ -92,9 +92,10 @@ absl::StatusOr<std::string> CudnnEngines::NameOf(const CudnnDescriptor& config,
                                                  Notes* notes) const {
   const CudnnApi& api = graph_->api();
   const auto get = [&api](cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name,
-                          cudnnBackendAttributeType_t type, int64_t most, int64_t* count,
+                          cudnnBackendAttributeType_t type, int64_t max_count, int64_t* count,
                           void* values) {
-    return CudnnStatus(api, api.cudnnBackendGetAttribute(from, name, type, most, count, values),
+    return CudnnStatus(api,
+                       api.cudnnBackendGetAttribute(from, name, type, max_count, count, values),
                        absl::StrCat("attribute ", name, " of an engine"), /*describing=*/true);
   };
   CudnnDescriptor engine(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -181,9 +182,9 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Make(
                                    CUDNN_TYPE_INT64, 1, &count, &plan->workspace_bytes_),
       "a plan's workspace"));
   if (plan->workspace_bytes_ > graph_->max_workspace_bytes()) {
-    return absl::UnimplementedError(absl::StrCat("the engine takes ", plan->workspace_bytes_,
-                                                 " bytes besides its tensors, and ",
-                                                 graph_->max_workspace_bytes(), " are the limit"));
+    return absl::UnimplementedError(absl::StrCat("the engine needs ", plan->workspace_bytes_,
+                                                 " bytes of workspace; the limit is ",
+                                                 graph_->max_workspace_bytes()));
   }
   plan->graph_ = graph_;
   plan->operation_graph_ = operation_graph_;
@@ -198,8 +199,8 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Next(const std::string&
     while (configs_.empty()) {
       if (!Fill()) {
         DPIPE_RETURN_IF_ERROR(error_);
-        return absl::UnimplementedError(
-            absl::StrCat("cuDNN has no fit engine; of the last one it says: ", refusal_.message()));
+        return absl::UnimplementedError(absl::StrCat(
+            "cuDNN has no suitable engine; the last one was rejected: ", refusal_.message()));
       }
     }
     std::unique_ptr<CudnnDescriptor> config = std::move(configs_.front());
@@ -210,9 +211,10 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Next(const std::string&
       Keep(its_name.status());
     } else if (!notes.exact) {
       Keep(absl::UnimplementedError(
-          absl::StrCat("the results of engine ", *its_name, " do not keep what is promised")));
+          absl::StrCat("engine ", *its_name, " is not as deterministic or accurate as required")));
     } else if (!name.empty() && *its_name != name) {
-      Keep(absl::UnimplementedError(absl::StrCat("engine ", *its_name, " is not ", name)));
+      Keep(absl::UnimplementedError(
+          absl::StrCat("engine ", *its_name, " is not the requested engine ", name)));
     } else if (!quick || !notes.compiles) {
       absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = Make(std::move(config), *its_name);
       if (plan.ok()) return plan;
@@ -225,10 +227,10 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnEngines::Next(const std::string&
   return Next(name, /*quick=*/false);
 }
 
-std::vector<std::unique_ptr<CudnnPlan>> CudnnEngines::NextQuick(int most,
+std::vector<std::unique_ptr<CudnnPlan>> CudnnEngines::NextQuick(int max_plans,
                                                                 int64_t max_workspace_bytes) {
   std::vector<std::unique_ptr<CudnnPlan>> plans;
-  while (static_cast<int>(plans.size()) < most) {
+  while (static_cast<int>(plans.size()) < max_plans) {
     absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = Next("", /*quick=*/true);
     if (!plan.ok()) break;
     if ((*plan)->workspace_bytes() <= max_workspace_bytes) plans.push_back(*std::move(plan));

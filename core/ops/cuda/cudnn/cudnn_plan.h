@@ -60,9 +60,9 @@ class CudnnEngines {
   // the last engine, returns Unimplemented with its reason. If instead an attempt failed for
   // another reason (memory is full, the GPU has failed), returns that error.
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Next(const std::string& name = "");
-  // Returns plans by at most `most` of the following engines that need neither compilation nor a
-  // larger workspace.
-  std::vector<std::unique_ptr<CudnnPlan>> NextQuick(int most, int64_t max_workspace_bytes);
+  // Returns plans by at most `max_plans` of the following engines that need neither compilation nor
+  // a larger workspace.
+  std::vector<std::unique_ptr<CudnnPlan>> NextQuick(int max_plans, int64_t max_workspace_bytes);
 
  private:
   CudnnEngines(const CudnnTarget& target, std::shared_ptr<const CudnnGraph> graph,

@@ -70,13 +70,13 @@ TEST_P(CudnnPlansTest, Attention) {
   }
 }
 
-TEST_P(CudnnPlansTest, GradientsInAnyOrderDoWithoutTheScores) {
+TEST_P(CudnnPlansTest, GradientsInAnyOrderNeedNoScores) {
   for (AttentionShape a : {AttentionShape{64, 5, 4096, 4096, 64, 0.125f},
                            AttentionShape{64, 10, 1024, 1024, 64, 0.125f}}) {
     SCOPED_TRACE(::testing::Message() << a.queries << " queries, " << a.keys << " keys");
     EXPECT_TRUE(IsFasterInAnyOrder(a));
     a.any_order = true;
-    // At most fp32 sums of dq, which the engine may keep in addition to those that it is given.
+    // At most fp32 sums of dq, which the engine may keep in addition to the given ones.
     EXPECT_LE(WorkspaceOf(gpu_->PlanAttentionGrad(a)),
               4 * a.batch * a.heads * a.queries * a.size + 1024);
   }
@@ -94,14 +94,14 @@ TEST_P(CudnnPlansTest, LargeHeads) {
   }
 }
 
-TEST_P(CudnnPlansTest, WhatNoEngineDoesIsUnimplemented) {
+TEST_P(CudnnPlansTest, MissingEngineIsUnimplemented) {
   // Without our own check: for heads of 512, the library has only the forward pass.
   const AttentionShape a = {1, 1, 64, 64, 512, 0.125f};
   const auto plan = gpu_->Plan([&](CudnnGraph* g) { DescribeAttentionGrad(a, 9, g); });
   EXPECT_TRUE(absl::IsUnimplemented(plan.status())) << plan.status();
 }
 
-TEST_P(CudnnPlansTest, BadPropertiesAreRefused) {
+TEST_P(CudnnPlansTest, InvalidPropertiesFail) {
   const absl::StatusOr<const CudnnApi*> api = LoadCudnn();
   ASSERT_TRUE(api.ok());
   EXPECT_FALSE(CudnnTarget::WithProperties(**api, "{\"deviceVer\": 900}").ok());

@@ -52,8 +52,8 @@ class Launch {
 
   void Run(uint32_t blocks, uint32_t threads, void (*thread)(const void*), const void* kernel) {
     DPIPE_CHECK(threads >= 1 && threads <= kMaxThreads && threads % kWarp == 0)
-        << "a block of " << threads << " threads";
-    DPIPE_CHECK(!running_) << "a kernel launched by a kernel";
+        << "a block of " << threads << " threads is too large or has a partial warp";
+    DPIPE_CHECK(!running_) << "a kernel must not launch a kernel";
     running_ = true;
     thread_ = thread;
     kernel_ = kernel;
@@ -73,7 +73,7 @@ class Launch {
   }
 
   uint64_t Exchange(uint64_t bits, uint32_t mask) {
-    DPIPE_CHECK(mask < kWarp) << "a shuffle over " << mask << " lanes";
+    DPIPE_CHECK(mask < kWarp) << "invalid shuffle mask " << mask;
     Thread& thread = *threads_[here_.thread];
     thread.bits = bits;
     thread.mask = mask;
@@ -160,7 +160,8 @@ class Launch {
     for (uint32_t lane = 0; lane < kWarp; ++lane) given[lane] = threads_[warp + lane]->bits;
     for (uint32_t lane = 0; lane < kWarp; ++lane) {
       Thread& thread = *threads_[warp + lane];
-      DPIPE_CHECK_EQ(thread.mask, threads_[warp]->mask) << "lanes of one warp in two shuffles";
+      DPIPE_CHECK_EQ(thread.mask, threads_[warp]->mask)
+          << "lanes of one warp use different shuffle masks";
       thread.bits = given[lane ^ thread.mask];
       thread.state = State::kReady;
     }

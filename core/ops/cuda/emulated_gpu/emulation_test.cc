@@ -42,7 +42,7 @@ TEST(EmulationTest, BarrierMakesSharedMemoryVisible) {
   }
 }
 
-TEST(EmulationTest, AMissingBarrierShowsAsOtherResultsInAnotherOrder) {
+TEST(EmulationTest, MissingBarrierMakesResultsDependOnOrder) {
   const auto bits = [](const std::vector<float>& y) {
     std::vector<uint32_t> result(y.size());
     std::memcpy(result.data(), y.data(), y.size() * sizeof(float));
@@ -87,7 +87,7 @@ struct LargestOfWarp {
   }
 };
 
-TEST(EmulationTest, TheLargestOfAWarpLeavesOutNans) {
+TEST(EmulationTest, WarpMaxIgnoresNans) {
   std::vector<float> y(kThreads);
   for (const uint32_t first : {0u, 1u, 17u, 31u}) {
     Launch(kEmulated, 1, LargestOfWarp{first, y.data()});
@@ -104,7 +104,7 @@ struct Sums {
   }
 };
 
-TEST(EmulationTest, WarpsAndBlocksAddUp) {
+TEST(EmulationTest, WarpAndBlockSums) {
   std::vector<double> warps(2 * kThreads);
   std::vector<float> blocks(2 * kThreads);
   for (uint64_t order : {0, 7}) {
@@ -137,11 +137,11 @@ struct ReadUnwritten {
   }
 };
 
-TEST(EmulationDeathTest, BarrierThatSomeThreadsMissEndsTheProcess) {
+TEST(EmulationDeathTest, BarrierMissedBySomeThreadsDies) {
   EXPECT_DEATH(Launch(kEmulated, 1, BarrierForSome{}), "waits at a barrier.*has ended|has ended");
 }
 
-TEST(EmulationDeathTest, ShuffleThatSomeLanesMissEndsTheProcess) {
+TEST(EmulationDeathTest, ShuffleMissedBySomeLanesDies) {
   EXPECT_DEATH(Launch(kEmulated, 1, ShuffleForSome{}), "waits at a shuffle");
 }
 

@@ -66,7 +66,7 @@ Fiber::Fiber() {
 Fiber::~Fiber() { munmap(static_cast<char*>(stack_) - kGuardBytes, kGuardBytes + kStackBytes); }
 
 void Fiber::Start(void (*body)(void*), void* argument) {
-  DPIPE_CHECK(done_) << "a fiber is started that has not ended";
+  DPIPE_CHECK(done_) << "cannot start a fiber that has not ended";
   body_ = body;
   argument_ = argument;
   done_ = false;

@@ -22,14 +22,14 @@ TEST(GuardedAllocatorTest, BlocksAreAlignedPoisonedAndCounted) {
   EXPECT_EQ(allocator.stats().peak_bytes, 10000);
 }
 
-TEST(GuardedAllocatorDeathTest, TouchingBeyondABlockEndsTheProcess) {
+TEST(GuardedAllocatorDeathTest, AccessBeyondABlockDies) {
   GuardedAllocator allocator;
   auto* const block = static_cast<volatile char*>(allocator.Allocate(4000));
   EXPECT_DEATH(block[4000] = 1, "");
   EXPECT_DEATH(block[-4097] = 1, "");
 }
 
-TEST(GuardedAllocatorDeathTest, WritingWhatAlignmentLeavesShowsWhenTheBlockIsFreed) {
+TEST(GuardedAllocatorDeathTest, FreeDetectsWritesToThePadding) {
   GuardedAllocator allocator;
   auto* const block = static_cast<char*>(allocator.Allocate(37));
   EXPECT_DEATH(

@@ -125,7 +125,8 @@ struct AddMoved {
 };
 
 void CheckFilters(int64_t outputs, int64_t channels, int64_t elements) {
-  DPIPE_CHECK(outputs * channels * elements < int64_t{1} << 32) << "filters are indexed in 32 bits";
+  DPIPE_CHECK(outputs * channels * elements < int64_t{1} << 32)
+      << "the filters have too many elements for 32-bit indices";
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ struct BothGradients {
 
     // Blocks until pack p has arrived. Packs p + 1 and later may still be in flight.
     DPIPE_KERNEL_FUNCTION void Await(int p) {
-      static_assert(kPacks == 5, "a case for each pack");
+      static_assert(kPacks == 5, "needs one case per pack");
       switch (p) {
         case 0:
           return copies.template Wait<4>();
@@ -324,7 +324,8 @@ struct BothGradients {
   // Adds up the warps' sums, one pack of each lane at a time.
   DPIPE_KERNEL_FUNCTION void Finish(int64_t run, bool exists, Sums& sums, float* partial) const {
     constexpr uint32_t kSums = 2 * kPack<T>;
-    static_assert(kSums <= 2 * kPacks * sizeof(Words) / sizeof(float), "more than slots");
+    static_assert(kSums <= 2 * kPacks * sizeof(Words) / sizeof(float),
+                  "the sums do not fit in the slots");
     const Lanes lanes = {of.shape.channels};
     DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
       DPIPE_UNROLL for (uint32_t s = 0; s < kSums; ++s) {

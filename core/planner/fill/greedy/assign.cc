@@ -12,7 +12,8 @@
 namespace dpipe {
 namespace {
 
-// Moves go only to this many devices, those that finish first. More rarely help and cost time.
+// Number of devices that moves may go to: those that finish first. More targets rarely help and
+// cost time.
 constexpr int kMoveTargets = 4;
 // Budget of the local search, in packed gaps times beam width. With many gaps, little work is left
 // over and each change is expensive to evaluate.
@@ -153,7 +154,7 @@ class Assigner {
 
   // Returns the neighbourhood: one or two units of one chain, alone or together with one or two
   // units of another chain in the same or the opposite direction.
-  std::vector<std::vector<int>> Gives() const {
+  std::vector<std::vector<int>> Neighbours() const {
     const int num_chains = static_cast<int>(work_.chains.size());
     std::vector<std::vector<int>> gives;
     for (int a = 0; a < num_chains; ++a) {
@@ -198,7 +199,7 @@ class Assigner {
     best.worse_finish_ns = finish[last];
     for (int i = 0; i < targets.size() && i < kMoveTargets; ++i) {
       if (targets[i] == last) continue;
-      for (const std::vector<int>& give : Gives()) Consider(last, targets[i], give, best);
+      for (const std::vector<int>& give : Neighbours()) Consider(last, targets[i], give, best);
     }
     if (best.to < 0) return false;
     result_.units[last] = std::move(best.from_units);

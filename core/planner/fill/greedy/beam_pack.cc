@@ -18,8 +18,8 @@ struct Move {
 using Chains = absl::InlinedVector<ChainProgress, 3>;
 
 // A partial packing up to and including some gap. Extends `parent`, an index into the previous
-// gap's walks.
-struct Walk {
+// gap's partial packings.
+struct PartialPacking {
   Chains chains;
   int parent = -1;
   absl::InlinedVector<Move, 6> moves;  // in this gap
@@ -32,8 +32,8 @@ class Beam {
   Beam(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
        const PackOptions& options)
       : batches_(batches), gaps_(gaps), options_(options), width_(options.beam_width) {
-    Walk start;
-    start.chains = Beginning();
+    PartialPacking start;
+    start.chains = InitialChains();
     start.rest_ns = Rest(start);
     by_gap_.push_back({std::move(start)});
   }
@@ -42,12 +42,12 @@ class Beam {
     for (size_t g = 0; g < gaps_.size(); ++g) {
       next_.clear();
       for (size_t w = 0; w < by_gap_.back().size(); ++w) {
-        Walk walk;
-        walk.chains = by_gap_.back()[w].chains;
-        walk.parent = static_cast<int>(w);
-        walk.rest_ns = by_gap_.back()[w].rest_ns;
-        if (gaps_[g] >= options_.min_gap_ns) Expand(walk, static_cast<int>(g));
-        next_.push_back(std::move(walk));  // leaves this gap empty
+        PartialPacking partial;
+        partial.chains = by_gap_.back()[w].chains;
+        partial.parent = static_cast<int>(w);
+        partial.rest_ns = by_gap_.back()[w].rest_ns;
+        if (gaps_[g] >= options_.min_gap_ns) Expand(partial, static_cast<int>(g));
+        next_.push_back(std::move(partial));  // leaves this gap empty
       }
       by_gap_.push_back(Best());
     }
@@ -55,57 +55,58 @@ class Beam {
   }
 
  private:
-  Chains Beginning() const {
+  Chains InitialChains() const {
     Chains chains;
     for (const ChainBatches& of_chain : batches_) chains.emplace_back(&of_chain);
     return chains;
   }
 
-  static Nanos Rest(const Walk& walk) {
+  static Nanos Rest(const PartialPacking& partial) {
     Nanos sum = 0;
-    for (const ChainProgress& chain : walk.chains) sum += chain.RestTime();
+    for (const ChainProgress& chain : partial.chains) sum += chain.RestTime();
     return sum;
   }
 
-  static void Take(Walk& walk, int chain, int count) {
-    walk.used_ns += walk.chains[chain].FullBatchTime(count);
-    walk.chains[chain].Advance(count, 0, nullptr);
-    walk.moves.push_back({chain, count, 0});
+  static void Take(PartialPacking& partial, int chain, int count) {
+    partial.used_ns += partial.chains[chain].FullBatchTime(count);
+    partial.chains[chain].Advance(count, 0, nullptr);
+    partial.moves.push_back({chain, count, 0});
   }
 
-  static void TakePartially(Walk& walk, int chain, int units) {
-    walk.used_ns += walk.chains[chain].PartialTime(units);
-    walk.chains[chain].AdvancePartially(units, 0, nullptr);
-    walk.moves.push_back({chain, 0, units});
+  static void TakePartially(PartialPacking& partial, int chain, int units) {
+    partial.used_ns += partial.chains[chain].PartialTime(units);
+    partial.chains[chain].AdvancePartially(units, 0, nullptr);
+    partial.moves.push_back({chain, 0, units});
   }
 
   // Adds one extension per number of full-batch steps of the second-last chain, each with as many
   // steps of the last chain as then fit.
-  void Expand(Walk walk, int gap) {
-    const int num_chains = static_cast<int>(walk.chains.size());
+  void Expand(PartialPacking partial, int gap) {
+    const int num_chains = static_cast<int>(partial.chains.size());
     int c = 0;
     for (; c + 2 < num_chains; ++c) {
-      Take(walk, c, walk.chains[c].FullBatchSteps(gaps_[gap] - walk.used_ns));
+      Take(partial, c, partial.chains[c].FullBatchSteps(gaps_[gap] - partial.used_ns));
     }
     if (c == num_chains) return;
-    const Nanos room = gaps_[gap] - walk.used_ns;
+    const Nanos room = gaps_[gap] - partial.used_ns;
     const bool pair = c + 1 < num_chains;
-    const int max_steps = walk.chains[c].FullBatchSteps(room);
-    for (int a = 0, b = pair ? walk.chains[c + 1].FullBatchSteps(room) : 0; a <= max_steps; ++a) {
-      const Nanos left = room - walk.chains[c].FullBatchTime(a);
-      while (b > 0 && walk.chains[c + 1].FullBatchTime(b) > left) --b;
-      Walk next = walk;
+    const int max_steps = partial.chains[c].FullBatchSteps(room);
+    for (int a = 0, b = pair ? partial.chains[c + 1].FullBatchSteps(room) : 0; a <= max_steps;
+         ++a) {
+      const Nanos left = room - partial.chains[c].FullBatchTime(a);
+      while (b > 0 && partial.chains[c + 1].FullBatchTime(b) > left) --b;
+      PartialPacking next = partial;
       Take(next, c, a);
       if (pair) Take(next, c + 1, b);
       AddWithPartials(next, gap);
     }
   }
 
-  // Adds extensions of `walk` with a partial batch of each chain, of some chains and of none.
-  void AddWithPartials(Walk& walk, int gap) {
-    const int num_chains = static_cast<int>(walk.chains.size());
+  // Adds extensions of `partial` with a partial batch of each chain, of some chains and of none.
+  void AddWithPartials(PartialPacking& partial, int gap) {
+    const int num_chains = static_cast<int>(partial.chains.size());
     for (int first = 0; options_.partial_batch && first < num_chains; ++first) {
-      Walk next = walk;
+      PartialPacking next = partial;
       for (int k = 0; k < num_chains; ++k) {
         const int c = (first + k) % num_chains;
         const int units = next.chains[c].PartialUnits(gaps_[gap] - next.used_ns, 0);
@@ -118,25 +119,25 @@ class Beam {
         next_.push_back(next);
       }
     }
-    walk.rest_ns = Rest(walk);
-    next_.push_back(std::move(walk));
+    partial.rest_ns = Rest(partial);
+    next_.push_back(std::move(partial));
   }
 
-  // Returns the `width_` walks of next_ with the least work left, without duplicates. Ties go to
-  // the earlier walk.
-  std::vector<Walk> Best() {
+  // Returns the `width_` partial packings of next_ with the least work left, without duplicates.
+  // Ties go to the earlier one.
+  std::vector<PartialPacking> Best() {
     order_.clear();
     for (size_t i = 0; i < next_.size(); ++i) order_.emplace_back(next_[i].rest_ns, i);
     std::sort(order_.begin(), order_.end());
-    std::vector<Walk> kept;
+    std::vector<PartialPacking> kept;
     kept.reserve(width_);
     for (const auto& [rest_ns, i] : order_) {
       if (static_cast<int>(kept.size()) == width_) break;
-      Walk& walk = next_[i];
-      const bool known = std::any_of(kept.begin(), kept.end(), [&walk](const Walk& other) {
-        return other.chains == walk.chains;
-      });
-      if (!known) kept.push_back(std::move(walk));
+      PartialPacking& partial = next_[i];
+      const bool known = std::any_of(
+          kept.begin(), kept.end(),
+          [&partial](const PartialPacking& other) { return other.chains == partial.chains; });
+      if (!known) kept.push_back(std::move(partial));
     }
     return kept;
   }
@@ -144,13 +145,13 @@ class Beam {
   Packing Trace() const {
     Packing packing;
     packing.used_ns.resize(gaps_.size());
-    std::vector<const Walk*> path(gaps_.size());
+    std::vector<const PartialPacking*> path(gaps_.size());
     int w = 0;
     for (size_t g = gaps_.size(); g-- > 0;) {
       path[g] = &by_gap_[g + 1][w];
       w = path[g]->parent;
     }
-    Chains chains = Beginning();
+    Chains chains = InitialChains();
     for (size_t g = 0; g < gaps_.size(); ++g) {
       packing.used_ns[g] = path[g]->used_ns;
       for (const Move& move : path[g]->moves) {
@@ -168,8 +169,8 @@ class Beam {
   const std::vector<Nanos>& gaps_;
   const PackOptions options_;
   const int width_;
-  std::vector<std::vector<Walk>> by_gap_;  // [g]: walks before gap g
-  std::vector<Walk> next_;
+  std::vector<std::vector<PartialPacking>> by_gap_;  // [g]: partial packings before gap g
+  std::vector<PartialPacking> next_;
   std::vector<std::pair<Nanos, size_t>> order_;
 };
 

@@ -79,8 +79,8 @@ Nanos PlacementTime(const FrozenWork& work, const Placement& placement) {
 
 namespace {
 
-Packing PackInOneWalk(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
-                      const PackOptions& options) {
+Packing PackGreedily(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
+                     const PackOptions& options) {
   std::vector<ChainProgress> chains;
   for (const ChainBatches& of_chain : batches) chains.emplace_back(&of_chain);
   Packing packing;
@@ -111,7 +111,7 @@ Packing Pack(const FrozenWork& work, const std::vector<int>& units, const std::v
   for (size_t c = 0; c < units.size(); ++c) {
     batches.emplace_back(work, static_cast<int>(c), units[c], options.max_batch_units);
   }
-  Packing packing = PackInOneWalk(batches, gaps, options);
+  Packing packing = PackGreedily(batches, gaps, options);
   if (options.beam_width <= 1 || packing.leftover_ns == 0) return packing;
   Packing searched = BeamPack(batches, gaps, options);
   return searched.leftover_ns < packing.leftover_ns ? searched : packing;

@@ -15,14 +15,14 @@ struct FakeContexts::Threads {
   std::map<std::thread::id, Context> current ABSL_GUARDED_BY(mutex);
   std::map<Handle, Context> made ABSL_GUARDED_BY(mutex);
 
-  // The calling thread's, until it ends.
+  // Sets the calling thread's current context, until the thread ends.
   void Set(const std::shared_ptr<Threads>& self, const Context& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (current.count(std::this_thread::get_id()) == 0) Own(self);
     current[std::this_thread::get_id()] = context;
   }
-  // In words, where two handles are of different GPUs; `between` has places for their numbers.
-  // Handles that nobody has made are reported elsewhere.
+  // Returns a description if the two handles are of different GPUs, else "". `between` is its
+  // format, with placeholders for the GPU numbers. Unknown handles are reported elsewhere.
   std::string OfTwoGpus(Handle a, Handle b, const absl::FormatSpec<int, int>& between) {
     absl::MutexLock lock(&mutex);
     const auto first = made.find(a), second = made.find(b);
@@ -32,7 +32,7 @@ struct FakeContexts::Threads {
   }
 
  private:
-  // Forgets what its thread has when that ends.
+  // Removes the entries of its thread when the thread ends.
   struct OfThread {
     std::vector<std::weak_ptr<Threads>> drivers;
     ~OfThread() {
@@ -99,7 +99,7 @@ void FakeContexts::Made(Handle handle, const Context& context) {
 std::string FakeContexts::Launch(Stream stream) const {
   absl::MutexLock lock(&threads_->mutex);
   const auto of_stream = threads_->made.find(stream);
-  if (of_stream == threads_->made.end()) return "";  // told elsewhere
+  if (of_stream == threads_->made.end()) return "";  // reported elsewhere
   const auto current = threads_->current.find(std::this_thread::get_id());
   if (current == threads_->current.end()) {
     return "a kernel is launched by a thread without a context";

@@ -1,4 +1,4 @@
-// Which of a fake driver's contexts each thread has made current, and what CUDA wants of them.
+// Tracks the current context of each thread of a fake driver, and checks CUDA's rules for contexts.
 #ifndef DPIPE_CORE_TENSOR_CUDA_TESTING_FAKE_CONTEXTS_H_
 #define DPIPE_CORE_TENSOR_CUDA_TESTING_FAKE_CONTEXTS_H_
 
@@ -12,7 +12,8 @@
 
 namespace dpipe::cuda {
 
-// Thread-safe. A thread's current context is its own until it makes another one current, or ends.
+// Thread-safe. A context stays current to a thread until the thread makes another one current or
+// ends.
 class FakeContexts {
  public:
   using Handle = const void*;  // a stream, an event or a pool
@@ -20,27 +21,30 @@ class FakeContexts {
   FakeContexts();
   ~FakeContexts();
 
-  // What is wrong with it, in words; empty: nothing. A green context is current to one thread at a
-  // time.
+  // Makes the context current to the calling thread. Returns a description of the violation, or "".
+  // A green context may be current to only one thread at a time.
   std::string MakeCurrent(const Context& context);
   // See Driver::Within.
   void Within(const Context& context, const std::function<void()>& work);
   std::optional<Context> Current() const;
-  // What a call that needs a GPU's primary context, or another one of that GPU, does to a thread
-  // that has none: it gets the primary one.
+  // Simulates a call that needs any context of the GPU: a thread without a current context gets the
+  // GPU's primary one.
   void Need(int gpu);
 
   void Made(Handle handle, const Context& context);
-  // What is wrong, likewise, with each of these: a launch of a kernel by the calling thread, which
-  // must have made the stream's context current, or the primary one of its GPU;
+  // The following functions also return a description of the violation, or "".
+  //
+  // Checks a kernel launch by the calling thread: the current context must be the stream's, or the
+  // primary one of its GPU.
   std::string Launch(Stream stream) const;
-  // the use of a pool's memory on a stream, which cannot reach other GPUs' (`what`: "a kernel");
+  // Checks the use of a pool's memory on a stream, which cannot reach the memory of other GPUs.
+  // `what` describes the work, for example "a kernel".
   std::string Reach(const std::string& what, Stream stream, Pool pool) const;
-  // a copy between GPUs that takes a pool's memory for that of `gpu`;
+  // Checks a copy between GPUs that declares the pool's memory to be on `gpu`.
   std::string Named(Pool pool, int gpu) const;
-  // the recording of an event, which must be of the stream's GPU;
+  // Checks the recording of an event, which must be of the stream's GPU.
   std::string Record(Event event, Stream stream) const;
-  // the time between two events, which must be of one GPU.
+  // Checks a time measurement between two events, which must be of one GPU.
   std::string Elapsed(Event begin, Event end) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a test sets and asks of the fake driver, and its GPUs and contexts.
+// Settings and counters of the fake driver for tests, and its GPUs and contexts.
 #include "core/tensor/cuda/testing/fake_driver.h"
 
 #include <utility>
@@ -59,7 +59,7 @@ void FakeDriver::FailNext(const std::string& call) {
 }
 
 void FakeDriver::Break(const std::string& error) {
-  std::vector<std::deque<Work>> dropped;  // without the lock: it may hold tensors
+  std::vector<std::deque<Work>> dropped;  // destroyed after unlocking: it may hold tensors
   absl::MutexLock lock(&mutex_);
   broken_ = absl::InternalError(error);
   for (auto& [stream, queue] : streams_) dropped.push_back(std::exchange(queue, {}));
@@ -79,7 +79,7 @@ absl::Status FakeDriver::Failure(const std::string& call) {
   }
   if (fail_next_ != call) return absl::OkStatus();
   fail_next_.clear();
-  return absl::InternalError(call + " was told to fail");
+  return absl::InternalError(call + ": injected failure");
 }
 
 absl::StatusOr<std::vector<Gpu>> FakeDriver::Gpus() {

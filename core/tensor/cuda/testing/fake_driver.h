@@ -22,56 +22,66 @@
 
 namespace dpipe::cuda {
 
-// Nothing that is enqueued runs by itself. Whoever waits or asks makes it run, one piece of work at
-// a time, each time of a stream chosen at random among those that could go on: every order that
-// streams and events allow can come up. Work that touches memory outside a live block, or that was
-// freed in the stream's order before, is a violation; freed memory is filled with 0xdd, fresh
-// memory with 0xcd, of large blocks the first 64 MiB. Our own kernels run as any other work
-// (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
-// given then, in any order that the streams allow that were captured; everything that CUDA forbids
-// during a capture fails and spoils it, as do copies and fills of memory that nobody has. Of
-// contexts it wants what CUDA does: EnqueueKernel is called by threads that have made the stream's
-// current, or its GPU's primary one; what a stream does uses its own GPU's memory, except copies
-// that name both GPUs; a green one is current to one thread at a time; events are recorded on their
-// own GPU.
+// Simulates the driver in host memory, and reports incorrect use.
+//
+// Execution: enqueued work does not run by itself. Calls that wait or query run it, one piece at a
+// time, each from a stream chosen at random among those that can proceed. So every order that
+// streams and events allow can occur. Our own kernels run like any other work (EnqueueKernel).
+//
+// Memory: access to memory outside a live block, or to memory freed earlier in the stream's order,
+// is a violation. Freed memory is filled with 0xdd and fresh memory with 0xcd, in large blocks only
+// the first 64 MiB.
+//
+// Captures: captured work runs when its graph is launched, with the memory that it was given at the
+// capture, in any order that the captured streams allow. Everything that CUDA forbids during a
+// capture fails and spoils the capture. So do copies and fills of unallocated memory.
+//
+// Contexts: the rules are CUDA's.
+// - A thread that calls EnqueueKernel must have the stream's context or its GPU's primary one
+//   current.
+// - Work on a stream uses memory of its own GPU, except copies that name both GPUs.
+// - A green context is current to one thread at a time.
+// - Events are recorded on their own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
   ~FakeDriver() override;
 
-  // What was wrong so far, in words; empty: nothing.
+  // Returns descriptions of all violations so far.
   std::vector<std::string> violations() const;
   // Runs everything that can run.
   void RunAll();
   int64_t live_bytes() const;    // allocated, and not freed by work that has run
   int num_live_handles() const;  // streams, events, pools, pinned buffers, graphs
   int64_t num_launches() const;  // of graphs
-  // How often a call of that name ("Copy", "Record", ...) has been made.
+  // Returns how often the call of that name ("Copy", "Record", ...) has been made.
   int64_t num_calls(const std::string& call) const;
-  // Lets allocations fail for which a GPU's pools would have to reserve more than `bytes`; 0: no
-  // limit.
+  // Makes an allocation fail if the GPU's pools would have to reserve more than `bytes` for it; 0:
+  // no limit.
   void set_memory_limit(int64_t bytes);
-  // Calls that enqueue something wait while `count` pieces of work are on the stream, as on a GPU,
-  // whose queues hold about a thousand launches. 0: no limit.
+  // Makes calls that enqueue work wait while `count` pieces of work are on the stream; 0: no limit.
+  // On a real GPU, queues hold about a thousand launches.
   void set_queue_limit(size_t count);
-  // Whether `count` more pieces of work can be enqueued now without waiting.
+  // True if `count` more pieces of work can be enqueued now without waiting.
   bool HasRoom(Stream stream, size_t count) const;
-  // What the calling thread has made current.
+  // Returns the context that is current to the calling thread.
   std::optional<Context> current() const { return contexts_.Current(); }
-  // From now on the host cannot touch what is allocated: it crashes where it tries.
+  // Hides memory that is allocated from now on from the host, which crashes if it touches it.
   void HideMemory();
-  // The next call of that name ("Copy", "Record", ...) fails once.
+  // Makes the next call of that name ("Copy", "Record", ...) fail once.
   void FailNext(const std::string& call);
-  // What a kernel's illegal access does: nothing runs any more, and every call fails with `error`.
+  // Simulates an illegal access by a kernel: no work runs any more, and every call fails with
+  // `error`.
   void Break(const std::string& error);
   std::vector<Gpu>& gpus() { return gpus_; }
-  // Has `count` GPUs like the first, numbered from 0. Before any is used.
+  // Sets the number of GPUs to `count`, all like the first, numbered from 0. Call this before any
+  // is used.
   void SetNumGpus(int count);
   MultiprocessorRules& rules() { return rules_; }
-  // Events are reached at the time that it is, as traces want it; else a microsecond passes for
-  // each piece of work.
+  // If true, events get the real time at which they are reached, as traces require. Otherwise each
+  // piece of work takes one simulated microsecond.
   bool by_the_clock = false;
-  // Shares that the GPU's clusters cost beyond what division gives.
+  // Number of shares lost to the GPU's clusters, relative to the quotient.
   int lost_shares = 0;
 
   absl::StatusOr<std::vector<Gpu>> Gpus() override;
@@ -114,15 +124,15 @@ class FakeDriver : public Driver, public HostQueue {
   HostQueue* host_queue() override { return this; }
   void EnqueueKernel(void* stream, std::function<void()> kernel, const void* arguments,
                      size_t size_bytes) override;
-  // Anything else that reads and writes memory. Runs when its turn has come and `ready` (null: at
-  // once) says so. Both are called under the driver's lock.
+  // Enqueues any other work that reads and writes memory. It runs when it is first on its stream
+  // and `ready` returns true (null: always). Both are called under the driver's lock.
   absl::Status Enqueue(Stream stream, std::function<void()> work,
                        std::function<bool()> ready = nullptr);
-  // What some `ready` depends on has changed.
+  // Call this when the result of some `ready` may have changed.
   void Poke();
 
  private:
-  // An event's n-th recording is done when `done` has reached n.
+  // The n-th recording of an event is done when `done` >= n.
   struct EventState {
     int64_t recorded = 0;
     int64_t done = 0;
@@ -132,16 +142,17 @@ class FakeDriver : public Driver, public HostQueue {
   struct Work {
     std::function<void()> run = nullptr;
     std::function<bool()> ready = nullptr;
-    Event waits_for = nullptr;  // and for which recording
-    int64_t recording = 0;
+    Event waits_for = nullptr;  // null: none
+    int64_t recording = 0;      // number of the recording of `waits_for` to wait for
     std::shared_ptr<FakeGraphRun> graph = nullptr;  // instead of `run`
   };
-  // Recorded on a stream that was being captured: in what, and after which of its nodes.
+  // An event recorded on a captured stream: its capture, and the nodes it comes after.
   struct CapturedEvent {
     std::shared_ptr<FakeCapture> capture;
     std::vector<int> after;
   };
-  // It keeps what was live at most since it was trimmed; destroyed, what is live still.
+  // A pool reserves the maximum of its live bytes since it was last trimmed. Once destroyed, it
+  // reserves only its live bytes.
   struct PoolState {
     int gpu = 0;
     int64_t live_bytes = 0;
@@ -162,42 +173,43 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Push(const char* call, Stream stream, Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoomFor(size_t count, Stream stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The error of a call that FailNext or Break lets fail; else OK.
+  // Counts the call, and returns the error set by FailNext or Break, if any.
   absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A violation, unless it is empty.
+  // Adds a violation, unless it is empty.
   void Tell(const std::string& wrong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Runs until there is nothing to wait for. What other threads may still bring is waited for too,
-  // but not for ever.
+  // Runs work until `reached` returns true. If no work can run, waits for other threads to enqueue
+  // some, with a time limit.
   template <typename Reached>
   void RunUntil(const Reached& reached) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether anything has run.
+  // Runs work while `wanted` returns true and work can run. Returns true if anything has run.
   template <typename Wanted>
   bool RunWhile(const Wanted& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // False where nothing can go on.
+  // Runs one piece of work. Returns false if none can run.
   bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t ReservedOn(int gpu) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The pool of the memory, null for pinned and for unknown memory.
+  // Checks that the memory is allocated and live. Returns its pool, or null for pinned and unknown
+  // memory.
   Pool CheckAccess(const char* what, const void* data, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Also that the stream's GPU reaches it.
+  // Also checks that the stream's GPU can reach the memory.
   void CheckAccess(const char* what, const void* data, int64_t size_bytes, Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The capture that a stream takes part in; null: none.
+  // Returns the capture that the stream takes part in; null: none.
   FakeCapture* CaptureOf(Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The error of a call that must not be made by a thread that captures;
+  // Returns the error of a call that a capturing thread must not make.
   absl::Status Unsafe(const char* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // nor for a stream, or an event, that is being captured.
+  // Also covers a stream or event that is being captured.
   absl::Status Unsafe(const char* call, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Unsafe(const char* call, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CaptureWait(Stream stream, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ends the capture that this thread has begun with this stream.
+  // Ends and returns the capture that this thread has begun with this stream.
   absl::StatusOr<std::shared_ptr<FakeCapture>> TakeCapture(Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The error of a copy or fill that is captured there, where part of its memory is nobody's.
+  // Returns the error of a captured copy or fill if part of its memory is unallocated.
   absl::Status Captured(const char* call, Stream stream, const void* data, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The block that has all of it; null: none.
+  // Returns the block that contains the whole range; null: none.
   const Block* FindBlock(const void* data, int64_t size_bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -205,7 +217,7 @@ class FakeDriver : public Driver, public HostQueue {
   MultiprocessorRules rules_;
   FakeContexts contexts_;
   mutable absl::Mutex mutex_;
-  std::unique_ptr<HiddenMemory> hidden_ ABSL_GUARDED_BY(mutex_);  // null: memory is the host's too
+  std::unique_ptr<HiddenMemory> hidden_ ABSL_GUARDED_BY(mutex_);  // null: the host may touch it
   absl::CondVar changed_;
   RandomStream random_ ABSL_GUARDED_BY(mutex_);
   int64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
@@ -218,12 +230,12 @@ class FakeDriver : public Driver, public HostQueue {
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<Event, EventState> events_ ABSL_GUARDED_BY(mutex_);
   std::map<Pool, PoolState> pools_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<FakeCapture>> captures_ ABSL_GUARDED_BY(mutex_);  // under way
+  std::vector<std::shared_ptr<FakeCapture>> captures_ ABSL_GUARDED_BY(mutex_);  // in progress
   std::map<Event, CapturedEvent> captured_events_ ABSL_GUARDED_BY(mutex_);
   std::map<Graph, std::shared_ptr<const FakeGraph>> graphs_ ABSL_GUARDED_BY(mutex_);
   int64_t num_launches_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<const char*, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // by first byte; also dead ones
+  std::map<const char*, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // by first byte; also freed ones
   std::map<const char*, Block> pinned_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> violations_ ABSL_GUARDED_BY(mutex_);
 };

@@ -35,7 +35,7 @@ absl::Status FakeDriver::Unsafe(const char* call, Event event) {
   return captured->second.capture->Spoil(absl::StrCat(call, " of an event in a capture"));
 }
 
-// An event that was never recorded is none to wait for.
+// Waiting for an event that was never recorded has no effect.
 absl::Status FakeDriver::CaptureWait(Stream stream, Event event) {
   FakeCapture* const own = CaptureOf(stream);
   const auto captured = captured_events_.find(event);
@@ -116,13 +116,13 @@ int64_t FakeDriver::num_launches() const {
   return num_launches_;
 }
 
-// A launch keeps the recording.
+// A launch shares ownership of its graph.
 void FakeDriver::DestroyGraph(Graph graph) {
   absl::MutexLock lock(&mutex_);
   const auto it = graphs_.find(graph);
   DPIPE_CHECK(it != graphs_.end()) << "a graph that does not exist is destroyed";
   if (it->second.use_count() > 1) {
-    violations_.push_back("a graph was destroyed while a launch of it was under way");
+    violations_.push_back("a graph was destroyed while a launch of it was in flight");
   }
   graphs_.erase(it);
 }

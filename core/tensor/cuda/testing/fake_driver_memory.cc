@@ -11,9 +11,9 @@
 namespace dpipe::cuda {
 namespace {
 
-constexpr int64_t kFilledBytes = 64 << 20;  // of a block
+constexpr int64_t kFilledBytes = 64 << 20;  // per block
 
-// Whether what is written is read or written by nothing else in the launch.
+// True if the memory of each sum is neither read nor written by the other sums of the launch.
 bool SumsAreApart(const SumTable& table) {
   const auto apart = [](const float* a, int64_t a_count, const float* b, int64_t b_count) {
     return a + a_count <= b || b + b_count <= a;
@@ -214,7 +214,7 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
               }});
 }
 
-// By what the kernel does, block by block, which a GPU would run in any order.
+// Runs the kernel's code block by block; a GPU would run the blocks in any order.
 absl::Status FakeDriver::AddUp(absl::Span<const OrderedSum> sums, Stream stream) {
   absl::MutexLock lock(&mutex_);
   for (const SumTable& table : SumTablesOf(sums)) {
@@ -229,7 +229,7 @@ absl::Status FakeDriver::AddUp(absl::Span<const OrderedSum> sums, Stream stream)
                                    }
                                  }
                                  if (!SumsAreApart(table)) {
-                                   violations_.push_back("a sum of another sum's memory");
+                                   violations_.push_back("a sum with overlapping memory");
                                  }
                                  for (uint32_t block = 0; block < table.blocks(); ++block) {
                                    for (uint32_t i = 0; i < SumTable::kThreads; ++i) {

@@ -1,4 +1,4 @@
-// Streams and events of the fake driver, and how what is enqueued comes to run.
+// Streams, events and the execution of enqueued work of the fake driver.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -37,7 +37,7 @@ absl::StatusOr<Event> FakeDriver::CreateEvent(const Context& context) {
   return event;
 }
 
-// What waits for it goes on waiting.
+// Streams that wait for the event keep waiting.
 void FakeDriver::DestroyEvent(Event event) {
   absl::MutexLock lock(&mutex_);
   EventState& state = events_.at(event);
@@ -153,7 +153,7 @@ void FakeDriver::RunUntil(const Reached& reached) {
       changed_.SignalAll();
     } else if (changed_.WaitWithTimeout(&mutex_, absl::Seconds(30))) {
       DPIPE_CHECK(RunWhile([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !reached(); }))
-          << "streams wait for each other";
+          << "deadlock: streams wait for each other";
     }
   }
 }

@@ -7,19 +7,19 @@
 namespace dpipe::cuda {
 namespace {
 
-constexpr int64_t kReservedBytes = int64_t{64} << 30;  // of addresses
+constexpr int64_t kReservedBytes = int64_t{64} << 30;  // of address space
 constexpr int64_t kAlignment = 512;
-constexpr int64_t kPageBytes = 2 << 20;  // huge ones, of which there are few to protect
+constexpr int64_t kPageBytes = 2 << 20;  // huge pages, so that few have to be protected
 
 }  // namespace
 
 HiddenMemory::HiddenMemory()
     : reserved_(static_cast<char*>(mmap(nullptr, kReservedBytes, PROT_NONE,
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-  DPIPE_CHECK(reserved_ != MAP_FAILED) << "no addresses for a fake GPU's memory";
+  DPIPE_CHECK(reserved_ != MAP_FAILED) << "cannot reserve address space for a fake GPU's memory";
   const int64_t past = reinterpret_cast<uintptr_t>(reserved_) % kPageBytes;
   begin_ = reserved_ + (kPageBytes - past) % kPageBytes;
-  madvise(begin_, kReservedBytes - kPageBytes, MADV_HUGEPAGE);  // where there are any
+  madvise(begin_, kReservedBytes - kPageBytes, MADV_HUGEPAGE);  // if huge pages are available
 }
 
 HiddenMemory::~HiddenMemory() { munmap(reserved_, kReservedBytes); }
@@ -27,7 +27,7 @@ HiddenMemory::~HiddenMemory() { munmap(reserved_, kReservedBytes); }
 char* HiddenMemory::Allocate(int64_t size_bytes) {
   char* const block = begin_ + used_bytes_;
   used_bytes_ += (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
-  DPIPE_CHECK(used_bytes_ <= kReservedBytes - kPageBytes) << "a fake GPU's memory is used up";
+  DPIPE_CHECK(used_bytes_ <= kReservedBytes - kPageBytes) << "a fake GPU's memory is exhausted";
   return block;
 }
 

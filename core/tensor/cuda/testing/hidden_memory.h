@@ -1,4 +1,4 @@
-// Memory that crashes whoever touches it without leave: what a GPU's is to the host.
+// Memory that the host cannot touch, like a GPU's: access without a Leave object crashes.
 #ifndef DPIPE_CORE_TENSOR_CUDA_TESTING_HIDDEN_MEMORY_H_
 #define DPIPE_CORE_TENSOR_CUDA_TESTING_HIDDEN_MEMORY_H_
 
@@ -6,7 +6,7 @@
 
 namespace dpipe::cuda {
 
-// Used under the owner's lock. Blocks are never given back.
+// Must be used under the owner's lock. Blocks are never freed.
 class HiddenMemory {
  public:
   HiddenMemory();
@@ -14,10 +14,10 @@ class HiddenMemory {
   HiddenMemory(const HiddenMemory&) = delete;
   HiddenMemory& operator=(const HiddenMemory&) = delete;
 
-  // Aligned to 512 bytes, its bytes unspecified.
+  // Returns a block aligned to 512 bytes, with unspecified contents.
   char* Allocate(int64_t size_bytes);
 
-  // While it lives all blocks may be touched.
+  // Permits access to all blocks during its lifetime.
   class Leave {
    public:
     explicit Leave(HiddenMemory* memory);  // may be null
