@@ -48,7 +48,7 @@ bool InProcessWaiter::HasWork() const {
 void InProcessWaiter::Work() {
   SharedCollective* const current = Current();
   if (current == nullptr) return;
-  const bool ended = current->WorkOnOne();
+  const bool ended = current->RunNextChunk();
   worked_until_ns_ = MonotonicNow();
   if (!ended) return;
   absl::MutexLock lock(&state_->mutex);

@@ -68,7 +68,7 @@ bool SharedCollective::HasWork() const {
          num_taken_.load(std::memory_order_relaxed) < static_cast<int>(chunks_.size());
 }
 
-bool SharedCollective::WorkOnOne() {
+bool SharedCollective::RunNextChunk() {
   if (!HasWork()) return false;
   const int taken = num_taken_.fetch_add(1, std::memory_order_relaxed);
   if (taken >= static_cast<int>(chunks_.size())) return false;

@@ -40,7 +40,7 @@ class SharedCollective {
   bool HasWork() const;
   // Takes a chunk, if there is one, and processes it. Returns true for the call that ends the
   // collective, after which it holds no more references to the members' tensors.
-  bool WorkOnOne();
+  bool RunNextChunk();
   bool done() const { return done_.load(std::memory_order_acquire); }
 
   // Returns when the last member joined. Valid once complete.

@@ -46,7 +46,7 @@ std::vector<SharedCollective::Contribution> RunOn(
   SharedCollective collective(kind, kMembers);
   std::vector<SharedCollective::Contribution> contributions;
   for (int m = 0; m < kMembers; ++m) {
-    EXPECT_FALSE(collective.complete() || collective.HasWork() || collective.WorkOnOne());
+    EXPECT_FALSE(collective.complete() || collective.HasWork() || collective.RunNextChunk());
     contributions.push_back(contribution_of(m));
     EXPECT_EQ(collective.Join(m, contributions.back(), /*now_ns=*/10 - m), m == kMembers - 1);
   }
@@ -55,7 +55,7 @@ std::vector<SharedCollective::Contribution> RunOn(
   std::atomic<int> num_ends{0};
   for (int t = 0; t < threads; ++t) {
     workers.emplace_back([&] {
-      while (collective.HasWork()) num_ends += collective.WorkOnOne();
+      while (collective.HasWork()) num_ends += collective.RunNextChunk();
     });
   }
   for (std::thread& worker : workers) worker.join();
@@ -129,7 +129,7 @@ TEST(SharedCollectiveTest, EndsWithTheLastMemberIfThereAreNoTensors) {
   EXPECT_FALSE(collective.Join(1, {}, 5));
   EXPECT_TRUE(collective.Join(0, {}, 7));
   EXPECT_TRUE(collective.done());
-  EXPECT_FALSE(collective.HasWork() || collective.WorkOnOne());
+  EXPECT_FALSE(collective.HasWork() || collective.RunNextChunk());
 }
 
 TEST(SharedCollectiveTest, ReleasesTensorsAtTheEnd) {
@@ -139,7 +139,7 @@ TEST(SharedCollectiveTest, ReleasesTensorsAtTheEnd) {
     collective.Join(m, {{}, {Tensor::Zeros(device, {100}, DType::kF32)}}, 0);
   }
   EXPECT_GT(device->allocator().stats().allocated_bytes, 0);
-  EXPECT_TRUE(collective.WorkOnOne());
+  EXPECT_TRUE(collective.RunNextChunk());
   EXPECT_EQ(device->allocator().stats().allocated_bytes, 0);
 }
 

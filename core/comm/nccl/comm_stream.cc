@@ -182,7 +182,7 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Finish() {
     unsettled_.insert(unsettled_.end(), finished->here.begin(), finished->here.end());
   }
   if (end.ok()) {
-    under_way_.push_back({finished->under_way.what, finished->under_way.begin, *end});
+    in_flight_.push_back({finished->under_way.what, finished->under_way.begin, *end});
   }
   DPIPE_RETURN_IF_ERROR(finished->status);
   return end;
@@ -200,10 +200,10 @@ bool CommStream::IsReached(const CommEvent& event) const {
 
 absl::Status CommStream::CheckProgress(absl::Duration passed) {
   absl::MutexLock lock(&mutex_);
-  while (!under_way_.empty() && IsReached(*under_way_.front().end)) under_way_.pop_front();
+  while (!in_flight_.empty() && IsReached(*in_flight_.front().end)) in_flight_.pop_front();
   if (comm_ == nullptr) return absl::OkStatus();
-  DPIPE_RETURN_IF_ERROR(IsSettled(under_way_.empty() ? name_ : under_way_.front().what).status());
-  UnderWay* const current = Current();
+  DPIPE_RETURN_IF_ERROR(IsSettled(in_flight_.empty() ? name_ : in_flight_.front().what).status());
+  InFlight* const current = Current();
   if (current == nullptr || !IsReached(*current->begin)) return absl::OkStatus();
   current->waited += passed;
   if (current->waited <= deadline_) return absl::OkStatus();
@@ -212,20 +212,20 @@ absl::Status CommStream::CheckProgress(absl::Duration passed) {
 
 // An operation that is being enqueued counts too. Its thread measures how long NCCL takes (Settle),
 // but not how long the GPU's queue is too full for the next piece of work.
-CommStream::UnderWay* CommStream::Current() {
-  if (!under_way_.empty()) return &under_way_.front();
+CommStream::InFlight* CommStream::Current() {
+  if (!in_flight_.empty()) return &in_flight_.front();
   return posted_ != nullptr && !posted_->settling ? &posted_->under_way : nullptr;
 }
 
 bool CommStream::Idle() const {
   absl::MutexLock lock(&mutex_);
-  return posted_ == nullptr && (under_way_.empty() || IsReached(*under_way_.back().end));
+  return posted_ == nullptr && (in_flight_.empty() || IsReached(*in_flight_.back().end));
 }
 
 std::optional<CommStream::Wait> CommStream::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
-  for (const UnderWay& one : under_way_) {
+  for (const InFlight& one : in_flight_) {
     if (!IsReached(*one.end)) return Wait{one.what, IsReached(*one.begin), one.waited};
   }
   if (posted_ != nullptr) {

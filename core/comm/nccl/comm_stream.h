@@ -93,7 +93,7 @@ class CommStream {
   static void AbortAll(absl::Span<CommStream* const> streams);
 
  private:
-  struct UnderWay {
+  struct InFlight {
     std::string what;
     // Reached when it is this operation's turn and the device has computed its inputs.
     std::shared_ptr<CommEvent> begin = nullptr;
@@ -102,7 +102,7 @@ class CommStream {
   };
 
   struct Posted {
-    UnderWay under_way;
+    InFlight under_way;
     Operation operation;
     std::vector<Tensor> here;  // the operation's tensors, on stream_device_
     absl::Status status;       // of enqueuing
@@ -119,7 +119,7 @@ class CommStream {
   absl::StatusOr<bool> IsSettled(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsReached(const CommEvent& event) const;
   // Returns the current operation if CheckProgress measures its time; otherwise null.
-  UnderWay* Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  InFlight* Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   NcclCall CallFor(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const NcclApi* const api_;
@@ -138,7 +138,7 @@ class CommStream {
   // Tensors of operations that NCCL has not settled. It may still enqueue these operations on the
   // stream until the abort.
   std::vector<Tensor> unsettled_ ABSL_GUARDED_BY(mutex_);
-  std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
+  std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dpipe

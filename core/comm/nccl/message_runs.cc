@@ -25,7 +25,7 @@ class NcclRecv : public PendingRecv {
   absl::StatusOr<std::vector<Tensor>> Wait() override {
     DPIPE_RETURN_IF_ERROR(failure_.StatusOf(what_));
     if (*end_ == nullptr) {
-      return failure_.OfThisRank(
+      return failure_.WithRankPrefix(
           absl::FailedPreconditionError(absl::StrCat("has not posted ", what_)));
     }
     DPIPE_RETURN_IF_ERROR((*end_)->BlockDevice(cuda::CudaDeviceOf(*device_)));

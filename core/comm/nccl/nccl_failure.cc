@@ -38,7 +38,7 @@ void NcclFailure::WatchLoop(absl::Duration interval) {
     const absl::Duration passed = clock.Lap();
     for (CommStream* stream : streams_.all()) {
       const absl::Status status = stream->CheckProgress(passed);
-      if (!status.ok()) Fail(Reason(OfThisRank(status)));
+      if (!status.ok()) Fail(Reason(WithRankPrefix(status)));
     }
   }
 }
@@ -104,17 +104,17 @@ absl::Status NcclFailure::Reason(const absl::Status& status) {
 }
 
 absl::Status NcclFailure::ReasonOf(const std::string& what, const absl::Status& status) {
-  const absl::Status reason = Reason(OfThisRank(status)), failed = StatusOf(what);
+  const absl::Status reason = Reason(WithRankPrefix(status)), failed = StatusOf(what);
   return failed.ok() ? reason : failed;
 }
 
-absl::Status NcclFailure::OfThisRank(const absl::Status& status) const {
+absl::Status NcclFailure::WithRankPrefix(const absl::Status& status) const {
   return absl::Status(status.code(), absl::StrCat("rank ", rank_.value(), " ", status.message()));
 }
 
 absl::Status NcclFailure::WaitFailed(const std::string& what, absl::Duration waited,
                                      const absl::Status& reason) const {
-  return OfThisRank(absl::Status(
+  return WithRankPrefix(absl::Status(
       reason.code(),
       absl::StrCat("waited ", absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))),
                    " for ", what, ": ", reason.message())));

@@ -53,7 +53,7 @@ class NcclFailure {
   // Returns the same for an error that occurred while `what` was enqueued.
   absl::Status ReasonOf(const std::string& what, const absl::Status& status);
   // Prefixes the message: "rank 3 MESSAGE".
-  absl::Status OfThisRank(const absl::Status& status) const;
+  absl::Status WithRankPrefix(const absl::Status& status) const;
 
  private:
   // Records another rank's failure.

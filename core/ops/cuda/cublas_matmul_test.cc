@@ -252,7 +252,7 @@ TEST_F(CublasMatmulTest, ShareOfAGpuPassesItsSize) {
 }
 
 TEST_F(CublasMatmulTest, TimingDoesNotTouchTheResult) {
-  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/true).ok());
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_engines=*/true).ok());
   FakeCublas cublas({{20}, {1, true}, {4}, {10}});
   const Product product = AddedTo(device_);
   ASSERT_TRUE(cublas.Multiply(device_, product).ok());
@@ -271,7 +271,7 @@ TEST_F(CublasMatmulTest, TimingDoesNotTouchTheResult) {
   EXPECT_EQ(NumbersOf(cublas.TakeRuns()), std::vector<int>{2});
 
   // Another device, as in another process with the same file.
-  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/false).ok());
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_engines=*/false).ok());
   const auto other = device_->MakeSibling();
   FakeCublas later({{20}, {1, true}, {4}, {10}});
   ASSERT_TRUE(later.Multiply(other, AddedTo(other)).ok());
@@ -280,11 +280,11 @@ TEST_F(CublasMatmulTest, TimingDoesNotTouchTheResult) {
 }
 
 TEST_F(CublasMatmulTest, MissingChoiceFallsBackToTheFirst) {
-  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/true).ok());
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_engines=*/true).ok());
   FakeCublas many({{20}, {4}, {1}});
   ASSERT_TRUE(many.Multiply(device_, AddedTo(device_)).ok());
   EXPECT_EQ(many.TakeRuns().back().algorithm, 2);
-  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_others=*/false).ok());
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path_, /*time_engines=*/false).ok());
   const auto other = device_->MakeSibling();
   FakeCublas few({{20}, {4}});
   ASSERT_TRUE(few.Multiply(other, AddedTo(other)).ok());

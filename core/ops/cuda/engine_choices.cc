@@ -86,10 +86,10 @@ EngineChoices& EngineChoices::OfProcess() {
   return *choices;
 }
 
-absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool keep) {
+absl::Status EngineChoices::Open(const std::string& path, bool time_engines, bool keep) {
   std::map<EngineUse, Choice> choices;
   const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
-  if (!text.ok() && !(time_others && absl::IsNotFound(text.status()))) {
+  if (!text.ok() && !(time_engines && absl::IsNotFound(text.status()))) {
     return absl::Status(
         text.status().code(),
         absl::StrCat("cannot read the file of engine choices: ", text.status().message()));
@@ -122,7 +122,7 @@ absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool
   }
   absl::MutexLock lock(&mutex_);
   path_ = path;
-  time_others_ = time_others;
+  time_others_ = time_engines;
   keep_ = keep;
   choices_ = std::move(choices);
   return absl::OkStatus();

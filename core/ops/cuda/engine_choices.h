@@ -44,11 +44,11 @@ class EngineChoices {
   // Returns the choices of this process, which devices use.
   static EngineChoices& OfProcess();
 
-  // Reads the choices from file `path`, which may be missing if `time_others`. In that case,
+  // Reads the choices from file `path`, which may be missing if `time_engines`. In that case,
   // operations without a choice are timed when first used. The file is rewritten after each of
   // them, unless `keep` is false. Returns InvalidArgument, with the reason, if the file has another
   // format.
-  absl::Status Open(const std::string& path, bool time_others, bool keep = true)
+  absl::Status Open(const std::string& path, bool time_engines, bool keep = true)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // True (the default) if only deterministic engines may run. Must be set before the first

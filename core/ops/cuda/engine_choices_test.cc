@@ -55,7 +55,7 @@ class EngineChoicesTest : public Test {
 TEST_F(EngineChoicesTest, NotInUseWithoutAFile) {
   EngineChoices choices;
   EXPECT_FALSE(choices.in_use());
-  ASSERT_TRUE(choices.Open(path_, /*time_others=*/true).ok());
+  ASSERT_TRUE(choices.Open(path_, /*time_engines=*/true).ok());
   EXPECT_TRUE(choices.in_use());
 }
 
@@ -116,7 +116,7 @@ TEST_F(EngineChoicesTest, NewChoicesAreAddedToTheFile) {
 
 TEST_F(EngineChoicesTest, ChoicesAreNotStoredWithoutKeep) {
   EngineChoices choices;
-  ASSERT_TRUE(choices.Open(path_, /*time_others=*/true, /*keep=*/false).ok());
+  ASSERT_TRUE(choices.Open(path_, /*time_engines=*/true, /*keep=*/false).ok());
   EXPECT_EQ(Choose(&choices, use_), "quick");
   EXPECT_TRUE(absl::IsNotFound(ReadFile(path_).status()));
 }

@@ -57,7 +57,7 @@ TEST_F(EngineTimingTest, FastestEngineIsReproducible) {
   const std::vector<Tensor> untimed = Compute();
   const ScratchFolder folder;
   const std::string path = folder.File("engines.json");
-  ASSERT_TRUE(EngineChoices::OfProcess().Open(path, /*time_others=*/true).ok());
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path, /*time_engines=*/true).ok());
   const std::vector<Tensor> timed = Compute();
   const absl::StatusOr<std::string> text = ReadFile(path);
   ASSERT_TRUE(text.ok()) << text.status();
@@ -65,7 +65,7 @@ TEST_F(EngineTimingTest, FastestEngineIsReproducible) {
                            "gradient of its filters", "a product of 4096 x 320"}) {
     EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
   }
-  ASSERT_TRUE(EngineChoices::OfProcess().Open(path, /*time_others=*/false).ok());
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path, /*time_engines=*/false).ok());
   const std::vector<Tensor> again = Compute();
   EXPECT_EQ(*ReadFile(path), *text);
   for (size_t i = 0; i < timed.size(); ++i) {

@@ -192,12 +192,12 @@ int64_t ScoreBytes(const AttentionShape& s) {
 
 }  // namespace
 
-bool IsFasterInAnyOrder(const AttentionShape& s) {
+bool IsFasterNondeterministic(const AttentionShape& s) {
   return s.batch * ScoreBytes(s) > int64_t{256} << 20;
 }
 
 int64_t SamplesAtOnce(const AttentionShape& s) {
-  if (s.any_order) return s.batch;
+  if (s.nondeterministic) return s.batch;
   const int64_t of_sample = ScoreBytes(s);
   const int64_t max_part = std::max<int64_t>(1, kMaxScoreBytes / of_sample);
   if (s.batch <= max_part) return s.batch;
@@ -287,11 +287,11 @@ void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnG
   chain.Product(chain.Reshape(ds, chain.Between(transposed_scores)), q,
                 Heads(kKeyGrads, s, s.keys));
   const CudnnDescriptor& k = chain.Reshape(kt, chain.Between(Heads(0, s, s.keys)));
-  if (!s.any_order) {
+  if (!s.nondeterministic) {
     chain.Product(ds, k, Heads(kQueryGrads, s, s.queries));
     return;
   }
-  graph->AllowAnyOrder();
+  graph->AllowNondeterminism();
   // For older versions, cudnn-frontend clears the sums itself.
   graph->Require(90600);
   const CudnnDescriptor& dq = chain.Product(

@@ -47,7 +47,7 @@ CudnnContext::~CudnnContext() {
 absl::StatusOr<CudnnEngines> CudnnContext::EnginesFor(bool exact_fp32,
                                                       const Describe& describe) const {
   auto graph = std::make_unique<CudnnGraph>(api_);
-  if (!EngineChoices::OfProcess().deterministic()) graph->AllowAnyOrder();
+  if (!EngineChoices::OfProcess().deterministic()) graph->AllowNondeterminism();
   describe(graph.get());
   return CudnnEngines::For(CudnnTarget(handle_), std::move(graph), exact_fp32);
 }

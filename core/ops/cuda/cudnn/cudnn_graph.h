@@ -79,20 +79,20 @@ class CudnnGraph {
   // Excludes engines that need more workspace than this.
   void LimitWorkspace(int64_t bytes) { most_workspace_bytes_ = bytes; }
   // Also allows engines whose order of additions varies from run to run.
-  void AllowAnyOrder() { any_order_ = true; }
+  void AllowNondeterminism() { nondeterministic_ = true; }
 
   const CudnnApi& api() const { return api_; }
   const absl::Status& status() const { return status_; }
   const std::vector<const CudnnDescriptor*>& operations() const { return operations_; }
   int64_t max_workspace_bytes() const { return most_workspace_bytes_; }
-  bool any_order() const { return any_order_; }
+  bool nondeterministic() const { return nondeterministic_; }
 
  private:
   const CudnnApi& api_;
   std::vector<std::unique_ptr<CudnnDescriptor>> descriptors_;
   std::vector<const CudnnDescriptor*> operations_;
   int64_t most_workspace_bytes_ = std::numeric_limits<int64_t>::max();
-  bool any_order_ = false;
+  bool nondeterministic_ = false;
   absl::Status status_;
 };
 

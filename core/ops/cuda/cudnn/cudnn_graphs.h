@@ -46,7 +46,7 @@ void DescribeAttentionGrad(const AttentionShape& shape, int capability_major, Cu
 // True if the gradient is better computed with atomic additions to dq, if those are allowed: when
 // ds would take more than 256 MiB. Atomic additions do not need ds. cudnn-frontend uses the same
 // threshold.
-bool IsFasterInAnyOrder(const AttentionShape& shape);
+bool IsFasterNondeterministic(const AttentionShape& shape);
 
 // Returns the number of samples whose gradient is computed at once: all, or as many as have scores
 // within the workspace's limit. Parts are equal if the batch has such a divisor. The log_sums of

@@ -143,10 +143,10 @@ TEST(UnsupportedTest, VersionsWithAttentionBugs) {
   EXPECT_TRUE(IsUsed(90800, text, 0));
   EXPECT_FALSE(IsUsed(91500, text, 9));
   EXPECT_TRUE(IsUsed(91501, text, 9));
-  AttentionShape any_order = full;
-  any_order.any_order = true;
-  EXPECT_FALSE(IsUsed(90500, any_order, 9));
-  EXPECT_TRUE(IsUsed(90600, any_order, 9));
+  AttentionShape nondeterministic = full;
+  nondeterministic.nondeterministic = true;
+  EXPECT_FALSE(IsUsed(90500, nondeterministic, 9));
+  EXPECT_TRUE(IsUsed(90600, nondeterministic, 9));
   // Blackwell.
   EXPECT_TRUE(IsUsed(91701, full, 0));
   EXPECT_FALSE(IsUsed(91701, full, 10));
@@ -185,11 +185,11 @@ TEST(SamplesAtOnceTest, PrefersEqualParts) {
 
 TEST(SamplesAtOnceTest, AnyOrderUsesOnePart) {
   AttentionShape many = {64, 5, 4096, 4096, 64, 0.125f};
-  EXPECT_TRUE(IsFasterInAnyOrder(many));
-  many.any_order = true;
+  EXPECT_TRUE(IsFasterNondeterministic(many));
+  many.nondeterministic = true;
   EXPECT_EQ(SamplesAtOnce(many), 64);
   // With 256 tokens and 20 heads, the scores of 64 samples take 168 MB.
-  EXPECT_FALSE(IsFasterInAnyOrder({64, 20, 256, 256, 64, 0.125f}));
+  EXPECT_FALSE(IsFasterNondeterministic({64, 20, 256, 256, 64, 0.125f}));
 }
 
 TEST(SamplesAtOnceTest, PartsBeginAtMultiplesOf16Bytes) {

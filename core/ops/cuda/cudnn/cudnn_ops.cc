@@ -37,14 +37,8 @@ CudnnContext::Key KeyOf(Graph graph, DType dtype, const Convolution& s) {
 }
 // Attention is always in bf16.
 CudnnContext::Key KeyOf(Graph graph, DType, const AttentionShape& s) {
-  return {static_cast<int64_t>(graph),
-          s.batch,
-          s.heads,
-          s.queries,
-          s.keys,
-          s.size,
-          s.causal,
-          s.any_order};
+  return {static_cast<int64_t>(graph), s.batch, s.heads, s.queries, s.keys, s.size, s.causal,
+          s.nondeterministic};
 }
 
 const char* NameOf(Graph graph) {
@@ -210,11 +204,12 @@ absl::Status AttendGradByCudnn(const AttentionShape& shape, const Tensor& dy, co
   if (StreamOf(q).emulated) return Emulated();
   const int capability = dpipe::cuda::CudaDeviceOf(*q.device()).gpu().capability_major;
   AttentionShape whole = shape;
-  whole.any_order = !EngineChoices::OfProcess().deterministic() && IsFasterInAnyOrder(shape);
+  whole.nondeterministic =
+      !EngineChoices::OfProcess().deterministic() && IsFasterNondeterministic(shape);
   const int64_t rows = shape.heads * shape.queries, max_part = SamplesAtOnce(whole);
   const Tensor sums = Tensor::Empty(q.device(), {max_part, rows}, DType::kF32);
   const Tensor dq_sums =
-      whole.any_order ? Tensor::Empty(q.device(), q.shape(), DType::kF32) : Tensor();
+      whole.nondeterministic ? Tensor::Empty(q.device(), q.shape(), DType::kF32) : Tensor();
   for (int64_t begin = 0; begin < shape.batch; begin += max_part) {
     AttentionShape part = whole;
     part.batch = std::min(max_part, shape.batch - begin);
@@ -229,7 +224,7 @@ absl::Status AttendGradByCudnn(const AttentionShape& shape, const Tensor& dy, co
                      {kQueryGrads, of(dq)},
                      {kKeyGrads, of(dk)},
                      {kValueGrads, of(dv)}};
-    if (part.any_order) memory.emplace_back(kQueryGradSums, dq_sums.raw_data());
+    if (part.nondeterministic) memory.emplace_back(kQueryGradSums, dq_sums.raw_data());
     DPIPE_RETURN_IF_ERROR(RunAttention(
         Graph::kAttentionGrad, part, q.device(), CheckAttentionGrad(part, capability),
         [&](CudnnGraph* graph) { DescribeAttentionGrad(part, capability, graph); }, memory));

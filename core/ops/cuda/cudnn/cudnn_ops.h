@@ -40,7 +40,7 @@ struct AttentionShape {
   bool causal = false;  // query i sees only keys 0 to i
   // The gradient adds up dq in an order that varies from run to run, and needs no ds in the
   // workspace.
-  bool any_order = false;
+  bool nondeterministic = false;
 };
 
 // The gradient's workspace comes from the device. It is 1.5 GiB, or the size for one sample if that

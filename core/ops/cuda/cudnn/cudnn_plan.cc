@@ -134,7 +134,7 @@ absl::StatusOr<std::string> CudnnEngines::NameOf(const CudnnDescriptor& config,
   for (int64_t i = 0; i < count; ++i) {
     switch (numerical[i]) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-        if (!graph_->any_order()) notes->exact = false;
+        if (!graph_->nondeterministic()) notes->exact = false;
         break;
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
         notes->exact = false;

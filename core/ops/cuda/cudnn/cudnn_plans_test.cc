@@ -74,8 +74,8 @@ TEST_P(CudnnPlansTest, GradientsInAnyOrderNeedNoScores) {
   for (AttentionShape a : {AttentionShape{64, 5, 4096, 4096, 64, 0.125f},
                            AttentionShape{64, 10, 1024, 1024, 64, 0.125f}}) {
     SCOPED_TRACE(::testing::Message() << a.queries << " queries, " << a.keys << " keys");
-    EXPECT_TRUE(IsFasterInAnyOrder(a));
-    a.any_order = true;
+    EXPECT_TRUE(IsFasterNondeterministic(a));
+    a.nondeterministic = true;
     // At most fp32 sums of dq, which the engine may keep in addition to the given ones.
     EXPECT_LE(WorkspaceOf(gpu_->PlanAttentionGrad(a)),
               4 * a.batch * a.heads * a.queries * a.size + 1024);
