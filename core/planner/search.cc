@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -20,6 +21,8 @@
 #include "core/planner/search/improver.h"
 #include "core/planner/search/pair_builder.h"
 #include "core/planner/strategy.h"
+#include "core/schedule/builders/concatenate_schedules.h"
+#include "core/schedule/schedule_traits.h"
 #include "core/sim/annotate.h"
 
 namespace dpipe {
@@ -49,12 +52,19 @@ constexpr double kMovesShare = 0.48;
 constexpr double kRivalGain = 1.2;
 // A plan is large if its simulation takes this fraction of the budget. This many plans of a smaller
 // batch are tried with more micro-batches.
-constexpr double kLargePlan = 0.05;
+constexpr double kLargePlan = 0.02;
 constexpr int kNumTriedLarger = 4;
 // If neither S nor M is given, the best candidate is tuned as thoroughly as if they were, provided
 // that its step is this much longer than the lower bound of its stages.
 constexpr double kNearBound = 1.02;
 constexpr double kThoroughShare = 1.4;
+
+// False if nothing is cut, or if both backbones are cut together (PlanBuilder::CutPair).
+bool UsesPartitioner(const std::string& schedule) {
+  if (schedule == "single") return false;
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(schedule);
+  return !traits.ok() || traits->num_backbones != 2 || traits->stages_per_device != 2;
+}
 
 // For a strategy that leaves something open or is tuned, the search also runs the second round, the
 // rivals and the thorough improvement.
@@ -80,6 +90,7 @@ class Search {
     const Nanos ideal_ns = explorer_.MinIdealStep();
     if (ideal_ns == 0 || (limit_ns > 0 && ideal_ns > limit_ns)) return std::nullopt;
     RunRound(0, limit_ns);
+    MeetEvenCuts(best_ ? best_->step_ns : limit_ns);
     return best_;
   }
 
@@ -93,6 +104,7 @@ class Search {
     best_of_first_round_ = best_;
     LearnFromSmallerBatch();
     RunRound(1, /*limit_ns=*/0);
+    MeetEvenCuts(/*limit_ns=*/0);
     MeetRivals();
     TuneBestThoroughly();
     return absl::OkStatus();
@@ -133,22 +145,33 @@ class Search {
     return best;
   }
 
-  // Tries the same pipeline with `times` as many micro-batches.
+  // Tries the same pipeline with `times` as many micro-batches, in the order that its generator
+  // makes of them and in the smaller plan's order, repeated. The latter takes at most `times` as
+  // long, but for frozen work.
   void TryLarger(const Candidate& smaller, int times) {
     Candidate* const same = FindLarger(smaller, times, &explorer_.candidates());
-    if (same == nullptr || same->state == Candidate::State::kSimulated) return;
-    Candidate tried = *same;
-    tried.shape.peak_limit = smaller.shape.peak_limit;
-    tried.may_recompute = smaller.may_recompute;
-    tried.cut = smaller.cut;
-    tried.cut.schedule = nullptr;
-    for (bool frozen_first : {false, true}) {
-      tried.frozen_first = frozen_first;
-      if (frozen_first && !smaller.frozen_first) continue;
-      if (!explorer_.TryCut(strategy_.tune(), &tried).ok()) continue;
-      if (tried.state != Candidate::State::kSimulated) continue;
-      if (!best_ || IsBetter(tried, *best_)) best_ = tried;
-      if (!frozen_first) *same = tried;
+    Candidate start = smaller;
+    start.shape.num_micro_batches *= times;
+    start.shape.global_batch *= times;
+    start.estimate_ns *= times;
+    start.cut.schedule = nullptr;
+    std::vector<std::shared_ptr<const Schedule>> orders = {nullptr};
+    if (smaller.cut.schedule != nullptr) {
+      absl::StatusOr<Schedule> repeated = Repeated(*smaller.cut.schedule, times);
+      if (repeated.ok()) orders.push_back(std::make_shared<const Schedule>(*std::move(repeated)));
+    }
+    for (const auto& order : orders) {
+      for (bool frozen_first : {false, true}) {
+        if (frozen_first && !smaller.frozen_first) continue;
+        Candidate tried = start;
+        tried.frozen_first = frozen_first;
+        tried.cut.schedule = order;
+        if (!explorer_.TryCut(strategy_.tune(), &tried).ok()) continue;
+        if (tried.state != Candidate::State::kSimulated) continue;
+        if (!best_ || IsBetter(tried, *best_)) best_ = tried;
+        if (frozen_first || same == nullptr) continue;
+        if (same->state != Candidate::State::kSimulated || IsBetter(tried, *same)) *same = tried;
+      }
     }
   }
 
@@ -288,6 +311,18 @@ class Search {
     context.moves = &moves_;
     context.simulated = &simulated_;
     return Improver(std::move(context));
+  }
+
+  // Cuts are chosen by estimates. Replaces our plan by one with even layer counts if that is
+  // better. With a limit, cuts that are not expected to come near it are skipped, which is not
+  // exact. Strategies that tune leave this to their rivals.
+  void MeetEvenCuts(Nanos limit_ns) {
+    if (strategy_.tune() || strategy_.partitioner() != "balanced") return;
+    if (!UsesPartitioner(strategy_.schedule())) return;
+    Strategy even = strategy_;
+    even.set_partitioner("uniform");
+    const std::optional<Candidate> theirs = Search(even, cost_, options_).FindBelow(limit_ns);
+    if (theirs && (!best_ || IsBetter(*theirs, *best_))) best_ = theirs;
   }
 
   // Replaces our plan by a rival's if that is better, as it is or with its frozen work in the

@@ -148,7 +148,7 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
     problem.choose_replicas = tables_.size() == 1;
     problem.recompute = RecomputeOf(strategy_);
     DPIPE_ASSIGN_OR_RETURN(Partition partition, partitioner(problem));
-    if (tables_.size() == 1 && strategy_.partitioner() == "balanced") {
+    if (tables_.size() == 1 && PartitionerOf(shape) == "balanced") {
       return ShortestOf(shape, schedule, traits, problem, costs, partition);
     }
     partitions.push_back(std::move(partition));

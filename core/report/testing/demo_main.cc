@@ -1,5 +1,5 @@
 // Writes a sample report of synthetic traces to a folder:
-//   bazel run //core/report/testing -- /tmp/demo
+//   bazel run //core/report/testing:demo -- /tmp/demo
 // It contains report.html, results.json, and a timeline (.svg) and a trace (.json) for each
 // strategy and number of devices.
 #include <cmath>

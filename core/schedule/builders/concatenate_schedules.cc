@@ -34,4 +34,23 @@ absl::StatusOr<Schedule> ConcatenateSchedules(const std::vector<Schedule>& backb
   return Schedule::Create(backbones[0].name(), std::move(chains), std::move(slots));
 }
 
+absl::StatusOr<Schedule> Repeated(const Schedule& schedule, int times) {
+  if (times < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a schedule is repeated at least once; got ", times));
+  }
+  std::vector<ScheduleChain> chains = schedule.chains();
+  std::vector<std::vector<Slot>> slots(schedule.num_devices());
+  for (int d = 0; d < schedule.num_devices(); ++d) {
+    for (int i = 0; i < times; ++i) {
+      for (Slot slot : schedule.slots(d)) {
+        slot.micro_batch += i * chains[schedule.ChainOf(slot.stage)].num_micro_batches;
+        slots[d].push_back(slot);
+      }
+    }
+  }
+  for (ScheduleChain& chain : chains) chain.num_micro_batches *= times;
+  return Schedule::Create(schedule.name(), std::move(chains), std::move(slots));
+}
+
 }  // namespace dpipe

@@ -17,6 +17,10 @@ namespace dpipe {
 // of devices differ.
 absl::StatusOr<Schedule> ConcatenateSchedules(const std::vector<Schedule>& backbones);
 
+// Returns the schedule `times` in a row, of `times` as many micro-batches. Every device keeps as
+// many micro-batches as in one. InvalidArgument if `times` is below 1.
+absl::StatusOr<Schedule> Repeated(const Schedule& schedule, int times);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_SCHEDULE_BUILDERS_CONCATENATE_SCHEDULES_H_

@@ -1,5 +1,7 @@
 #include "core/schedule/builders/concatenate_schedules.h"
 
+#include <string>
+
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"
 
@@ -27,6 +29,30 @@ TEST(ConcatenateSchedulesTest, RejectsDifferentNumbersOfDevices) {
             "schedule gpipe of backbone 1 has 3 devices and that of backbone 0 has 2");
   EXPECT_FALSE(ConcatenateSchedules({}).ok());
   EXPECT_EQ(ConcatenateSchedules({two})->ToString(), two.ToString());
+}
+
+TEST(RepeatedTest, TwiceByHand) {
+  const absl::StatusOr<Schedule> twice = Repeated(*MakeSchedule("1f1b", {2, 2}), 2);
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  EXPECT_EQ(twice->ToString(),
+            "F0 F1 B0 B1 F2 F3 B2 B3\n"
+            "F0 B0 F1 B1 F2 B2 F3 B3\n");
+  EXPECT_EQ(Repeated(*twice, 0).status().message(), "a schedule is repeated at least once; got 0");
+}
+
+TEST(RepeatedTest, TakesAtMostAsOftenAsLongAndAsMuchMemory) {
+  for (const std::string& name : ScheduleNames()) {
+    const absl::StatusOr<Schedule> once = MakeSchedule(name, {4, 8});
+    if (!once.ok()) continue;
+    const absl::StatusOr<Schedule> thrice = Repeated(*once, 3);
+    ASSERT_TRUE(thrice.ok()) << name << ": " << thrice.status();
+    EXPECT_EQ(thrice->num_micro_batches(), 3 * once->num_micro_batches()) << name;
+    const PassCosts costs = {3, 4, 2};
+    EXPECT_LE(thrice->Makespan(costs), 3 * once->Makespan(costs)) << name;
+    for (int d = 0; d < 4; ++d) {
+      EXPECT_EQ(thrice->PeakStashedOnDevice(d), once->PeakStashedOnDevice(d)) << name;
+    }
+  }
 }
 
 }  // namespace

@@ -207,7 +207,7 @@ absl::Status Import::CheckSend(const TorchAction& send) const {
   }
   const Type wait = forward ? Type::kWaitForward : Type::kWaitBackward;
   if (has_waits_ && Find(s, wait, m) == nullptr) {
-    return Bad(send, absl::StrCat("the file has waits for sends, and no ", NameOf(s, wait, m)));
+    return Bad(send, absl::StrCat("the file has waits for sends, but no ", NameOf(s, wait, m)));
   }
   return absl::OkStatus();
 }

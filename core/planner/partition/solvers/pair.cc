@@ -15,6 +15,9 @@
 namespace dpipe {
 namespace {
 
+// Maximum number of (device, first layer, last layer) whose memory is kept in a table.
+constexpr size_t kMaxKnownRanges = 4'000'000;
+
 absl::Status CheckSide(const PairProblem& problem, const StageCosts& costs,
                        const std::string& name) {
   if (costs.num_layers() < problem.num_devices()) {
@@ -50,6 +53,20 @@ std::function<Nanos(int, int)> Memoized(int num_devices, int num_layers,
   };
 }
 
+// Same for the memory of a range of layers.
+std::function<int64_t(int, LayerRange)> MemoizedMemory(
+    int num_devices, int num_layers, std::function<int64_t(int, LayerRange)> memory) {
+  const size_t width = num_layers + 1;
+  const size_t num_ranges = num_devices * width * width;
+  if (num_ranges > kMaxKnownRanges) return memory;
+  return [width, memory = std::move(memory), known = std::vector<int64_t>(num_ranges, -1)](
+             int d, LayerRange layers) mutable {
+    int64_t& bytes = known[(d * width + layers.begin) * width + layers.end];
+    if (bytes < 0) bytes = memory(d, layers);
+    return bytes;
+  };
+}
+
 NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
   NestedProblem nested;
   nested.num_devices = problem.num_devices();
@@ -65,9 +82,18 @@ NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSea
     return problem.num_up_micro_batches * problem.up->ComputeNs(seats[d], layers);
   };
   nested.memory_grows = !problem.recompute;
-  nested.fits = [&](int d, LayerRange front, LayerRange back) {
+  const int last = nested.num_devices - 1;
+  const auto front_memory =
+      MemoizedMemory(nested.num_devices, nested.num_front, [&](int d, LayerRange layers) {
+        return problem.down->MemoryBytes(d, seats[d], {{d, 0, layers}});
+      });
+  const auto back_memory =
+      MemoizedMemory(nested.num_devices, nested.num_back, [&, last](int d, LayerRange layers) {
+        return problem.up->MemoryBytes(d, seats[d], {{last - d, 0, layers}});
+      });
+  nested.fits = [&, front_memory, back_memory](int d, LayerRange front, LayerRange back) {
     const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
-    return limit == 0 || MemoryOf(problem, seats, d, front, back) <= limit;
+    return limit == 0 || front_memory(d, front) + back_memory(d, back) <= limit;
   };
   nested.front_link = Memoized(nested.num_devices, nested.num_front, [&](int d, int cut) {
     return problem.num_down_micro_batches * problem.down->LinkNs(cut, seats[d], seats[d + 1]);
