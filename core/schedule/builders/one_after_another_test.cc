@@ -36,8 +36,7 @@ TEST(RepeatedTest, TwiceByHand) {
   EXPECT_EQ(twice->ToString(),
             "F0 F1 B0 B1 F2 F3 B2 B3\n"
             "F0 B0 F1 B1 F2 B2 F3 B3\n");
-  EXPECT_EQ(Repeated(*twice, 0).status().message(),
-            "a schedule is repeated at least once; got 0");
+  EXPECT_EQ(Repeated(*twice, 0).status().message(), "a schedule is repeated at least once; got 0");
 }
 
 TEST(RepeatedTest, TakesAtMostAsOftenAsLongAndAsMuchMemory) {
