@@ -60,14 +60,16 @@ absl::StatusOr<PlanResult> PlanFor(const Job& job, const std::string& strategy) 
   return result;
 }
 
-void ExpectSmallBubbles(const Job& job) {
+// `filled_slack` applies to diffusionpipe.
+void ExpectSmallBubbles(const Job& job, double filled_slack = 0.05) {
   Nanos filled_ns = 0;
   for (const std::string strategy : {"diffusionpipe", "opendiffusionpipe"}) {
     const auto result = PlanFor(job, strategy);
     ASSERT_TRUE(result.ok()) << job.model << " by " << strategy << ": " << result.status();
     const Prediction& prediction = result->plan.prediction();
-    EXPECT_LE(prediction.bubble_ratio(), 0.05) << job.model << " by " << strategy;
-    EXPECT_LE(prediction.step_ns(), 1.05 * prediction.lower_bound_ns())
+    const double slack = strategy == "diffusionpipe" ? filled_slack : 0.05;
+    EXPECT_LE(prediction.bubble_ratio(), slack) << job.model << " by " << strategy;
+    EXPECT_LE(prediction.step_ns(), (1 + slack) * prediction.lower_bound_ns())
         << job.model << " by " << strategy;
     if (strategy == "diffusionpipe") {
       // There were bubbles to fill.
@@ -90,9 +92,10 @@ double SpeedupOf(const Job& job) {
   return static_cast<double>(plain->expected_step_ns) / combined->expected_step_ns;
 }
 
-// 12 and 16 samples per device. With 8, the sums of gradients between the pipelines leave
+// 8, 12 and 16 samples per device. With 8, the sums of gradients between the pipelines leave
 // diffusionpipe 5.6 %.
 TEST(PlannerTargetsTest, StableDiffusionLeavesFewBubbles) {
+  ExpectSmallBubbles({"stable_diffusion_v2_1_512", "a100", 64}, /*filled_slack=*/0.06);
   for (int batch : {96, 128}) ExpectSmallBubbles({"stable_diffusion_v2_1_512", "a100", batch});
 }
 

@@ -364,7 +364,7 @@ TEST(SearchTest, AlternativeReplacesTheFirstScheduleIfItsStepIsShorter) {
 
 // The best plan is improved once more after all others have used their share of the budget.
 TEST(SearchTest, BestPlanIsImprovedOnceMoreIfTheShapeIsGiven) {
-  RandomStream random(29, 4, 0, RandomPurpose::kTest);
+  RandomStream random(29, 15, 0, RandomPurpose::kTest);
   RandomProfileOptions layers;
   layers.min_layers = 16;
   layers.max_layers = 24;
@@ -375,10 +375,10 @@ TEST(SearchTest, BestPlanIsImprovedOnceMoreIfTheShapeIsGiven) {
   PlanOptions options = Batch(16);
   options.num_stages = options.devices_per_pipeline = 4;
   options.num_micro_batches = 8;
-  options.simulation_budget = 120000;
+  options.simulation_budget = 90000;
   const auto result = MakePlan(strategy, model, IdealCluster(4), options);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_LT(result->expected_step_ns, 60136);
+  EXPECT_LT(result->expected_step_ns, 77800);  // without, 77813
 }
 
 }  // namespace

@@ -16,6 +16,9 @@ using Stages = std::vector<LayerRange>;
 // Maximum number of slots visited to judge cuts, about 5 ns each.
 constexpr int64_t kMaxSlots = 300'000;
 constexpr int kMaxJudged = 1000;
+// An order of more slots takes milliseconds to make. Then at most this many cuts get their own.
+constexpr int kLongOrder = 3000;
+constexpr size_t kMaxLongOrders = 2;
 constexpr int kSteps[] = {1, -1, 2, -2, 4, -4};
 constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 
@@ -41,19 +44,28 @@ class Chooser {
       OrderedStep step(*choice_.schedule);
       Offer(Shortened(cuts[i], kMaxSlots / 2 / num_starts, &step), &cuts);
     }
-    JudgedCut best = BestOf(cuts);
+    const std::vector<JudgedCut> judged = JudgedOf(cuts);
+    JudgedCut best = *std::min_element(
+        judged.begin(), judged.end(),
+        [](const JudgedCut& a, const JudgedCut& b) { return a.step_ns < b.step_ns; });
     if (best.order) {
       OrderedStep step(*best.order);
       std::vector<Partition> again = {best.cut};
       Offer(Shortened(best.cut, kMaxSlots / 2, &step), &again);
-      best = BestOf(again);
+      if (again.size() > 1) {
+        JudgedCut other = Judge(again[1]);
+        if (other.step_ns < best.step_ns) best = std::move(other);
+      }
     }
-    std::vector<JudgedCut> judged = {std::move(best)};
-    if (even.ok() && judged[0].cut.stages != even->stages) {
-      JudgedCut other = Judge(*even);
-      if (other.step_ns != kNever) judged.push_back(std::move(other));
+    std::vector<JudgedCut> chosen = {std::move(best)};
+    if (even.ok() && chosen[0].cut.stages != even->stages) {
+      const auto known = std::find_if(judged.begin(), judged.end(), [&](const JudgedCut& other) {
+        return other.cut.stages == even->stages;
+      });
+      JudgedCut other = known == judged.end() ? Judge(*even) : *known;
+      if (other.step_ns != kNever) chosen.push_back(std::move(other));
     }
-    return judged;
+    return chosen;
   }
 
  private:
@@ -113,14 +125,20 @@ class Chooser {
     return judged;
   }
 
-  // Returns the best cut, the first of equal ones.
-  JudgedCut BestOf(const std::vector<Partition>& cuts) const {
-    JudgedCut best = {cuts[0], absl::nullopt, kNever};
-    for (const Partition& cut : cuts) {
-      JudgedCut judged = Judge(cut);
-      if (judged.step_ns < best.step_ns) best = std::move(judged);
+  // Judges the cuts. If orders are long, makes one only for the best few by the common order.
+  std::vector<JudgedCut> JudgedOf(const std::vector<Partition>& cuts) const {
+    OrderedStep common(*choice_.schedule);
+    std::vector<std::pair<Nanos, const Partition*>> promising;
+    for (const Partition& cut : cuts) promising.emplace_back(0, &cut);
+    if (choice_.order_of != nullptr && common.num_slots() > kLongOrder) {
+      for (auto& [step_ns, cut] : promising) step_ns = common.StepNs(TimesOf(*cut));
+      std::stable_sort(promising.begin(), promising.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+      if (promising.size() > kMaxLongOrders) promising.resize(kMaxLongOrders);
     }
-    return best;
+    std::vector<JudgedCut> judged;
+    for (const auto& [step_ns, cut] : promising) judged.push_back(Judge(*cut));
+    return judged;
   }
 
   // Improves the cut by moves, visiting about `max_slots` slots.

@@ -21,6 +21,9 @@ constexpr int64_t kFillingShare = 800;
 // Cost of cutting, per layer, and how many of (devices x layers^2) count as one instruction.
 constexpr int64_t kCutPerLayer = 8;
 constexpr int64_t kFoldedShare = 6;
+// With more (device, first layer, last layer) than this, the cut is only nearly exact
+// (NestedProblem.max_ranges) and costs one instruction per pair of layers.
+constexpr int64_t kMaxRanges = 1'000'000;
 // The same for two backbones in opposite directions: of (devices x layers of one x layers of the
 // other).
 constexpr int64_t kPairShare = 2;
@@ -81,7 +84,8 @@ int64_t SearchWork::OfCut(const PipelineShape& shape) const {
                           cost_.num_layers(cost_.backbones()[1]) / kPairShare;
   }
   if (IsInARow(shape)) return straight;
-  return straight + shape.num_stages * squared_layers_ / kFoldedShare;
+  const int64_t ranges = shape.num_stages * squared_layers_;
+  return straight + (ranges > kMaxRanges ? squared_layers_ : ranges / kFoldedShare);
 }
 
 }  // namespace dpipe
