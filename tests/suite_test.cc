@@ -317,7 +317,7 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
   run = compare_gpus({});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, AllOf(HasSubstr("nvidia_h100_80gb_hbm3, the new ones of"),
-                             HasSubstr("nvidia_h200; --other_machines")));
+                             HasSubstr("nvidia_h200; use --other_machines")));
   run = compare_gpus({"--other_machines"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("GPUs NVIDIA H100 80GB HBM3 and NVIDIA H200"));
