@@ -86,7 +86,7 @@ TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   std::abort();
 }
 
-TEST(EndWithJobDeathTest, EndsUnawareProcess) {
+TEST(ExitWithJobDeathTest, EndsUnawareProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndGoOn(), ::testing::ExitedWithCode(1),
               "rank 0 .*: rank 7 has died; this process was still running 200ms later");
@@ -107,13 +107,13 @@ TEST(EndWithJobDeathTest, EndsUnawareProcess) {
   std::abort();
 }
 
-TEST(EndWithJobDeathTest, WaitsForHold) {
+TEST(ExitWithJobDeathTest, WaitsForHold) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndHold(absl::Seconds(1), absl::Minutes(10)), ::testing::ExitedWithCode(1),
               "the checkpoint is written\n.*rank 7 has died; this process was still running 100ms");
 }
 
-TEST(EndWithJobDeathTest, EndsAfterMaxHold) {
+TEST(ExitWithJobDeathTest, EndsAfterMaxHold) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndHold(absl::Minutes(10), absl::Milliseconds(100)), ::testing::ExitedWithCode(1),
               "^rank 0 .*rank 7 has died; this process");
