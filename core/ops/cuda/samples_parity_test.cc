@@ -3,6 +3,7 @@
 #include "core/ops/diffusion/gaussian_sample.h"
 #include "core/ops/diffusion/mse_loss.h"
 #include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/relative_bias.h"
 #include "core/ops/embedding/time_embedding.h"
 #include "core/ops/norm/modulate.h"
 #include "core/ops/product/bias_grad.h"
@@ -176,6 +177,23 @@ TEST_P(SamplesParityTest, TimeEmbedding) {
                  [&](const Tensors& in) -> absl::StatusOr<Tensors> {
                    return Tensors{*TimeEmbedding(params, in[0], GetParam()),
                                   *TimeEmbedding(params, in[1], GetParam())};
+                 });
+  }
+}
+
+// T5's buckets, and few buckets some of which have no distance.
+TEST_P(SamplesParityTest, RelativeBias) {
+  if (GetParam() == DType::kBf16) GTEST_SKIP() << "the bias is always fp32";
+  for (const RelativeBiasParams& params :
+       {RelativeBiasParams{32, 128, 150, 150}, RelativeBiasParams{32, 10, 40, 31},
+        RelativeBiasParams{4, 4, 3, 2}, RelativeBiasParams{32, 128, 1, 1}}) {
+    const int64_t heads = 3, offsets = params.queries + params.keys - 1;
+    // The gradient sums up to 600 numbers of size 1 in the same order.
+    ExpectParity({Random({params.num_buckets, heads}), Random({2, heads, offsets})}, {0, 0},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   Tensor dtable = in[0].Clone();
+                   DPIPE_RETURN_IF_ERROR(RelativeBiasWeightGrad(params, in[1], &dtable));
+                   return Tensors{*RelativeBiasForward(params, 2, in[0]), dtable};
                  });
   }
 }

@@ -82,6 +82,47 @@ struct Sinusoids {
   }
 };
 
+DPIPE_KERNEL_FUNCTION int64_t Offsets(const RelativeBiasShape& shape) {
+  return shape.queries + shape.keys - 1;
+}
+DPIPE_KERNEL_FUNCTION int BucketOf(const RelativeBiasShape& shape, int64_t offset) {
+  const int64_t distance = offset > 0 ? offset : -offset;
+  int bucket = 0;
+  while (bucket + 1 < shape.buckets && shape.first[bucket + 1] <= distance) ++bucket;
+  return offset > 0 ? bucket + shape.buckets : bucket;
+}
+
+struct RelativeBias {
+  RelativeBiasShape shape;
+  const float* table;
+  float* bias;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), head = i / Offsets(shape);
+    if (head >= shape.batch * shape.heads) return;
+    const int bucket = BucketOf(shape, i % Offsets(shape) - shape.queries + 1);
+    bias[i] = table[bucket * shape.heads + head % shape.heads];
+  }
+};
+
+// One thread per element of the table.
+struct RelativeBiasTableGrad {
+  RelativeBiasShape shape;
+  const float* dbias;
+  float* dtable;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), bucket = i / shape.heads, head = i % shape.heads;
+    if (bucket >= 2 * shape.buckets) return;
+    float sum = dtable[i];
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      const float* const from = dbias + (b * shape.heads + head) * Offsets(shape);
+      for (int64_t k = 0; k < Offsets(shape); ++k) {
+        if (BucketOf(shape, k - shape.queries + 1) == bucket) sum += from[k];
+      }
+    }
+    dtable[i] = sum;
+  }
+};
+
 constexpr double kMinLogVariance = -30, kMaxLogVariance = 20;
 
 DPIPE_KERNEL_FUNCTION double StandardDeviation(double log_variance) {
@@ -154,6 +195,18 @@ void EmbedTimesteps(const Stream& stream, const TimeEmbeddingShape& shape, const
                     const int32_t* integer_timesteps, T* y) {
   Launch(stream, BlocksFor(shape.batch * shape.half),
          Sinusoids<T>{shape, timesteps, integer_timesteps, y});
+}
+
+void LookUpRelativeBias(const Stream& stream, const RelativeBiasShape& shape, const float* table,
+                        float* bias) {
+  Launch(stream, BlocksFor(shape.batch * shape.heads * Offsets(shape)),
+         RelativeBias{shape, table, bias});
+}
+
+void AddRelativeBiasTableGrad(const Stream& stream, const RelativeBiasShape& shape,
+                              const float* dbias, float* dtable) {
+  Launch(stream, BlocksFor(2 * shape.buckets * shape.heads),
+         RelativeBiasTableGrad{shape, dbias, dtable});
 }
 
 template <typename T>

@@ -34,6 +34,18 @@ template <typename T>
 void EmbedTimesteps(const Stream& stream, const TimeEmbeddingShape& shape, const float* timesteps,
                     const int32_t* integer_timesteps, T* y);
 
+// relative_bias.h. first[k]: the smallest distance in bucket k of those of one sign.
+struct RelativeBiasShape {
+  static constexpr int kMaxBuckets = 64;  // of one sign
+  int64_t batch, heads, queries, keys;
+  int buckets;  // of one sign
+  int64_t first[kMaxBuckets];
+};
+void LookUpRelativeBias(const Stream& stream, const RelativeBiasShape& shape, const float* table,
+                        float* bias);
+void AddRelativeBiasTableGrad(const Stream& stream, const RelativeBiasShape& shape,
+                              const float* dbias, float* dtable);
+
 // gaussian_sample.h: moments [rows, 2 * channels].
 template <typename T>
 void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,
