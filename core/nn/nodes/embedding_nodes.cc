@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/select_token.h"
 
 namespace dpipe::nn {
 namespace {
@@ -115,6 +116,38 @@ class RelativeBiasNode : public Node {
   const Shape bias_;
 };
 
+class SelectTokenNode : public Node {
+ public:
+  SelectTokenNode(std::optional<int32_t> token, int64_t width) : token_(token), width_(width) {}
+
+  absl::string_view kind() const override { return "select_token"; }
+  ValueType output() const override { return {Shape({width_}), Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override {
+    NodeWork work;
+    work.ops = {roofline::ElementwiseWork(context.output_bytes, context.output_bytes,
+                                          context.WantsInputGrad(0) ? context.input_bytes[0] : 0,
+                                          /*rereads=*/false)};
+    work.saved_inputs = 0b10;
+    return work;
+  }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    if (saved != nullptr) *saved = {inputs[1]};
+    return ops::SelectTokenForward(token_, inputs[1], inputs[0]);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::SelectTokenInputGrad(token_, (*saved)[0], dy));
+    return std::vector<Tensor>{std::move(dx), Tensor()};
+  }
+
+ private:
+  const std::optional<int32_t> token_;
+  const int64_t width_;
+};
+
 class TimeEmbeddingNode : public Node {
  public:
   explicit TimeEmbeddingNode(const ops::TimeEmbeddingParams& params) : params_(params) {}
@@ -168,6 +201,13 @@ ValueId AddRelativeBias(ProgramBuilder* builder, const std::string& name, ValueI
   const ParameterId table = builder->AddParameter(
       name + ".weight", Shape({params.num_buckets, heads}), InitRule::Normal(0.05f), true);
   return builder->AddNode(std::make_unique<RelativeBiasNode>(params, heads), {ids}, {table});
+}
+
+ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
+                       std::optional<int32_t> token) {
+  DPIPE_CHECK_EQ(builder->shape(x).rank(), 2);
+  DPIPE_CHECK_EQ(builder->shape(ids), (Shape{builder->shape(x)[0]}));
+  return builder->AddNode(std::make_unique<SelectTokenNode>(token, builder->shape(x)[1]), {x, ids});
 }
 
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_NN_NODES_EMBEDDING_NODES_H_
 #define DPIPE_CORE_NN_NODES_EMBEDDING_NODES_H_
 
+#include <optional>
 #include <string>
 
 #include "core/nn/program_builder.h"
@@ -34,6 +35,11 @@ ValueId AddLabelEmbedding(ProgramBuilder* builder, const std::string& name, Valu
 // batch.
 ValueId AddRelativeBias(ProgramBuilder* builder, const std::string& name, ValueId ids,
                         int64_t heads, const ops::RelativeBiasParams& params);
+
+// x [T, C], ids int32 [T] -> [C]: the row of the first `token` among the ids (row 0 if there is
+// none), or without `token` of the largest id. Saves the ids.
+ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
+                       std::optional<int32_t> token);
 
 // timesteps int32 [] -> sinusoids [dim]. No parameters, no gradient.
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,

@@ -4,6 +4,7 @@
 #include "core/ops/diffusion/mse_loss.h"
 #include "core/ops/embedding/embedding.h"
 #include "core/ops/embedding/relative_bias.h"
+#include "core/ops/embedding/select_token.h"
 #include "core/ops/embedding/time_embedding.h"
 #include "core/ops/norm/modulate.h"
 #include "core/ops/product/bias_grad.h"
@@ -196,6 +197,17 @@ TEST_P(SamplesParityTest, RelativeBias) {
                    return Tensors{*RelativeBiasForward(params, 2, in[0]), dtable};
                  });
   }
+}
+
+TEST_P(SamplesParityTest, SelectToken) {
+  const Tensor ids = Tensor::FromHost<int32_t>(host_, {3, 4}, {7, 2, 2, 9, 2, 9, 9, 1, 5, 3, 5, 4});
+  ExpectParity({ids, Random({3, 4, 130}), Random({3, 130})}, {0, 0},
+               [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                 return Tensors{*SelectTokenForward(2, in[0], in[1]),
+                                *SelectTokenForward({}, in[0], in[1]),
+                                *SelectTokenInputGrad(2, in[0], in[2]),
+                                *SelectTokenInputGrad({}, in[0], in[2])};
+               });
 }
 
 TEST_P(SamplesParityTest, GaussianSample) {

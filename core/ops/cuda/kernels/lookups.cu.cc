@@ -123,6 +123,48 @@ struct RelativeBiasTableGrad {
   }
 };
 
+DPIPE_KERNEL_FUNCTION int64_t SelectedToken(const SelectTokenShape& shape, const int32_t* ids,
+                                            int64_t sample) {
+  const int32_t* const own = ids + sample * shape.tokens;
+  int64_t found = 0;
+  for (int64_t t = 0; t < shape.tokens; ++t) {
+    if (shape.largest) {
+      if (own[t] > own[found]) found = t;
+    } else if (own[t] == shape.token) {
+      return t;
+    }
+  }
+  return found;
+}
+
+template <typename T>
+struct SelectToken {
+  SelectTokenShape shape;
+  const int32_t* ids;
+  const T* x;
+  T* y;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), b = i / shape.channels;
+    if (b >= shape.batch) return;
+    const int64_t row = b * shape.tokens + SelectedToken(shape, ids, b);
+    y[i] = x[row * shape.channels + i % shape.channels];
+  }
+};
+
+template <typename T>
+struct SelectTokenGrad {
+  SelectTokenShape shape;
+  const int32_t* ids;
+  const T* dy;
+  T* dx;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), row = i / shape.channels, b = row / shape.tokens;
+    if (b >= shape.batch) return;
+    const bool selected = row % shape.tokens == SelectedToken(shape, ids, b);
+    Store(dx + i, selected ? Load(dy + b * shape.channels + i % shape.channels) : 0.0f);
+  }
+};
+
 constexpr double kMinLogVariance = -30, kMaxLogVariance = 20;
 
 DPIPE_KERNEL_FUNCTION double StandardDeviation(double log_variance) {
@@ -210,6 +252,19 @@ void AddRelativeBiasTableGrad(const Stream& stream, const RelativeBiasShape& sha
 }
 
 template <typename T>
+void SelectTokens(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                  const T* x, T* y) {
+  Launch(stream, BlocksFor(shape.batch * shape.channels), SelectToken<T>{shape, ids, x, y});
+}
+
+template <typename T>
+void SelectTokensGrad(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                      const T* dy, T* dx) {
+  Launch(stream, BlocksFor(shape.batch * shape.tokens * shape.channels),
+         SelectTokenGrad<T>{shape, ids, dy, dx});
+}
+
+template <typename T>
 void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,
                     const T* moments, const float* noise, float* z) {
   Launch(stream, BlocksFor(rows * channels), Sample<T>{rows, channels, factor, moments, noise, z});
@@ -229,6 +284,10 @@ void SampleGaussianGrad(const Stream& stream, int64_t rows, int64_t channels, fl
                                 float*, float*);                                                   \
   template void EmbedTimesteps(const Stream&, const TimeEmbeddingShape&, const float*,             \
                                const int32_t*, T*);                                                \
+  template void SelectTokens(const Stream&, const SelectTokenShape&, const int32_t*, const T*,     \
+                             T*);                                                                  \
+  template void SelectTokensGrad(const Stream&, const SelectTokenShape&, const int32_t*, const T*, \
+                                 T*);                                                              \
   template void SampleGaussian(const Stream&, int64_t, int64_t, float, const T*, const float*,     \
                                float*);                                                            \
   template void SampleGaussianGrad(const Stream&, int64_t, int64_t, float, const T*, const float*, \

@@ -46,6 +46,19 @@ void LookUpRelativeBias(const Stream& stream, const RelativeBiasShape& shape, co
 void AddRelativeBiasTableGrad(const Stream& stream, const RelativeBiasShape& shape,
                               const float* dbias, float* dtable);
 
+// select_token.h: x [batch, tokens, channels], y [batch, channels].
+struct SelectTokenShape {
+  int64_t batch, tokens, channels;
+  bool largest;  // the largest id; else `token`
+  int32_t token;
+};
+template <typename T>
+void SelectTokens(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                  const T* x, T* y);
+template <typename T>
+void SelectTokensGrad(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                      const T* dy, T* dx);
+
 // gaussian_sample.h: moments [rows, 2 * channels].
 template <typename T>
 void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,
