@@ -30,6 +30,8 @@ constexpr ClassOfOperation kClasses[] = {
     {"group_norm", "group norm, forward"},
     {"layer_norm's", "layer norm, gradients"},
     {"layer_norm", "layer norm, forward"},
+    {"rms_norm's", "rms norm, gradients"},
+    {"rms_norm", "rms norm, forward"},
     {"adamw", "optimizer"},
     {"sums_of_squares", "optimizer"},
     {"axpby", "optimizer"},
