@@ -20,8 +20,14 @@ struct GradTensors {
   const T* dy;
   const float* stats;
   const float* scale;
+  int64_t scale_stride;  // between samples; 0: one scale for all
   const T* addend;
   T* dx;
+
+  DPIPE_KERNEL_FUNCTION const float* ScaleOf(int64_t row) const {
+    const uint32_t sample = static_cast<uint32_t>(row) / static_cast<uint32_t>(shape.positions);
+    return scale + sample * scale_stride;
+  }
 };
 
 struct RowStats {
@@ -92,6 +98,7 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
   const int64_t channels = of.shape.channels, begin = row * channels;
   const RowLanes<T, kLanes> lanes = {channels};
   const bool adds = of.addend != nullptr;
+  const float* const scales = of.ScaleOf(exists ? row : 0);
   Words next_addend = {};
   const auto ask_addend = [&](int p) {
     if (!adds || !exists || !lanes.Has(p)) return;
@@ -105,7 +112,7 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
     if (!lanes.Has(p)) continue;
     Unpack(x_words(p), &x);
     Unpack(dy_words(p), &dy);
-    LoadWholeSpan<kAligned>(of.scale + lanes.Column(p), scale.v);
+    LoadWholeSpan<kAligned>(scales + lanes.Column(p), scale.v);
     numbers.Add(x, dy, scale);
   }
   numbers.first = lanes.Sum(numbers.first) / static_cast<float>(channels);
@@ -115,7 +122,7 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
     if (lanes.Has(p)) {
       Unpack(x_words(p), &x);
       Unpack(dy_words(p), &dy);
-      LoadWholeSpan<kAligned>(of.scale + lanes.Column(p), scale.v);
+      LoadWholeSpan<kAligned>(scales + lanes.Column(p), scale.v);
       const Words addend_words = next_addend;
       ask_addend(p + 1);
       Pack<T> dx = numbers.Gradient(x, dy, scale);
@@ -175,16 +182,17 @@ struct GradientOfLongRows {
     const int64_t row = ThreadOfAll() / kWarp, channels = of.shape.channels;
     if (row >= of.shape.batch * of.shape.positions) return;
     const int64_t begin = row * channels;
+    const float* const scales = of.ScaleOf(row);
     RowNumbers numbers(LoadStats(of.stats, row));
     Pack<T> scale;
     ForPacks<T>(channels, [&](int64_t c, int count) {
-      LoadSpan(of.scale + c, count, scale.v);
+      LoadSpan(scales + c, count, scale.v);
       numbers.Add(LoadPack(of.x + begin + c, count), LoadPack(of.dy + begin + c, count), scale);
     });
     numbers.first = WarpSum(numbers.first) / static_cast<float>(channels);
     numbers.second = WarpSum(numbers.second) / static_cast<float>(channels);
     ForPacks<T>(channels, [&](int64_t c, int count) {
-      LoadSpan(of.scale + c, count, scale.v);
+      LoadSpan(scales + c, count, scale.v);
       Pack<T> dx = numbers.Gradient(LoadPack(of.x + begin + c, count),
                                     LoadPack(of.dy + begin + c, count), scale);
       if (of.addend != nullptr) AddTo(&dx, LoadPack(of.addend + begin + c, count));
@@ -354,7 +362,7 @@ Launched LaunchGradients(const Stream& stream, const GradTensors<T>& of, float* 
   if (!Lanes::Hold(of.shape.channels)) return Launched::kNothing;
   const int64_t blocks = (of.shape.batch * Runs(of.shape) + Lanes::kRows - 1) / Lanes::kRows;
   const bool aligned = IsAligned(of.x) && IsAligned(of.dy) && IsAligned(of.scale) &&
-                       IsAligned(of.addend) && IsAligned(of.dx);
+                       of.scale_stride % 4 == 0 && IsAligned(of.addend) && IsAligned(of.dx);
   if (blocks >= kMinBlocks && aligned) {
     Launch(stream, BlocksFor(blocks * kThreads), BothGradients<T, kLanes>{of, run_sums});
     return Launched::kBoth;
@@ -368,9 +376,9 @@ Launched LaunchGradients(const Stream& stream, const GradTensors<T>& of, float* 
 
 template <typename T>
 void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T* x, const T* dy,
-                       const float* stats, const float* scale, const T* addend, float* run_sums,
-                       float* sums, T* dx) {
-  const GradTensors<T> of = {shape, x, dy, stats, scale, addend, dx};
+                       const float* stats, const float* scale, int64_t scale_stride,
+                       const T* addend, float* run_sums, float* sums, T* dx) {
+  const GradTensors<T> of = {shape, x, dy, stats, scale, scale_stride, addend, dx};
   Launched launched = LaunchGradients<8>(stream, of, run_sums);
   if (launched == Launched::kNothing) launched = LaunchGradients<16>(stream, of, run_sums);
   if (launched == Launched::kNothing) launched = LaunchGradients<32>(stream, of, run_sums);
@@ -383,9 +391,10 @@ void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T*
   LaunchFinishSums<false>(stream, shape, 2, shape.channels, 1, run_sums, sums);
 }
 
-#define DPIPE_INSTANTIATE(T)                                                              \
-  template void LayerNormGradient(const Stream&, const ChannelsLast&, const T*, const T*, \
-                                  const float*, const float*, const T*, float*, float*, T*);
+#define DPIPE_INSTANTIATE(T)                                                                     \
+  template void LayerNormGradient(const Stream&, const ChannelsLast&, const T*, const T*,        \
+                                  const float*, const float*, int64_t, const T*, float*, float*, \
+                                  T*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 
