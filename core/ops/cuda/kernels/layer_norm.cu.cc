@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/ops/cuda/kernels/layer_norm_rows.h"
+#include "core/ops/cuda/kernels/norm_rows.h"
 #include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {

@@ -1,6 +1,6 @@
-// Rows of a layer norm in the registers of warps.
-#ifndef DPIPE_CORE_OPS_CUDA_KERNELS_LAYER_NORM_ROWS_H_
-#define DPIPE_CORE_OPS_CUDA_KERNELS_LAYER_NORM_ROWS_H_
+// Rows of a layer norm or RMS norm in the registers of warps.
+#ifndef DPIPE_CORE_OPS_CUDA_KERNELS_NORM_ROWS_H_
+#define DPIPE_CORE_OPS_CUDA_KERNELS_NORM_ROWS_H_
 
 #include "core/ops/cuda/kernels/pack.h"
 
@@ -60,4 +60,4 @@ DPIPE_KERNEL_FUNCTION void ForPacks(int64_t channels, const F& f) {
 
 }  // namespace dpipe::ops::cuda
 
-#endif  // DPIPE_CORE_OPS_CUDA_KERNELS_LAYER_NORM_ROWS_H_
+#endif  // DPIPE_CORE_OPS_CUDA_KERNELS_NORM_ROWS_H_
