@@ -90,15 +90,15 @@ DPIPE_KERNEL_FUNCTION void LoadWholeSpan(const float* p, float (&v)[kSize]) {
 // Computes dx of a row. kLanes lanes hold x and dy: x_words(p) and dy_words(p) return pack p after
 // visitor.Await(p). The addend is requested one pack ahead. Calls visitor.Visit(p, dy, h) for each
 // pack of the lane and, if the row exists, visitor.Done(p) for each p once pack p is no longer
-// needed.
+// needed. `scales`: of the row's sample.
 template <typename T, uint32_t kLanes, bool kAligned, typename Hold, typename Visitor>
-DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t row, bool exists,
-                                            const RowStats& stats, const Hold& x_words,
-                                            const Hold& dy_words, Visitor& visitor) {
+DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, const float* scales,
+                                            int64_t row, bool exists, const RowStats& stats,
+                                            const Hold& x_words, const Hold& dy_words,
+                                            Visitor& visitor) {
   const int64_t channels = of.shape.channels, begin = row * channels;
   const RowLanes<T, kLanes> lanes = {channels};
   const bool adds = of.addend != nullptr;
-  const float* const scales = of.ScaleOf(exists ? row : 0);
   Words next_addend = {};
   const auto ask_addend = [&](int p) {
     if (!adds || !exists || !lanes.Has(p)) return;
@@ -171,7 +171,8 @@ struct GradientOfRows {
     lanes.LoadRow(of.dy + row * of.shape.channels, exists, dy.words);
     NoVisitor visitor;
     const RowStats stats = LoadStats(of.stats, exists ? row : 0);
-    DifferentiateRow<T, kLanes, false>(of, row, exists, stats, x, dy, visitor);
+    DifferentiateRow<T, kLanes, false>(of, of.ScaleOf(exists ? row : 0), row, exists, stats, x, dy,
+                                       visitor);
   }
 };
 
@@ -223,7 +224,8 @@ struct GradTerms {
 
 // Computes dx and the sums of the weight gradients. A warp's kRows rows belong to as many runs, and
 // a block's warps take every kWarps-th row of these runs. A lane keeps the sums of its packs. The
-// order of additions is that of SumRuns. All tensors must be aligned.
+// order of additions is that of SumRuns. All tensors must be aligned, and samples share a scale:
+// one of their own would take registers that there are not.
 //
 // With 128 registers per thread, two blocks fit on a multiprocessor. In bf16, the sums alone need
 // 80 of them, so x and dy are copied to shared memory. A pack of the next row is requested as soon
@@ -322,7 +324,7 @@ struct BothGradients {
       const RowStats stats = next_stats;
       walk.Advance();
       next_stats = walk.NextStats();
-      DifferentiateRow<T, kLanes, true>(of, row, has_row, stats, x, dy, walk);
+      DifferentiateRow<T, kLanes, true>(of, of.scale, row, has_row, stats, x, dy, walk);
     }
     Barrier();  // before other threads' slots are written
     Finish(run, exists, walk.sums, reinterpret_cast<float*>(slots));
@@ -362,7 +364,7 @@ Launched LaunchGradients(const Stream& stream, const GradTensors<T>& of, float* 
   if (!Lanes::Hold(of.shape.channels)) return Launched::kNothing;
   const int64_t blocks = (of.shape.batch * Runs(of.shape) + Lanes::kRows - 1) / Lanes::kRows;
   const bool aligned = IsAligned(of.x) && IsAligned(of.dy) && IsAligned(of.scale) &&
-                       of.scale_stride % 4 == 0 && IsAligned(of.addend) && IsAligned(of.dx);
+                       of.scale_stride == 0 && IsAligned(of.addend) && IsAligned(of.dx);
   if (blocks >= kMinBlocks && aligned) {
     Launch(stream, BlocksFor(blocks * kThreads), BothGradients<T, kLanes>{of, run_sums});
     return Launched::kBoth;
