@@ -310,6 +310,11 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   fill.exact = options_.exact && extent == Extent::kWhole;
   fill.partial_batch = strategy_.partial_batch();
   fill.even_samples = strategy_.even_samples();
+  fill.beam_width = strategy_.fill_walks();
+  fill.one_partial = strategy_.one_partial();
+  fill.min_bubble_ns = strategy_.min_bubble_us() * kNanosPerMicro;
+  fill.published = strategy_.fill_rule() == "published";
+  fill.local_batches = LocalBatches(strategy_);
   if (shape.frozen_hosts > 0) {
     fill.heavy_components = heavy_components_;
     fill.hosts.assign(shape.devices_per_pipeline, false);
