@@ -132,6 +132,31 @@ GridCase CaseOf(const std::string& model, int global_batch,
   return c;
 }
 
+// Each step from the published filling to ours is a strategy, and simulates.
+TEST(PaperGridTest, StepsOfTheFillAblation) {
+  const std::vector<GridEntry> steps = FillSteps();
+  EXPECT_EQ(steps.front().spec, "diffusionpipe-paper");
+  EXPECT_EQ(steps.back().spec, "diffusionpipe");
+  GridOptions options;
+  options.simulation_budget = 20000;
+  options.jobs = 2;
+  std::vector<GridCase> cases = FillCases({"stable_diffusion_v2_1_512"});
+  ASSERT_EQ(cases.size(), 9);
+  cases.erase(cases.begin() + 2, cases.end());
+  const auto results = RunGrid(options, cases);
+  ASSERT_TRUE(results.ok()) << results.status();
+  for (const CaseResult& result : *results) {
+    for (const Outcome& outcome : result.outcomes) {
+      EXPECT_TRUE(outcome.planned()) << outcome.label << ": " << outcome.refusal;
+      EXPECT_GT(outcome.images_per_second, 0);
+    }
+  }
+  // At given S and M, skipping bubbles under 10 ms leaves more idle time.
+  const CaseResult& given = results->back();
+  EXPECT_EQ(given.num_stages, 4);
+  EXPECT_LT(given.outcomes[1].bubble_ratio, given.outcomes[0].bubble_ratio);
+}
+
 TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   GridOptions options;
   options.simulation_budget = 20000;
