@@ -4,6 +4,7 @@
 #include "core/ops/elementwise/add.h"
 #include "core/ops/norm/group_norm.h"
 #include "core/ops/norm/layer_norm.h"
+#include "core/ops/norm/modulated_layer_norm.h"
 #include "core/ops/norm/rms_norm.h"
 #include "core/ops/support/backend.h"
 #include "core/ops/support/reference.h"
@@ -113,6 +114,25 @@ TEST_P(NormsParityTest, LayerNormOfManySamplesMatchesEachSample) {
       ExpectSameBits(Here(of(all.sums)), Here(one.sums));
       ExpectSameBits(Here(of(added.dx)),
                      Here(LayerNormInputGrad(of(x), of(dy), own, scale, of(later))->dx));
+    }
+  }
+}
+
+// Rows of 8, 16 and 32 lanes, rows that are too long or not whole packs, and many samples, which
+// without modulation have another kernel.
+TEST_P(NormsParityTest, ModulatedLayerNorm) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 130, 7}, Shape{2, 5, 320}, Shape{2, 4, 640},
+                             Shape{2, 3, 1280}, Shape{2, 4, 2000}, Shape{257, 1, 40}}) {
+    for (const bool shift_first : {false, true}) {
+      const ModulatedLayerNormParams params = {1e-6f, shift_first};
+      ExpectParity({Random(shape, GetParam(), 2, 0.5f), Random({shape[0], 2 * shape[-1]}),
+                    Random(shape), Random(shape)},
+                   kSums, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     const auto y = *ModulatedLayerNormForward(params, in[0], in[1]);
+                     const auto g = *ModulatedLayerNormInputGrad(params, in[0], in[2], y.stats,
+                                                                 y.scale, in[3]);
+                     return Tensors{y.y, y.stats, y.scale, g.dx, g.dv};
+                   });
     }
   }
 }

@@ -3,7 +3,9 @@
 #include "core/ops/diffusion/gaussian_sample.h"
 #include "core/ops/diffusion/mse_loss.h"
 #include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/position_table.h"
 #include "core/ops/embedding/relative_bias.h"
+#include "core/ops/embedding/rotary_embedding.h"
 #include "core/ops/embedding/select_token.h"
 #include "core/ops/embedding/time_embedding.h"
 #include "core/ops/norm/modulate.h"
@@ -221,6 +223,37 @@ TEST_P(SamplesParityTest, GaussianSample) {
           return Tensors{*GaussianSampleForward(0.18f, in[0], in[1]),
                          *GaussianSampleInputGrad(0.18f, in[0], in[1], in[2])};
         });
+  }
+}
+
+TEST_P(SamplesParityTest, RotaryEmbedding) {
+  const struct {
+    std::array<int64_t, 3> axes;
+    int64_t text_tokens, columns;
+    Shape x;
+  } cases[] = {{{2, 4, 6}, 5, 4, {2, 17, 36}},
+               {{16, 56, 56}, 3, 7, {1, 24, 256}},
+               {{0, 2, 4}, 0, 1, {3, 40, 6}},
+               {{4, 2, 2}, 6, 9, {1, 6, 16}}};
+  for (const auto& c : cases) {
+    RotaryParams params;
+    params.axes = c.axes;
+    params.text_tokens = c.text_tokens;
+    params.image_columns = c.columns;
+    ExpectParity({Random(c.x)}, {1e-6, 2e-6}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+      return Tensors{*RotaryEmbeddingForward(params, in[0]),
+                     *RotaryEmbeddingInputGrad(params, in[0])};
+    });
+  }
+}
+
+TEST_P(SamplesParityTest, PositionTable) {
+  for (const int64_t width : {4, 20, 48}) {
+    const PositionTableParams params = {3, 5, 12, 4};
+    ExpectParity({Random({2, 15, width})}, {1e-6, 1e-6},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*AddPositionTable(params, in[0])};
+                 });
   }
 }
 
