@@ -9,7 +9,7 @@ place=$TEST_TMPDIR/place
 # What may be carried to some machines is 64 MiB, of which this repository's history takes 27.
 size=$(stat -Lc %s "$archive")
 echo "$((size / 1024)) KiB"
-[ "$size" -le $((36 << 20)) ] || fail "$size bytes: over 36 MiB"
+[ "$size" -le $((37 << 20)) ] || fail "$size bytes: over 37 MiB"
 mkdir -p "$place" && cd "$place" && tar xJf "$archive" || fail "unpacking"
 # Nothing of this machine's but the kernel and a shell.
 run() { env -i PATH=/usr/bin:/bin HOME="$place" "$place/gpu_bundle/run" "$@"; }
