@@ -14,6 +14,7 @@
 #include "core/planner/partition/solvers/pair.h"
 #include "core/planner/pipeline/pipeline_schedule.h"
 #include "core/planner/strategy.h"
+#include "core/schedule/memory/memory.h"
 #include "core/schedule/schedule_traits.h"
 #include "core/sim/simulator.h"
 
@@ -329,6 +330,11 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   fill.exact = options_.exact && extent == Extent::kWhole;
   fill.partial_batch = strategy_.partial_batch();
   fill.even_samples = strategy_.even_samples();
+  fill.beam_width = strategy_.fill_walks();
+  fill.one_partial = strategy_.one_partial();
+  fill.min_bubble_ns = strategy_.min_bubble_us() * kNanosPerMicro;
+  fill.published = strategy_.fill_rule() == "published";
+  fill.local_batches = LocalBatches(strategy_);
   if (shape.frozen_hosts > 0) {
     fill.heavy_components = heavy_components_;
     fill.hosts.assign(shape.devices_per_pipeline, false);
@@ -365,9 +371,21 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
                                                         const PipelineCut& cut, Extent extent,
                                                         bool self_conditioning) {
   const bool one_stage = strategy_.frozen() == "first_stage";
-  return Lower(shape, cut,
-               Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst),
-               extent, self_conditioning);
+  LowerOptions options =
+      Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst);
+  DPIPE_ASSIGN_OR_RETURN(BuiltPlan whole, Lower(shape, cut, options, extent, self_conditioning));
+  const CostModel& cost = CostOf(shape, extent);
+  if (!FrozenWorkExceedsMemory(whole.plan, cost)) return whole;
+  const int quantum = cost.frozen_quantum();
+  absl::StatusOr<BuiltPlan> pieces;
+  for (int batch = LargestFrozenBatch(whole.plan) / 2; batch > quantum / 2; batch /= 2) {
+    options.max_frozen_batch = std::max(batch, quantum);
+    pieces = Lower(shape, cut, options, extent, self_conditioning);
+    if (!pieces.ok()) return whole;
+    // Smaller pieces do not help if something else exceeds the memory, too.
+    if (!FrozenWorkExceedsMemory(pieces->plan, cost)) return pieces;
+  }
+  return whole;
 }
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {

@@ -118,7 +118,8 @@ class PlanBuilder {
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
                                   Extent extent = Extent::kOneGroup, bool self_conditioning = false,
                                   Nanos step_limit_ns = 0);
-  // Same, with the frozen work before the pipeline.
+  // Same, with the frozen work before the pipeline. It runs in pieces if a rank's whole share at
+  // once exceeds the memory: the largest halves of halves that fit, down to the frozen quantum.
   absl::StatusOr<BuiltPlan> BuildFrozenFirst(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent = Extent::kOneGroup,
                                              bool self_conditioning = false);
