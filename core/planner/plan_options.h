@@ -24,6 +24,8 @@ struct PlanOptions {
   //
   //   - A strategy that tunes: up to three times the budget. Each simpler strategy that it is
   //     compared with has a budget of its own.
+  //   - Plans of a strategy that tunes are large, or the budget ended its search: a part of the
+  //     batch is searched with a budget of its own.
   //   - The numbers of stages and micro-batches are given: tuning the best few may take 5.5 times
   //     the budget, and tuning the best of them again 0.6 times. Joint searches (joint_search.h)
   //     may make 0.6 times as many moves of passes in addition.

@@ -1,10 +1,13 @@
 #include "core/planner/costs/stage_costs.h"
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/philox.h"
 #include "core/cost/testing/fake_profile.h"
+#include "core/planner/partition/methods/balanced.h"
 #include "core/planner/pipeline/pipeline_cut.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lowering/lower.h"
@@ -138,6 +141,46 @@ Schedule TwoPeaks() {
   return *Schedule::Create("peaks", {chain},
                            {{f(0, 0), f(0, 1), f(0, 2), f(1, 0), b(1, 0), b(0, 0), f(1, 1), f(1, 2),
                              b(1, 1), b(0, 1), b(1, 2), b(0, 2)}});
+}
+
+// Schedules and shapes with the same times share cuts, whatever their memory. Others do not.
+TEST(StageCostsTest, KnownCutsAreThoseOfFreshTables) {
+  RandomStream random(1, 0, 0, RandomPurpose::kTest);
+  RandomProfileOptions sizes;
+  sizes.min_layers = 8;
+  sizes.max_layers = 20;
+  int num_cuts = 0;
+  for (int i = 0; i < 20; ++i) {
+    const ModelProfile model = RandomProfile(random, sizes);
+    ClusterSpec cluster = RandomCluster(random, 4);
+    if (i % 2 == 0) AddRandomClasses(random, &cluster);
+    const CostModel cost = *CostModel::Create(model, cluster);
+    const auto shared = Tables(cost);
+    for (const std::string name : {"zb-v", "v-min", "wave", "chimera"}) {
+      for (const auto& [groups, devices] : {std::pair(1, 4), std::pair(2, 2)}) {
+        for (int micro_batch_size : {4, 8}) {
+          for (Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+            const Schedule schedule = *MakeSchedule(name, {2, 4});
+            const StageCostsOptions options = Options(groups, devices, micro_batch_size);
+            const auto cut = [&](std::shared_ptr<const BackboneTables> tables) {
+              const ModelStageCosts costs(cost, std::move(tables), schedule, options);
+              PartitionProblem problem =
+                  MakePartitionProblem(costs, schedule, 0, std::vector<int>(2, devices / 2));
+              problem.recompute = recompute;
+              return PartitionBalanced(problem);
+            };
+            const absl::StatusOr<Partition> known = cut(shared), fresh = cut(Tables(cost));
+            ASSERT_EQ(known.ok(), fresh.ok()) << name << ", model " << i;
+            if (!known.ok()) continue;
+            EXPECT_EQ(known->stages, fresh->stages) << name << ", model " << i;
+            ++num_cuts;
+          }
+        }
+      }
+    }
+    EXPECT_LT(shared->known_cuts()->size(), 32);
+  }
+  EXPECT_GT(num_cuts, 320);
 }
 
 TEST(StageCostsTest, StagesOfADeviceNeedNotPeakTogether) {

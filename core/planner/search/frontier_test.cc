@@ -72,6 +72,20 @@ TEST(FrontierTest, ErrorsCarryOverToTheSameScheduleWithinOrAcrossNodes) {
   EXPECT_EQ(frontier.Expected(simulated), 150);
 }
 
+TEST(FrontierTest, WhatIsLearnedReordersWaitingCandidates) {
+  Candidate a = Make(2, 2, 100), b = Make(2, 2, 120, /*alternative=*/1), c = Make(4, 4, 110);
+  Candidate cut = Make(2, 4, 100), simulated = Make(8, 8, 100, /*alternative=*/1);
+  SetCut(130, &cut);
+  SetCut(100, &simulated);
+  Frontier frontier(8);
+  for (Candidate* candidate : {&a, &b, &c}) frontier.Add(candidate);
+  frontier.LearnCut(cut);  // a is now expected to take 130
+  EXPECT_EQ(frontier.Next(), &c);
+  frontier.LearnStep(simulated, 120);  // and b 144
+  EXPECT_EQ(frontier.Next(), &a);
+  EXPECT_EQ(frontier.Next(), &b);
+}
+
 TEST(FrontierTest, EqualPipelinesWithinNodesAreRepeated) {
   Candidate simulated = Make(2, 2, 100);
   SetCut(100, &simulated);
