@@ -33,7 +33,7 @@ std::string Milliseconds(Nanos ns) {
   return absl::StrFormat("%.2f", static_cast<double>(ns) / 1e6);
 }
 
-void Print(const CaseResult& result) {
+void Print(const GridResult& result) {
   for (const Outcome& outcome : result.outcomes) {
     std::printf("%s,%s,%d,%s,%s,\"%s\",%.3f,%s,%.4f,%.4f,%d,%d,%d,\"%s\"\n", result.model.c_str(),
                 result.cluster.c_str(), result.global_batch,
@@ -47,13 +47,13 @@ void Print(const CaseResult& result) {
 }
 
 // Geometric means over the cases in which every step has a plan.
-void PrintSummary(const std::vector<CaseResult>& results) {
+void PrintSummary(const std::vector<GridResult>& results) {
   for (const bool is_given : {false, true}) {
     const std::vector<GridEntry> steps = FillSteps();
     std::vector<double> sums(steps.size(), 0);
     std::vector<double> least(steps.size(), 1e9), most(steps.size(), 0);
     int count = 0;
-    for (const CaseResult& result : results) {
+    for (const GridResult& result : results) {
       if ((result.num_stages > 0) != is_given) continue;
       bool all = true;
       for (const Outcome& outcome : result.outcomes) all &= outcome.planned();
@@ -87,9 +87,9 @@ absl::Status Run() {
       "model,cluster,global_batch,s_and_m,step,strategy,images_per_s,step_ms,idle,idle_unfilled,"
       "stages,micro_batches,devices_per_pipeline,refusal\n");
   DPIPE_ASSIGN_OR_RETURN(
-      const std::vector<CaseResult> results,
+      const std::vector<GridResult> results,
       RunGrid(options, FillCases(Models()), {},
-              [](const std::vector<CaseResult>&, size_t, const CaseResult& last) {
+              [](const std::vector<GridResult>&, size_t, const GridResult& last) {
                 Print(last);
                 return absl::OkStatus();
               }));

@@ -8,6 +8,11 @@
 namespace dpipe::models {
 namespace {
 
+ops::PositionTableParams Positions(const Sd3TransformerConfig& config, int64_t rows,
+                                   int64_t columns) {
+  return {rows, columns, config.pos_embed_max_size, config.sample_size / kMmditPatch};
+}
+
 // Latents [height, width, C] -> tokens [T, width].
 ValueId AddTokens(const Sd3TransformerConfig& config, const MmditShape& shape, ValueId latents,
                   nn::ProgramBuilder* builder) {
@@ -18,9 +23,9 @@ ValueId AddTokens(const Sd3TransformerConfig& config, const MmditShape& shape, V
   const ValueId x = nn::AddConv2d(builder, "pos_embed.proj",
                                   nn::AddCast(builder, latents, nn::Element::kCompute), projection);
   const int64_t rows = shape.token_rows(), columns = shape.token_columns();
-  return nn::AddPositionTable(
-      builder, nn::AddReshape(builder, x, Shape({rows * columns, config.width()})),
-      {rows, columns, config.pos_embed_max_size, config.sample_size / kMmditPatch});
+  return nn::AddPositionTable(builder,
+                              nn::AddReshape(builder, x, Shape({rows * columns, config.width()})),
+                              Positions(config, rows, columns));
 }
 
 }  // namespace
@@ -73,6 +78,14 @@ absl::StatusOr<nn::Program> BuildSd3Transformer(const Sd3TransformerConfig& conf
   const ValueId prediction = AddSd3Transformer(config, shape, kind, inputs, &builder, lora);
   builder.MarkOutput(nn::AddCast(&builder, prediction, nn::Element::kF32), "prediction");
   return builder.Build();
+}
+
+absl::StatusOr<Tensor> Sd3PositionTable(const Sd3TransformerConfig& config,
+                                        const std::shared_ptr<Device>& device) {
+  const int64_t side = config.pos_embed_max_size;
+  return ops::AddPositionTable(
+      Positions(config, side, side),
+      Tensor::Zeros(device, Shape({1, side * side, config.width()}), DType::kF32));
 }
 
 }  // namespace dpipe::models

@@ -7,8 +7,11 @@
 #ifndef DPIPE_MODELS_MMDIT_SD3_TRANSFORMER_H_
 #define DPIPE_MODELS_MMDIT_SD3_TRANSFORMER_H_
 
+#include <memory>
+
 #include "core/base/status.h"
 #include "core/nn/program.h"
+#include "core/tensor/tensor.h"
 #include "models/mmdit/mmdit_parts.h"
 #include "models/mmdit/sd3_transformer_config.h"
 
@@ -30,6 +33,12 @@ ValueId AddSd3Transformer(const Sd3TransformerConfig& config, const MmditShape& 
 absl::StatusOr<nn::Program> BuildSd3Transformer(const Sd3TransformerConfig& config,
                                                 const MmditShape& shape, nn::LayerKind kind,
                                                 const MmditLora& lora = {});
+
+// Returns the table that checkpoints store as "pos_embed.pos_embed", fp32
+// [1, pos_embed_max_size^2, width]: to write a checkpoint that diffusers loads, or to compare one
+// with what the program computes. Hundreds of megabytes for the public models.
+absl::StatusOr<Tensor> Sd3PositionTable(const Sd3TransformerConfig& config,
+                                        const std::shared_ptr<Device>& device);
 
 }  // namespace dpipe::models
 

@@ -1,5 +1,6 @@
 #include "models/mmdit/sd3_transformer.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -100,6 +101,21 @@ TEST(Sd3TransformerTest, GatesAreInitiallyZero) {
   EXPECT_EQ(std::memcmp(predictions[0].raw_data(), predictions[1].raw_data(),
                         predictions[0].size_bytes()),
             0);
+}
+
+// The last token of a table of 9 x 9 whose positions are scaled to 8.
+TEST(Sd3TransformerTest, PositionTable) {
+  const auto table = Sd3PositionTable(Config("mmdit/sd3_plain"), Device::Cpu());
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->shape(), (Shape{1, 81, 48}));
+  const float* const last = table->data<float>() + 80 * 48;
+  for (const int64_t half : {0, 24}) {
+    for (int64_t k = 0; k < 12; ++k) {
+      const double angle = 8.0 * 8 / 9 * std::pow(10000, -static_cast<double>(k) / 12);
+      EXPECT_NEAR(last[half + k], std::sin(angle), 1e-6);
+      EXPECT_NEAR(last[half + 12 + k], std::cos(angle), 1e-6);
+    }
+  }
 }
 
 TEST(Sd3TransformerTest, BadShapesAreNamed) {

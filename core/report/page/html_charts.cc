@@ -62,8 +62,8 @@ std::string ThroughputRow(const StrategyAnalysis& strategy, int warm_up_turns,
   std::string value = "invalid";
   if (strategy.result->invalid().empty()) {
     value = EstimateText(strategy.images_per_second) + " img/s";
-    const std::string ratio = EstimateText(strategy.vs_data_parallel, "×");
-    if (ratio != "-") absl::StrAppend(&value, " · ", ratio);
+    const Interval& ratio = strategy.vs_data_parallel;
+    if (!std::isnan(ratio.estimate)) absl::StrAppend(&value, " · ", RatioText(ratio), "×");
   }
   const double speed = strategy.images_per_second.estimate;
   std::string drawing = absl::StrCat("<rect class=\"bar", best ? " best" : "", "\" width=\"",

@@ -71,8 +71,8 @@ std::string CaseTiles(const CaseAnalysis& analysis) {
                               fastest->result->strategy() + ", the fastest");
   const auto add_ratio = [&](const Interval& ratio, const char* rival) {
     if (std::isnan(ratio.estimate)) return;
-    absl::StrAppend(&html, TileHtml(EstimateText(ratio, "×"),
-                                    absl::StrFormat("the throughput of %s, %.3f to %.3f", rival,
+    absl::StrAppend(&html, TileHtml(RatioText(ratio) + "×",
+                                    absl::StrFormat("the throughput of %s, %.2f to %.2f", rival,
                                                     ratio.low, ratio.high)));
   };
   add_ratio(fastest->vs_best_pipeline, "the best pipeline with unfilled bubbles");
@@ -303,6 +303,12 @@ absl::StatusOr<std::string> ResultsPage(const Results& results,
     setup = SetupHtml(first);
   }
   const std::vector<PredictionRow> predictions = PredictionRows(results);
+  const std::string predicted =
+      Section("Predicted against measured",
+              "Step time simulated from a profile taken in the same minutes, relative to the "
+              "measured one; the band is ±5 %. Values outside the chart are drawn at its edge.",
+              predictions.empty() ? "" : PredictionChart(predictions));
+  const bool is_single = results.cases_size() == 1;
   return absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
@@ -313,11 +319,7 @@ absl::StatusOr<std::string> ResultsPage(const Results& results,
       Section("Throughput against devices",
               "Images per second. Dashed: in proportion to devices, from the slowest start.",
               DevicesHtml(results)),
-      Section("Predicted against measured",
-              "Step time simulated from a profile taken in the same minutes, relative to the "
-              "measured one; the band is ±5 %. Values outside the chart are drawn at its edge.",
-              predictions.empty() ? "" : PredictionChart(predictions)),
-      cases,
+      is_single ? cases + predicted : predicted + cases,
       Section("Columns of the tables", "",
               absl::StrCat("<p class=\"note\">",
                            EscapeMarkup(ResultsTableGlossary(TableWidth::kAll)), "</p>\n")),

@@ -157,7 +157,8 @@ std::vector<PredictionRow> PredictionRows(const Results& results) {
     for (const StrategyAnalysis& strategy : analysis.strategies) {
       const StrategyResult& result = *strategy.result;
       PredictionRow row;
-      row.name = absl::StrCat(CaseTitle(one), ": ", result.strategy());
+      row.name = result.strategy();
+      if (results.cases_size() > 1) row.name = absl::StrCat(CaseTitle(one), ": ", row.name);
       row.ratio = result.step_ms_predicted() / strategy.step_ms;
       if (WasExecuted(result) && !std::isnan(row.ratio)) rows.push_back(row);
     }

@@ -31,7 +31,7 @@ std::string DevicesChart(const DeviceCurves& curves);
 
 // One strategy's predicted step over its measured step. Emulated steps are no measurements.
 struct PredictionRow {
-  std::string name;  // "tiny_sd, 2 devices: 1f1b"
+  std::string name;  // "1f1b", with the case if there are several
   double ratio = 1;
 };
 std::vector<PredictionRow> PredictionRows(const Results& results);

@@ -44,6 +44,17 @@ const StrategyResult* BestUnfilledPipeline(const CaseResult& results) {
 // Chosen for at least three significant digits.
 int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : value >= 1 ? 2 : 3; }
 
+constexpr int kRatioDecimals = 2;
+
+std::string NumberText(double value, int decimals) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.*f", decimals, value);
+}
+
+std::string Bracketed(const Interval& interval, int decimals) {
+  if (std::isnan(interval.estimate) || interval.low == interval.high) return "";
+  return absl::StrFormat("[%.*f, %.*f]", decimals, interval.low, decimals, interval.high);
+}
+
 }  // namespace
 
 std::vector<double> WithoutFirst(const std::vector<double>& samples, int first) {
@@ -103,17 +114,19 @@ const StrategyAnalysis* CaseAnalysis::Fastest() const {
   return fastest;
 }
 
-std::string EstimateText(const Interval& interval, const char* unit) {
-  if (std::isnan(interval.estimate)) return "-";
-  return absl::StrFormat("%.*f%s", Decimals(interval.estimate), interval.estimate, unit);
+std::string EstimateText(const Interval& interval) {
+  return NumberText(interval.estimate, Decimals(interval.estimate));
 }
 
-std::string IntervalText(const Interval& interval, const char* unit) {
-  const std::string estimate = EstimateText(interval, unit);
-  if (std::isnan(interval.estimate) || interval.low == interval.high) return estimate;
-  const int decimals = Decimals(interval.estimate);
-  return absl::StrCat(
-      estimate, absl::StrFormat(" [%.*f, %.*f]", decimals, interval.low, decimals, interval.high));
+std::string RatioText(const Interval& ratio) { return NumberText(ratio.estimate, kRatioDecimals); }
+
+std::string BoundsText(const Interval& interval) {
+  return Bracketed(interval, Decimals(interval.estimate));
+}
+
+std::string RatioWithBoundsText(const Interval& ratio) {
+  const std::string bounds = Bracketed(ratio, kRatioDecimals);
+  return absl::StrCat(RatioText(ratio), bounds.empty() ? "" : " ", bounds);
 }
 
 }  // namespace dpipe::report

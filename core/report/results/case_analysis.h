@@ -43,10 +43,12 @@ std::string GroupsNote(const CaseResult& results);
 // Returns the samples from index `first` on.
 std::vector<double> WithoutFirst(const std::vector<double>& samples, int first);
 
-// Returns "164.3", "1.05x", or "-" if nothing was measured.
-std::string EstimateText(const Interval& interval, const char* unit = "");
-// Returns "164.3 [161.9, 166.5]"; without brackets if the interval has no width.
-std::string IntervalText(const Interval& interval, const char* unit = "");
+// Return "164.3" with at least three digits, and "1.05" for a ratio; "-" if nothing was measured.
+std::string EstimateText(const Interval& interval);
+std::string RatioText(const Interval& ratio);
+// Return "[161.9, 166.5]" and "1.05 [1.03, 1.07]"; no brackets if the interval has no width.
+std::string BoundsText(const Interval& interval);
+std::string RatioWithBoundsText(const Interval& ratio);
 
 }  // namespace dpipe::report
 

@@ -97,10 +97,15 @@ TEST(CaseAnalysisTest, NoRivalNoSpeedup) {
 }
 
 TEST(CaseAnalysisTest, IntervalsAsText) {
-  EXPECT_EQ(IntervalText({164.31, 161.9, 166.52}), "164.3 [161.9, 166.5]");
-  EXPECT_EQ(IntervalText({1.052, 1.03, 1.071}, "x"), "1.05x [1.03, 1.07]");
-  EXPECT_EQ(IntervalText({3, 3, 3}, "x"), "3.00x");
-  EXPECT_EQ(IntervalText({NAN, NAN, NAN}), "-");
+  EXPECT_EQ(EstimateText({164.31, 161.9, 166.52}), "164.3");
+  EXPECT_EQ(EstimateText({0.52341, 0.5, 0.55}), "0.523");
+  EXPECT_EQ(BoundsText({164.31, 161.9, 166.52}), "[161.9, 166.5]");
+  EXPECT_EQ(RatioWithBoundsText({1.052, 1.03, 1.071}), "1.05 [1.03, 1.07]");
+  EXPECT_EQ(RatioWithBoundsText({0.889, 0.882, 0.892}), "0.89 [0.88, 0.89]");
+  EXPECT_EQ(RatioWithBoundsText({3, 3, 3}), "3.00");
+  EXPECT_EQ(BoundsText({3, 3, 3}), "");
+  EXPECT_EQ(EstimateText({NAN, NAN, NAN}), "-");
+  EXPECT_EQ(RatioWithBoundsText({NAN, NAN, NAN}), "-");
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ int64_t Largest(const google::protobuf::RepeatedField<int64_t>& bytes) {
 void Print(const Json& json, int depth, std::string* text) {
   const bool is_flat =
       json.is_primitive() || json.empty() ||
-      (json.is_array() && std::all_of(json.begin(), json.end(),
-                                      [](const Json& item) { return item.is_primitive(); }));
+      (json.is_array() &&
+       std::all_of(json.begin(), json.end(), [](const Json& item) { return item.is_primitive(); }));
   if (is_flat) {
     text->append(json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace));
     return;

@@ -64,16 +64,14 @@ const std::vector<Column>& Columns() {
        "distribution)",
        false,
        [](const A& a) {
-         const Interval& speed = a.images_per_second;
-         const std::string text = IntervalText(speed);
-         const size_t bracket = text.find('[');
-         return bracket == std::string::npos ? kNone : text.substr(bracket);
+         const std::string bounds = BoundsText(a.images_per_second);
+         return bounds.empty() ? kNone : bounds;
        }},
       {"vs data par.",
        "median ratio of turns taken one after another, over data_parallel, with its 95 % interval",
-       true, [](const A& a) { return IntervalText(a.vs_data_parallel); }},
+       true, [](const A& a) { return RatioWithBoundsText(a.vs_data_parallel); }},
       {"vs pipeline", "the same over the fastest pipeline with unfilled bubbles", true,
-       [](const A& a) { return IntervalText(a.vs_best_pipeline); }},
+       [](const A& a) { return RatioWithBoundsText(a.vs_best_pipeline); }},
       {"bubble", "idle compute time ÷ (devices × step) in the steady state", true,
        [](const A& a) {
          return PercentText(WasExecuted(*a.result) ? a.result->bubble_ratio_measured()
