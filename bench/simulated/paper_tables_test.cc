@@ -145,14 +145,14 @@ TEST(PaperGridTest, StepsOfTheFillAblation) {
   cases.erase(cases.begin() + 2, cases.end());
   const auto results = RunGrid(options, cases);
   ASSERT_TRUE(results.ok()) << results.status();
-  for (const CaseResult& result : *results) {
+  for (const GridResult& result : *results) {
     for (const Outcome& outcome : result.outcomes) {
       EXPECT_TRUE(outcome.planned()) << outcome.label << ": " << outcome.refusal;
       EXPECT_GT(outcome.images_per_second, 0);
     }
   }
   // At given S and M, skipping bubbles under 10 ms leaves more idle time.
-  const CaseResult& given = results->back();
+  const GridResult& given = results->back();
   EXPECT_EQ(given.num_stages, 4);
   EXPECT_LT(given.outcomes[1].bubble_ratio, given.outcomes[0].bubble_ratio);
 }
