@@ -27,7 +27,8 @@ TEST_F(EmulationCaseTest, StrategiesTakeAsLongAsSimulatedOnFourAndEightDevices) 
   for (int devices : {4, 8}) {
     cluster_.set_devices_per_node(devices);
     for (const std::string strategy :
-         {"data_parallel", "zero3", "1f1b", "zb-v", "diffusionpipe", "chimera"}) {
+         {"data_parallel", "zero3", "1f1b", "zb-v", "diffusionpipe", "diffusionpipe-paper",
+          "diffusionpipe-paper,min_bubble_us=0,local_batches=,partitioner=uniform", "chimera"}) {
       const auto result = RunEmulationCase(profile_, cluster_, strategy, 8 * devices, {});
       ASSERT_TRUE(result.ok()) << strategy << ": " << result.status();
       ASSERT_TRUE(result->ran()) << strategy << ": " << result->refusal;

@@ -112,6 +112,13 @@ TEST(CostModelTest, ASkipIsLiveAtEveryCutItSpans) {
   EXPECT_EQ(cost.CutGradientBytesPerSample(0, 2), 7);
   EXPECT_EQ(cost.CutGradientBytesPerSample(0, 3), 0);
   EXPECT_EQ(cost.ValuesAtCut(0, 2), (std::vector<int>{1, 3, 4}));
+  // A sample that changes ranks takes along what later layers read, and all outputs so far.
+  skip->set_is_output(true);
+  const CostModel output = Make(profile, IdealCluster(1));
+  EXPECT_EQ(output.MovedBytesPerSample(0, 1), 7);
+  EXPECT_EQ(output.MovedBytesPerSample(0, 2), 107);
+  EXPECT_EQ(output.MovedBytesPerSample(0, 3), 107);
+  EXPECT_EQ(output.CutBytesPerSample(0, 3), 100);
 }
 
 TEST(CostModelTest, LinksAndCollectivesByHand) {
