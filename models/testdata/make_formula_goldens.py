@@ -31,7 +31,7 @@ import torch
 from diffusers import AutoencoderKL, FluxTransformer2DModel, SD3Transformer2DModel, UNet2DConditionModel
 from diffusers.models.embeddings import PatchEmbed
 from safetensors.torch import load_file, save_file
-from transformers import CLIPTextConfig, CLIPTextModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
 
 HERE = pathlib.Path(__file__).parent
 SIGNS = 8
@@ -248,6 +248,41 @@ def text(name, length, dtype):
             "gradient_sketches": weights.gradients()}
 
 
+class WithPrefix(torch.nn.Module):
+    """Gives a CLIPTextModel's parameters the names of the public checkpoints."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.text_model = model
+
+
+def pooled_text(name, length, dtype):
+    config = load(name)
+    ids = {"bos_token_id": 0, "pad_token_id": 1}
+    projects = config["architectures"] == ["CLIPTextModelWithProjection"]
+    clip = (CLIPTextModelWithProjection if projects else CLIPTextModel)(CLIPTextConfig(**config, **ids)).to(dtype).eval()
+    model = clip if projects else WithPrefix(clip)
+    set_weights(model)
+    result = clip(formula_ids("ids", config["vocab_size"], 2, length), output_hidden_states=True)
+    pooled = result.text_embeds if projects else result.pooler_output
+    penultimate = result.hidden_states[-2]
+    scalar = (pooled.double() * formula_input("output_gradient", *pooled.shape)).sum()
+    if projects:
+        scalar = scalar + (penultimate.double() * formula_input("penultimate_gradient", *penultimate.shape)).sum()
+    return {"output": pooled, "penultimate": penultimate,
+            "penultimate_with_norm": model.text_model.final_layer_norm(penultimate),
+            "gradient_sketches": backward(model, scalar)}
+
+
+def t5(name, length, dtype):
+    config = load(name)
+    model = T5EncoderModel(T5Config(**config)).to(dtype).eval()  # without dropout
+    set_weights(model)
+    output = model(formula_ids("ids", config["vocab_size"], 2, length)).last_hidden_state
+    gradients = backward(model, (output.double() * formula_input("output_gradient", *output.shape)).sum())
+    return {"output": output, "gradient_sketches": gradients}
+
+
 def transformer(name, make, height, width, length, dtype):
     config = load(name)
     with torch.device("meta"):
@@ -302,6 +337,9 @@ CASES = {
     "vae_small_decoder": lambda dtype: vae("vae_small", "decoder", 16, 24, dtype),
     "text_quick": lambda dtype: text("text_quick", 20, dtype),
     "text_exact": lambda dtype: text("text_exact", 20, dtype),
+    "text_pooled": lambda dtype: pooled_text("text_pooled", 20, dtype),
+    "text_legacy": lambda dtype: pooled_text("text_legacy", 20, dtype),
+    "t5_small": lambda dtype: t5("t5_small", 150, dtype),
     "unet_v15": lambda dtype: unet("unet_v15", 16, 24, 77, "epsilon", dtype),
     "unet_v21": lambda dtype: unet("unet_v21", 16, 24, 77, "v_prediction", dtype),
     "vae_sd_encoder": lambda dtype: vae("vae_sd", "encoder", 48, 64, dtype),

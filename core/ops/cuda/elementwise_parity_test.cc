@@ -3,6 +3,7 @@
 #include "core/ops/elementwise/add.h"
 #include "core/ops/elementwise/gated_add.h"
 #include "core/ops/elementwise/geglu.h"
+#include "core/ops/elementwise/multiply.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -44,6 +45,15 @@ TEST_P(ElementwiseParityTest, Geglu) {
     ExpectParity({Random(x, GetParam(), 2), Random(y)}, {2e-6, 8e-6},
                  [](const Tensors& in) -> absl::StatusOr<Tensors> {
                    return Tensors{*GegluForward(in[0]), *GegluInputGrad(in[0], in[1])};
+                 });
+  }
+}
+
+TEST_P(ElementwiseParityTest, Multiply) {
+  for (const Shape& shape : kShapes) {
+    ExpectParity({Random(shape), Random(shape)}, {0, 0},
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*Multiply(in[0], in[1])};
                  });
   }
 }

@@ -4,7 +4,9 @@
 #include "core/ops/diffusion/mse_loss.h"
 #include "core/ops/embedding/embedding.h"
 #include "core/ops/embedding/position_table.h"
+#include "core/ops/embedding/relative_bias.h"
 #include "core/ops/embedding/rotary_embedding.h"
+#include "core/ops/embedding/select_token.h"
 #include "core/ops/embedding/time_embedding.h"
 #include "core/ops/norm/modulate.h"
 #include "core/ops/product/bias_grad.h"
@@ -180,6 +182,34 @@ TEST_P(SamplesParityTest, TimeEmbedding) {
                                   *TimeEmbedding(params, in[1], GetParam())};
                  });
   }
+}
+
+// T5's buckets, and few buckets some of which have no distance.
+TEST_P(SamplesParityTest, RelativeBias) {
+  if (GetParam() == DType::kBf16) GTEST_SKIP() << "the bias is always fp32";
+  for (const RelativeBiasParams& params :
+       {RelativeBiasParams{32, 128, 150, 150}, RelativeBiasParams{32, 10, 40, 31},
+        RelativeBiasParams{4, 4, 3, 2}, RelativeBiasParams{32, 128, 1, 1}}) {
+    const int64_t heads = 3, offsets = params.queries + params.keys - 1;
+    // The gradient sums up to 600 numbers of size 1 in the same order.
+    ExpectParity({Random({params.num_buckets, heads}), Random({2, heads, offsets})}, {0, 0},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   Tensor dtable = in[0].Clone();
+                   DPIPE_RETURN_IF_ERROR(RelativeBiasWeightGrad(params, in[1], &dtable));
+                   return Tensors{*RelativeBiasForward(params, 2, in[0]), dtable};
+                 });
+  }
+}
+
+TEST_P(SamplesParityTest, SelectToken) {
+  const Tensor ids = Tensor::FromHost<int32_t>(host_, {3, 4}, {7, 2, 2, 9, 2, 9, 9, 1, 5, 3, 5, 4});
+  ExpectParity({ids, Random({3, 4, 130}), Random({3, 130})}, {0, 0},
+               [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                 return Tensors{*SelectTokenForward(2, in[0], in[1]),
+                                *SelectTokenForward({}, in[0], in[1]),
+                                *SelectTokenInputGrad(2, in[0], in[2]),
+                                *SelectTokenInputGrad({}, in[0], in[2])};
+               });
 }
 
 TEST_P(SamplesParityTest, GaussianSample) {
