@@ -151,6 +151,7 @@ TEST(FluxTransformerTest, LowRankAdaptation) {
     const Tensor y = values[program->OutputNamed("prediction")];
     const Tensor y_plain = expected[plain.OutputNamed("prediction")];
     EXPECT_EQ(std::memcmp(y.raw_data(), y_plain.raw_data(), y.size_bytes()), 0);
+    if (c.targets.empty()) continue;  // a hundred parameters: the others have all kinds of them
     SetFormulaWeights(&parameters);
     const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, {});
     EXPECT_TRUE(gradients.ok()) << gradients;
