@@ -17,10 +17,10 @@
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "data/images/image_encode.h"
+#include "data/images/image_grid.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/image_grid.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 #include "tools/sampling/prompts.h"
 #include "tools/sampling/sampling_model.h"
 #include "tools/training/trained_model.h"
@@ -164,11 +164,11 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
   const std::string note = drawn.model->SamplerNote(request.options);
   if (!note.empty()) Say(absl::StrCat("Note:     ", note));
-  const models::GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
+  const GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
   const int side = drawn.model->image_size();
-  DPIPE_RETURN_IF_ERROR(models::CheckGrid(prompts.size(), {side, side}, layout));
+  DPIPE_RETURN_IF_ERROR(CheckGrid(prompts.size(), {side, side}, layout));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(drawn, request));
-  const Image grid = models::MakeGrid(images, layout);
+  const Image grid = MakeGrid(images, layout);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   const std::string out = OutPath();
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(out, png));

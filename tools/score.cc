@@ -16,7 +16,7 @@
 #include "data/scenes/scene.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 #include "tools/sampling/scoring.h"
 #include "tools/training/trained_model.h"
 

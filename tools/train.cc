@@ -18,7 +18,7 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/standard_output.h"
-#include "models/config/model_index.h"
+#include "models/folder/model_index.h"
 #include "tools/train_flags/config_flags.h"
 #include "tools/train_flags/train_options.h"
 #include "tools/train_flags/train_processes.h"

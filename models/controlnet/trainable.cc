@@ -12,12 +12,12 @@
 #include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "core/nn/parameters.h"
-#include "models/config/model_index.h"
 #include "models/controlnet/controlnet.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/cached_inputs.h"
-#include "models/stable_diffusion/sampler.h"
-#include "models/stable_diffusion/training_inputs.h"
+#include "models/folder/model_index.h"
+#include "models/latent/cached_inputs.h"
+#include "models/latent/image_sampler.h"
+#include "models/latent/training_inputs.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {

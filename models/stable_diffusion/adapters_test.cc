@@ -9,9 +9,9 @@
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/latent/trainable.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/stable_diffusion.h"
-#include "models/stable_diffusion/trainable.h"
 #include "models/testdata/golden_check.h"
 #include "models/unet/unet.h"
 

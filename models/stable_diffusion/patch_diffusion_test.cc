@@ -6,7 +6,7 @@
 #include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/trainable/training_setup.h"
 

@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
 #include "core/base/text/json.h"
-#include "models/config/model_index.h"
+#include "models/folder/copy_component.h"
+#include "models/folder/model_index.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/vae/vae.h"
-#include "models/weights/copy_component.h"
 
 namespace dpipe::models {
 

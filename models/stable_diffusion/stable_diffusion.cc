@@ -13,7 +13,7 @@
 #include "core/base/text/show.h"
 #include "data/order/buckets.h"
 #include "models/clip_text/clip_text.h"
-#include "models/config/model_index.h"
+#include "models/folder/model_index.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/config_corrections.h"
 #include "models/unet/unet.h"

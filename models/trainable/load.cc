@@ -6,9 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "core/base/text/show.h"
 #include "models/cascade/cascade.h"
-#include "models/config/model_index.h"
 #include "models/controlnet/trainable.h"
-#include "models/stable_diffusion/trainable.h"
+#include "models/folder/model_index.h"
+#include "models/latent/trainable.h"
 
 namespace dpipe::models {
 namespace {

@@ -18,7 +18,7 @@
 #include "models/diffusion/draws.h"
 #include "models/diffusion/sampler.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"

@@ -8,7 +8,7 @@
 #include "data/images/image_resize.h"
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
-#include "models/stable_diffusion/trainable.h"
+#include "models/latent/trainable.h"
 #include "models/trainable/load.h"
 #include "models/weights/weights.h"
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/count.h"
-#include "models/config/model_index.h"
-#include "models/weights/copy_component.h"
+#include "models/folder/copy_component.h"
+#include "models/folder/model_index.h"
 #include "models/weights/weight_files.h"
 #include "tools/training/set_aside.h"
 

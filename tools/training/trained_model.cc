@@ -11,8 +11,8 @@
 #include "core/base/files/run_paths.h"
 #include "core/base/text/json.h"
 #include "core/base/text/shell_quote.h"
-#include "models/config/model_index.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
+#include "models/folder/model_index.h"
 
 namespace dpipe::tools {
 namespace {

@@ -1,13 +1,16 @@
 // Tests that the built-in folders are found by name and have the stated sizes. Allocates nothing.
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 
 #include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"
-#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/clip_text/clip_text_config.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
+#include "models/weights/weights.h"
 
 namespace dpipe::models {
 namespace {

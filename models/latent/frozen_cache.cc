@@ -1,4 +1,4 @@
-#include "models/stable_diffusion/frozen_cache.h"
+#include "models/latent/frozen_cache.h"
 
 #include <algorithm>
 #include <atomic>

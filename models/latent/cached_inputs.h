@@ -1,6 +1,6 @@
 // Inputs that read the offline cache, for Stable Diffusion or another backbone behind its encoders.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
+#ifndef DPIPE_MODELS_LATENT_CACHED_INPUTS_H_
+#define DPIPE_MODELS_LATENT_CACHED_INPUTS_H_
 
 #include <functional>
 #include <vector>
@@ -21,4 +21,4 @@ absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
+#endif  // DPIPE_MODELS_LATENT_CACHED_INPUTS_H_

@@ -1,4 +1,4 @@
-#include "models/config/model_index.h"
+#include "models/folder/model_index.h"
 
 #include <filesystem>
 #include <system_error>

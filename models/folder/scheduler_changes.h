@@ -1,6 +1,6 @@
 // Edits the scheduler's files of a folder in diffusers layout for a run with another objective.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_SCHEDULER_CHANGES_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_SCHEDULER_CHANGES_H_
+#ifndef DPIPE_MODELS_FOLDER_SCHEDULER_CHANGES_H_
+#define DPIPE_MODELS_FOLDER_SCHEDULER_CHANGES_H_
 
 #include <optional>
 #include <string>
@@ -39,4 +39,4 @@ std::string WithSchedulerClass(const std::string& model_index, const std::string
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_SCHEDULER_CHANGES_H_
+#endif  // DPIPE_MODELS_FOLDER_SCHEDULER_CHANGES_H_

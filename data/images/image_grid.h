@@ -1,6 +1,6 @@
 // Combines images into one grid.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_IMAGE_GRID_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_IMAGE_GRID_H_
+#ifndef DPIPE_DATA_IMAGES_IMAGE_GRID_H_
+#define DPIPE_DATA_IMAGES_IMAGE_GRID_H_
 
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "data/images/image.h"
 
-namespace dpipe::models {
+namespace dpipe {
 
 struct GridLayout {
   int columns = 1;  // at most as many as there are images
@@ -25,6 +25,6 @@ Image MakeGrid(const std::vector<Image>& images, const GridLayout& layout);
 constexpr int64_t kMaxGridSide = int64_t{1} << 20;
 absl::Status CheckGrid(int64_t num_images, ImageSize size, const GridLayout& layout);
 
-}  // namespace dpipe::models
+}  // namespace dpipe
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_IMAGE_GRID_H_
+#endif  // DPIPE_DATA_IMAGES_IMAGE_GRID_H_

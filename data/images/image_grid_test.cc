@@ -1,9 +1,9 @@
-#include "models/stable_diffusion/image_grid.h"
+#include "data/images/image_grid.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace dpipe::models {
+namespace dpipe {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,4 +40,4 @@ TEST(ImageGridTest, SizesAreCheckedBeforeAnythingIsAllocated) {
 }
 
 }  // namespace
-}  // namespace dpipe::models
+}  // namespace dpipe

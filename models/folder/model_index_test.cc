@@ -1,4 +1,4 @@
-#include "models/config/model_index.h"
+#include "models/folder/model_index.h"
 
 #include "core/base/files/file.h"
 #include "gmock/gmock.h"

@@ -1,6 +1,6 @@
 // Draws images from prompts.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
+#ifndef DPIPE_MODELS_LATENT_IMAGE_SAMPLER_H_
+#define DPIPE_MODELS_LATENT_IMAGE_SAMPLER_H_
 
 #include <cstdint>
 #include <functional>
@@ -76,4 +76,4 @@ class ImageSampler {
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
+#endif  // DPIPE_MODELS_LATENT_IMAGE_SAMPLER_H_

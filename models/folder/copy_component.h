@@ -1,6 +1,6 @@
 // Copies a component's folder for use by another model.
-#ifndef DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
-#define DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
+#ifndef DPIPE_MODELS_FOLDER_COPY_COMPONENT_H_
+#define DPIPE_MODELS_FOLDER_COPY_COMPONENT_H_
 
 #include <cstdint>
 #include <string>
@@ -29,4 +29,4 @@ absl::StatusOr<ComponentSize> SizeOfCopy(const std::string& from, bool with_weig
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
+#endif  // DPIPE_MODELS_FOLDER_COPY_COMPONENT_H_

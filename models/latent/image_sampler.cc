@@ -1,4 +1,4 @@
-#include "models/stable_diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/sampler.h"
-#include "models/stable_diffusion/coordinates.h"
+#include "models/latent/coordinates.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
 

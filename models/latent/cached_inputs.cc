@@ -1,11 +1,11 @@
-#include "models/stable_diffusion/cached_inputs.h"
+#include "models/latent/cached_inputs.h"
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "models/stable_diffusion/frozen_cache.h"
-#include "models/stable_diffusion/training_inputs.h"
+#include "models/latent/frozen_cache.h"
+#include "models/latent/training_inputs.h"
 
 namespace dpipe::models {
 namespace {

@@ -1,7 +1,7 @@
 // Reads model_index.json, which names the class and the components of a model folder in diffusers
 // layout.
-#ifndef DPIPE_MODELS_CONFIG_MODEL_INDEX_H_
-#define DPIPE_MODELS_CONFIG_MODEL_INDEX_H_
+#ifndef DPIPE_MODELS_FOLDER_MODEL_INDEX_H_
+#define DPIPE_MODELS_FOLDER_MODEL_INDEX_H_
 
 #include <set>
 #include <string>
@@ -37,4 +37,4 @@ std::string WithoutComponents(const std::string& text, const std::set<std::strin
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_CONFIG_MODEL_INDEX_H_
+#endif  // DPIPE_MODELS_FOLDER_MODEL_INDEX_H_

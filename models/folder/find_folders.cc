@@ -1,4 +1,4 @@
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 
 #include <algorithm>
 

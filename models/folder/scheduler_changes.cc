@@ -1,4 +1,4 @@
-#include "models/stable_diffusion/scheduler_changes.h"
+#include "models/folder/scheduler_changes.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,7 +1,7 @@
 // The offline cache: outputs of the frozen components for every image and caption, computed once.
 // Users know it as precomputed latents and text embeddings.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
+#ifndef DPIPE_MODELS_LATENT_FROZEN_CACHE_H_
+#define DPIPE_MODELS_LATENT_FROZEN_CACHE_H_
 
 #include <cstdint>
 #include <functional>
@@ -122,4 +122,4 @@ class FrozenCache {
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
+#endif  // DPIPE_MODELS_LATENT_FROZEN_CACHE_H_

@@ -1,4 +1,4 @@
-#include "models/stable_diffusion/coordinates.h"
+#include "models/latent/coordinates.h"
 
 #include "core/base/check.h"
 

@@ -1,6 +1,6 @@
 // Stable Diffusion as a TrainableModel.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
+#ifndef DPIPE_MODELS_LATENT_TRAINABLE_H_
+#define DPIPE_MODELS_LATENT_TRAINABLE_H_
 
 #include <functional>
 #include <memory>
@@ -65,4 +65,4 @@ ModelKind StableDiffusionKind();
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
+#endif  // DPIPE_MODELS_LATENT_TRAINABLE_H_

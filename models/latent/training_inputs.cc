@@ -1,10 +1,10 @@
-#include "models/stable_diffusion/training_inputs.h"
+#include "models/latent/training_inputs.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "models/diffusion/draws.h"
-#include "models/stable_diffusion/coordinates.h"
+#include "models/latent/coordinates.h"
 
 namespace dpipe::models {
 

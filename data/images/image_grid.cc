@@ -1,11 +1,11 @@
-#include "models/stable_diffusion/image_grid.h"
+#include "data/images/image_grid.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/host/available_memory.h"
 
-namespace dpipe::models {
+namespace dpipe {
 namespace {
 
 struct Sides {
@@ -59,4 +59,4 @@ absl::Status CheckGrid(int64_t num_images, ImageSize size, const GridLayout& lay
                                   static_cast<double>(sides.height));
 }
 
-}  // namespace dpipe::models
+}  // namespace dpipe

@@ -1,6 +1,6 @@
 // Finds the model and the data set that a command was given by name or folder.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
+#ifndef DPIPE_MODELS_FOLDER_FIND_FOLDERS_H_
+#define DPIPE_MODELS_FOLDER_FIND_FOLDERS_H_
 
 #include <functional>
 #include <string>
@@ -33,4 +33,4 @@ absl::StatusOr<std::string> FindDataFolder(const std::string& data,
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
+#endif  // DPIPE_MODELS_FOLDER_FIND_FOLDERS_H_

@@ -1,4 +1,4 @@
-#include "models/weights/copy_component.h"
+#include "models/folder/copy_component.h"
 
 #include <filesystem>
 #include <set>

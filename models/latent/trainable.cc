@@ -1,14 +1,14 @@
-#include "models/stable_diffusion/trainable.h"
+#include "models/latent/trainable.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/diffusion/samplers/samplers.h"
+#include "models/latent/cached_inputs.h"
+#include "models/latent/image_sampler.h"
+#include "models/latent/training_inputs.h"
 #include "models/lora/lora.h"
-#include "models/stable_diffusion/cached_inputs.h"
-#include "models/stable_diffusion/sampler.h"
-#include "models/stable_diffusion/training_inputs.h"
 #include "models/trainable/dropout.h"
 
 namespace dpipe::models {

@@ -1,6 +1,6 @@
 // Coordinates of latents in their picture, an input of U-Nets that are trained on patches.
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_COORDINATES_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_COORDINATES_H_
+#ifndef DPIPE_MODELS_LATENT_COORDINATES_H_
+#define DPIPE_MODELS_LATENT_COORDINATES_H_
 
 #include <cstdint>
 #include <memory>
@@ -20,4 +20,4 @@ Tensor PatchCoordinates(const std::shared_ptr<Device>& device, const std::vector
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_COORDINATES_H_
+#endif  // DPIPE_MODELS_LATENT_COORDINATES_H_

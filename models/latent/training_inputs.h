@@ -1,7 +1,7 @@
 // Inputs of a training step of Stable Diffusion, or of a ControlNet for it: pixels, tokens and
 // condition pictures from a data set; noise and timesteps drawn by (seed, step, sample).
-#ifndef DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
-#define DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
+#ifndef DPIPE_MODELS_LATENT_TRAINING_INPUTS_H_
+#define DPIPE_MODELS_LATENT_TRAINING_INPUTS_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "core/base/philox.h"
 #include "core/runtime/input_provider.h"
 #include "data/loader.h"
-#include "models/stable_diffusion/frozen_cache.h"
+#include "models/latent/frozen_cache.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/trainable/trainable_model.h"
 
@@ -60,4 +60,4 @@ class TrainingInputs : public InputProvider {
 
 }  // namespace dpipe::models
 
-#endif  // DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
+#endif  // DPIPE_MODELS_LATENT_TRAINING_INPUTS_H_
