@@ -20,7 +20,6 @@
 #include "data/images/image_grid.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/latent/image_sampler.h"
 #include "tools/sampling/prompts.h"
 #include "tools/sampling/sampling_model.h"
 #include "tools/training/trained_model.h"
@@ -96,12 +95,12 @@ absl::Status CheckFlags() {
   return CheckOut();
 }
 
-// Warns about prompts with more tokens than CLIP's context, which are cut.
-void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::string>& prompts) {
-  const size_t max_tokens = tokenizer.max_length() - 2;  // without the start and end tokens
+// Warns about prompts with more tokens than the text encoder's context, which are cut.
+void WarnOfLongPrompts(const Tokenizer& tokenizer, const std::vector<std::string>& prompts) {
+  const int max_tokens = tokenizer.max_length() - tokenizer.num_special_tokens();
   std::set<std::string> seen;
   for (const std::string& prompt : prompts) {
-    const size_t tokens = tokenizer.EncodeText(prompt).size();
+    const int tokens = tokenizer.NumTokens(prompt) - tokenizer.num_special_tokens();
     if (tokens <= max_tokens || !seen.insert(prompt).second) continue;
     Say(absl::StrCat("Warning:  the prompt '", ShowText(prompt, /*max_bytes=*/40), "' has ", tokens,
                      " tokens; the model reads only the first ", max_tokens));

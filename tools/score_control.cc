@@ -19,7 +19,6 @@
 #include "data/scenes/scene.h"
 #include "gflags/gflags.h"
 #include "models/folder/find_folders.h"
-#include "models/latent/image_sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 #include "tools/sampling/condition_adherence.h"

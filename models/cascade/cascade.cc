@@ -351,15 +351,14 @@ ModelKind CascadeKind() {
   ModelKind kind;
   kind.name = "cascade";
   kind.classes = {"CascadedDiffusionPipeline"};
-  kind.load =
-      [](const std::string& folder,
-         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
+  kind.load = Cascade::Load;
+  kind.check_training = [](const std::string& folder) -> absl::Status {
     for (const char* part : kNames) {
       const std::string path = absl::StrCat(folder, "/", part, "/config.json");
       DPIPE_ASSIGN_OR_RETURN(const PixelUNetConfig config, ReadPixelUNetConfig(path));
       DPIPE_RETURN_IF_ERROR(CheckNoDropout(path, config.dropout));
     }
-    return Cascade::Load(folder, options);
+    return absl::OkStatus();
   };
   return kind;
 }

@@ -27,14 +27,15 @@ int FirstReader(const nn::Program& program, const std::string& input) {
 constexpr int kCacheVersion = 1;  // increase it when the same inputs give other entries
 
 // Returns a fingerprint of everything except inputs on which a frozen component's outputs depend.
-std::string FingerprintOf(const StableDiffusion& model, int component) {
-  static constexpr const char* kSubfolders[] = {"vae", "text_encoder"};
+std::string FingerprintOf(const LatentPipeline& pipeline, int component) {
+  const LatentParts& parts = pipeline.parts();
+  const std::string subfolder =
+      component == kVaeEncoder ? "vae" : parts.text_encoders[component - kFirstTextEncoder].name;
   Fingerprint fingerprint;
   // Has constants that are not parameters: epsilons, activations, the latents' scale.
-  const auto config =
-      ReadFile(absl::StrCat(model.folder(), "/", kSubfolders[component], "/config.json"));
+  const auto config = ReadFile(parts.folder.ConfigOf(subfolder));
   fingerprint.AddNumber(kCacheVersion).Add(config.ok() ? *config : "");
-  const nn::ParameterSet& parameters = *model.frozen_parameters()[component];
+  const nn::ParameterSet& parameters = *pipeline.frozen_parameters()[component];
   for (const nn::ParameterId id : parameters.ids()) {
     const Tensor& master = parameters.weight(id).master();
     fingerprint.Add(parameters.program().parameter(id).name).Add(master.shape().ToString());
@@ -108,15 +109,19 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
         "flip, or with patches");
   }
   auto cache = std::unique_ptr<FrozenCache>(new FrozenCache());
-  cache->model_ = request.model;
+  cache->pipeline_ = request.pipeline;
   cache->compute_dtype_ = request.compute_dtype;
   cache->first_noisy_layer_ =
-      FirstReader(request.model->model().component(kVaeEncoder).program, "vae_noise");
+      FirstReader(request.pipeline->model().component(kVaeEncoder).program, "vae_noise");
   if (!request.cache_folder.empty()) {
     DPIPE_ASSIGN_OR_RETURN(cache->store_, CacheStore::Open(request.cache_folder));
   }
   cache->image_prefix_ = cache->KeyPrefix(kVaeEncoder);
-  cache->caption_prefix_ = cache->KeyPrefix(kTextEncoder);
+  const int num_encoders = static_cast<int>(request.pipeline->parts().text_encoders.size());
+  for (int e = 0; e < num_encoders; ++e) {
+    cache->caption_prefixes_.push_back(cache->KeyPrefix(kFirstTextEncoder + e));
+  }
+  cache->captions_.resize(num_encoders);
   DPIPE_RETURN_IF_ERROR(cache->ListEntries(request));
   DPIPE_RETURN_IF_ERROR(cache->Compute(request, workers, on_progress));
   if (cache->store_ != nullptr) DPIPE_RETURN_IF_ERROR(cache->store_->Commit());
@@ -125,7 +130,7 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
 
 std::string FrozenCache::KeyPrefix(int component) const {
   if (store_ == nullptr) return absl::StrCat(component, " ");
-  return absl::StrCat(component, " ", FingerprintOf(*model_, component), " ",
+  return absl::StrCat(component, " ", FingerprintOf(*pipeline_, component), " ",
                       DTypeName(compute_dtype_), " ");
 }
 
@@ -143,7 +148,7 @@ absl::Status FrozenCache::ListStep(const Request& request, int64_t step) {
   DataLoader& loader = *request.loader;
   const ImageSize size = loader.SizeOf(step);
   if (encoders_.count({size.width, size.height}) == 0) {
-    DPIPE_ASSIGN_OR_RETURN(nn::Program encoder, model_->MakeVaeEncoder(size));
+    DPIPE_ASSIGN_OR_RETURN(nn::Program encoder, pipeline_->parts().MakeVaeEncoder(size));
     encoders_.emplace(std::make_pair(size.width, size.height), std::move(encoder));
   }
   const SampleRange batch{0, loader.options().global_batch};
@@ -162,8 +167,10 @@ absl::Status FrozenCache::ListStep(const Request& request, int64_t step) {
 }
 
 void FrozenCache::AddCaption(const std::string& caption) {
-  const std::vector<int32_t> ids = model_->tokenizer().Encode(caption);
-  captions_[ids] = absl::StrCat(caption_prefix_, absl::StrJoin(ids, ","));
+  for (size_t e = 0; e < captions_.size(); ++e) {
+    const std::vector<int32_t> ids = pipeline_->parts().text_encoders[e].tokenizer->Encode(caption);
+    captions_[e][ids] = absl::StrCat(caption_prefixes_[e], absl::StrJoin(ids, ","));
+  }
 }
 
 const nn::Program& FrozenCache::Encoder(ImageSize size) const {
@@ -184,28 +191,41 @@ std::vector<std::vector<int32_t>> FrozenCache::ImageGroups(int quantum) const {
   return groups;
 }
 
+std::vector<FrozenCache::TextGroup> FrozenCache::TextGroups(int quantum) const {
+  std::vector<TextGroup> groups;
+  for (size_t e = 0; e < captions_.size(); ++e) {
+    bool is_full = true;
+    for (const auto& [ids, key] : captions_[e]) {
+      if (is_full) groups.push_back({static_cast<int>(e), {}});
+      groups.back().texts.push_back(ids);
+      is_full = static_cast<int>(groups.back().texts.size()) == quantum;
+    }
+  }
+  return groups;
+}
+
 absl::Status FrozenCache::Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
                                   const std::function<void(double)>& on_progress) {
   const std::vector<std::vector<int32_t>> images = ImageGroups(request.quantum);
-  std::vector<std::vector<std::vector<int32_t>>> captions;
-  for (const auto& [ids, key] : captions_) {
-    if (captions.empty() || static_cast<int>(captions.back().size()) == request.quantum) {
-      captions.emplace_back();
-    }
-    captions.back().push_back(ids);
-  }
+  const std::vector<TextGroup> captions = TextGroups(request.quantum);
   const size_t total = images.size() + captions.size();
   std::atomic<size_t> next{0};
-  const auto& frozen = model_->frozen_parameters();
-  nn::Inference vae_encoder(frozen[kVaeEncoder]), text_encoder(frozen[kTextEncoder]);
+  std::vector<std::unique_ptr<nn::Inference>> encoders;  // by component
+  for (size_t c = 0; c < kFirstTextEncoder + captions_.size(); ++c) {
+    encoders.push_back(std::make_unique<nn::Inference>(pipeline_->frozen_parameters()[c]));
+  }
   DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
                          PassWorkers::Choose(workers, DeviceBytes(request.quantum)));
   const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     const std::shared_ptr<Device>& device = chosen.workers()[worker]->device();
     for (size_t i = next++; i < total; i = next++) {
-      DPIPE_RETURN_IF_ERROR(i < images.size() ? MakeImages(request, images[i], &vae_encoder, device)
-                                              : MakeCaptions(request, captions[i - images.size()],
-                                                             &text_encoder, device));
+      if (i < images.size()) {
+        DPIPE_RETURN_IF_ERROR(MakeImages(request, images[i], encoders[kVaeEncoder].get(), device));
+      } else {
+        const TextGroup& group = captions[i - images.size()];
+        nn::Inference* passes = encoders[kFirstTextEncoder + group.encoder].get();
+        DPIPE_RETURN_IF_ERROR(MakeCaptions(request, group, passes, device));
+      }
       if (worker == 0 && on_progress) on_progress(static_cast<double>(i + 1) / total);
     }
     return absl::OkStatus();
@@ -214,18 +234,20 @@ absl::Status FrozenCache::Compute(const Request& request, const std::vector<Devi
 }
 
 std::vector<ValueId> FrozenCache::KeptValues() const {
-  return model_->model().component(kVaeEncoder).program.LiveAt(first_noisy_layer_);
+  return pipeline_->model().component(kVaeEncoder).program.LiveAt(first_noisy_layer_);
 }
 
 int64_t FrozenCache::DeviceBytes(int quantum) const {
-  const nn::Program& text_encoder = model_->model().component(kTextEncoder).program;
   int64_t largest = 0;
   for (const auto& [size, program] : encoders_) {
     largest = std::max(
         largest, nn::InferenceBytes(program, {0, first_noisy_layer_}, quantum, compute_dtype_));
   }
-  return largest +
-         nn::InferenceBytes(text_encoder, text_encoder.all_layers(), quantum, compute_dtype_);
+  for (size_t e = 0; e < captions_.size(); ++e) {
+    const nn::Program& program = TextEncoderProgram(static_cast<int>(e));
+    largest += nn::InferenceBytes(program, program.all_layers(), quantum, compute_dtype_);
+  }
+  return largest;
 }
 
 absl::Status FrozenCache::MakeImages(const Request& request, const std::vector<int32_t>& indices,
@@ -258,16 +280,16 @@ absl::Status FrozenCache::MakeImages(const Request& request, const std::vector<i
   return absl::OkStatus();
 }
 
-absl::Status FrozenCache::MakeCaptions(const Request& request,
-                                       const std::vector<std::vector<int32_t>>& texts,
+absl::Status FrozenCache::MakeCaptions(const Request& request, const TextGroup& group,
                                        nn::Inference* passes,
                                        const std::shared_ptr<Device>& device) {
+  const nn::Program& program = TextEncoderProgram(group.encoder);
+  const std::map<std::vector<int32_t>, std::string>& keys = captions_[group.encoder];
   std::vector<const std::vector<int32_t>*> missing;
-  for (const std::vector<int32_t>& ids : texts) {
-    if (!InStore(captions_.at(ids), 1)) missing.push_back(&ids);
+  for (const std::vector<int32_t>& ids : group.texts) {
+    if (!InStore(keys.at(ids), program.outputs().size())) missing.push_back(&ids);
   }
   if (missing.empty()) return absl::OkStatus();
-  const nn::Program& program = model_->model().component(kTextEncoder).program;
   const ValueId input = program.InputNamed("ids");
   std::vector<int32_t> rows;
   for (int i = 0; i < request.quantum; ++i) {
@@ -280,9 +302,10 @@ absl::Status FrozenCache::MakeCaptions(const Request& request,
   nn::RunOptions options;
   options.compute_dtype = compute_dtype_;
   DPIPE_RETURN_IF_ERROR(passes->Forward(program, program.all_layers(), device, options, &values));
-  const Tensor& states = values[program.OutputNamed("last_hidden_state")];
   for (size_t i = 0; i < missing.size(); ++i) {
-    DPIPE_RETURN_IF_ERROR(Keep(captions_.at(*missing[i]), {states.Slice(i, i + 1)}));
+    std::vector<Tensor> outputs;
+    for (const ValueId id : program.outputs()) outputs.push_back(values[id].Slice(i, i + 1));
+    DPIPE_RETURN_IF_ERROR(Keep(keys.at(*missing[i]), outputs));
   }
   return absl::OkStatus();
 }
@@ -338,25 +361,32 @@ absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
     for (size_t k = 0; k < ids.size(); ++k) values[ids[k]] = kept[k];
     values[program.InputNamed("vae_noise")] = here.Slice(i, i + 1);
     DPIPE_RETURN_IF_ERROR(nn::Forward(program, {first_noisy_layer_, program.num_layers()},
-                                      *model_->frozen_parameters()[kVaeEncoder], options, &values,
+                                      *pipeline_->frozen_parameters()[kVaeEncoder], options,
+                                      &values,
                                       /*state=*/nullptr));
     latents.push_back(values[program.OutputNamed("latents")]);
   }
   return ToDevice(ConcatBatch(latents), noise.device());
 }
 
-absl::StatusOr<Tensor> FrozenCache::Context(const std::vector<std::vector<int32_t>>& ids,
-                                            const std::shared_ptr<Device>& device) const {
+absl::StatusOr<Tensor> FrozenCache::Embeddings(int encoder, const std::string& output,
+                                               const std::vector<std::string>& captions,
+                                               const std::shared_ptr<Device>& device) const {
+  const Tokenizer& tokenizer = *pipeline_->parts().text_encoders[encoder].tokenizer;
+  const nn::Program& program = TextEncoderProgram(encoder);
+  const auto& outputs = program.outputs();
+  const size_t number =
+      std::find(outputs.begin(), outputs.end(), program.OutputNamed(output)) - outputs.begin();
   std::vector<Tensor> rows;
-  for (const std::vector<int32_t>& text : ids) {
-    const auto key = captions_.find(text);
-    if (key == captions_.end()) {
-      return absl::NotFoundError(
-          absl::StrCat("a caption is not in the offline cache of ", captions_.size(), " captions"));
+  for (const std::string& caption : captions) {
+    const auto key = captions_[encoder].find(tokenizer.Encode(caption));
+    if (key == captions_[encoder].end()) {
+      return absl::NotFoundError(absl::StrCat("a caption is not in the offline cache of ",
+                                              captions_[encoder].size(), " captions"));
     }
     DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> row,
                            Entry(key->second, HostDeviceFor(device)));
-    rows.push_back(row.front());
+    rows.push_back(row[number]);
   }
   return ToDevice(ConcatBatch(rows), device);
 }

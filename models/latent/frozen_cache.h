@@ -18,15 +18,15 @@
 #include "core/tensor/tensor.h"
 #include "data/cache_store.h"
 #include "data/loader.h"
-#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/latent/latent_pipeline.h"
 
 namespace dpipe::models {
 
 // An image's entry holds the VAE encoder's values before its noise is drawn, so that each step
 // still draws its own latents. They equal those without a cache, bit for bit, if as many samples
-// are computed together. A caption's entry is its embedding. The loader must return the same
-// picture every time: no random crop, random flip or patches. Immutable after Build, and
-// thread-safe.
+// are computed together. A caption has an entry per text encoder, with that
+// encoder's outputs. The loader must return the same picture every time: no random crop, random
+// flip or patches. Immutable after Build, and thread-safe.
 //
 // Entries are in memory or, with a cache folder, in a CacheStore: mapped from disk and reused by
 // later runs. A key consists of the component's configuration and weights, the compute dtype, and
@@ -38,7 +38,7 @@ namespace dpipe::models {
 class FrozenCache {
  public:
   struct Request {
-    const StableDiffusion* model = nullptr;
+    const LatentPipeline* pipeline = nullptr;
     DataLoader* loader = nullptr;
     int64_t first_step = 0;
     int64_t num_steps = 0;      // the samples of these steps are cached
@@ -58,12 +58,14 @@ class FrozenCache {
   // the first that reads the noise run on the calling thread. Returns NotFound if a sample is not
   // in the cache.
   absl::StatusOr<Tensor> Latents(const std::vector<int32_t>& indices, const Tensor& noise) const;
-  // Returns the embeddings of token lists. Returns NotFound if one is not in the cache.
-  absl::StatusOr<Tensor> Context(const std::vector<std::vector<int32_t>>& ids,
-                                 const std::shared_ptr<Device>& device) const;
+  // Returns an output of text encoder number `encoder` for captions. Returns NotFound if one is not
+  // in the cache.
+  absl::StatusOr<Tensor> Embeddings(int encoder, const std::string& output,
+                                    const std::vector<std::string>& captions,
+                                    const std::shared_ptr<Device>& device) const;
 
   int num_images() const { return static_cast<int>(images_.size()); }
-  int num_captions() const { return static_cast<int>(captions_.size()); }
+  int num_captions() const { return captions_.empty() ? 0 : static_cast<int>(captions_[0].size()); }
   // Entries that were computed because they were not in the cache folder.
   int num_computed() const { return num_computed_; }
   // See CacheStore.
@@ -87,8 +89,14 @@ class FrozenCache {
   // there are fewer, repeats the last one to fill the quantum.
   absl::Status MakeImages(const Request& request, const std::vector<int32_t>& indices,
                           nn::Inference* passes, const std::shared_ptr<Device>& device);
-  absl::Status MakeCaptions(const Request& request, const std::vector<std::vector<int32_t>>& texts,
-                            nn::Inference* passes, const std::shared_ptr<Device>& device);
+  // Token lists of text encoder number `encoder` that are computed together.
+  struct TextGroup {
+    int encoder = 0;
+    std::vector<std::vector<int32_t>> texts;
+  };
+  std::vector<TextGroup> TextGroups(int quantum) const;
+  absl::Status MakeCaptions(const Request& request, const TextGroup& group, nn::Inference* passes,
+                            const std::shared_ptr<Device>& device);
   // True if the store has a valid entry of `count` tensors.
   bool InStore(const std::string& key, size_t count);
   absl::Status Keep(const std::string& key, const std::vector<Tensor>& tensors);
@@ -98,8 +106,11 @@ class FrozenCache {
   std::vector<ValueId> KeptValues() const;
   // Returns the VAE encoder for a picture size that some entry has.
   const nn::Program& Encoder(ImageSize size) const;
+  const nn::Program& TextEncoderProgram(int encoder) const {
+    return pipeline_->model().component(kFirstTextEncoder + encoder).program;
+  }
 
-  const StableDiffusion* model_ = nullptr;
+  const LatentPipeline* pipeline_ = nullptr;
   DType compute_dtype_ = DType::kF32;
   int first_noisy_layer_ = 0;  // first layer of the VAE encoder that reads the noise
   absl::Mutex mutex_;          // used while building
@@ -111,11 +122,13 @@ class FrozenCache {
     std::string key;
   };
   std::map<std::pair<int, int>, nn::Program> encoders_;  // by width and height
-  std::string image_prefix_, caption_prefix_;
-  std::map<int32_t, ImagePlace> images_;                  // by index in the data set
-  std::map<std::vector<int32_t>, std::string> captions_;  // keys by tokens
-  std::unique_ptr<CacheStore> store_;                     // null: in memory
-  std::map<std::string, std::vector<Tensor>> memory_;     // by key
+  std::string image_prefix_;
+  std::vector<std::string> caption_prefixes_;  // by text encoder
+  std::map<int32_t, ImagePlace> images_;       // by index in the data set
+  // By text encoder: keys by tokens.
+  std::vector<std::map<std::vector<int32_t>, std::string>> captions_;
+  std::unique_ptr<CacheStore> store_;                  // null: in memory
+  std::map<std::string, std::vector<Tensor>> memory_;  // by key
   int num_computed_ = 0;
   int64_t size_bytes_ = 0;
 };

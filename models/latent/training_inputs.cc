@@ -1,43 +1,46 @@
 #include "models/latent/training_inputs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "models/diffusion/draws.h"
-#include "models/latent/coordinates.h"
 
 namespace dpipe::models {
+
+TrainingInputs::TrainingInputs(const LatentPipeline* pipeline, DataLoader* loader,
+                               const InputsOptions& options,
+                               std::unique_ptr<const FrozenCache> cache)
+    : pipeline_(pipeline), loader_(loader), options_(options), cache_(std::move(cache)) {}
 
 absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const std::string& input,
                                             int64_t step, SampleRange samples,
                                             const std::shared_ptr<Device>& device) {
-  const int index = model_->model().FindComponent(component);
+  const int index = pipeline_->model().FindComponent(component);
   if (index >= 0) {
-    const nn::Program& program = model_->model().component(index).program;
+    const Denoiser& denoiser = pipeline_->denoiser();
+    const std::vector<TextEncoder>& encoders = pipeline_->parts().text_encoders;
+    const size_t encoder = index - kFirstTextEncoder;
     if (input == "pixels") return Pixels(step, samples, device);
-    if (input == "ids") return Ids(step, samples, device);
-    if (input == "vae_noise") {
-      return Noise(program, input, RandomPurpose::kVaeNoise, step, samples, device);
+    if (input == "ids" && encoder < encoders.size()) {
+      return Ids(*encoders[encoder].tokenizer, step, samples, device);
     }
-    if (input == "noise") {
-      return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
-    }
-    if (input == "estimate") {  // for callers that run the U-Net once
-      return Tensor::Zeros(device, LatentShape(program, input, step, samples),
-                           options_.compute_dtype);
-    }
-    if (input == "coordinates") return Coordinates(step, samples, device);
-    if (input == "condition") return Conditions(step, samples, device);
+    if (input == "vae_noise") return Noise(RandomPurpose::kVaeNoise, step, samples, device);
+    if (input == "noise") return Noise(RandomPurpose::kNoise, step, samples, device);
     if (input == "timesteps") return Timesteps(step, samples, device);
-    if (input == "latents" || input == "context") {
-      if (cache_ == nullptr) return absl::UnimplementedError("there is no offline cache");
-      if (input == "latents") return CachedLatents(step, samples, device);
-      DPIPE_ASSIGN_OR_RETURN(const auto tokens, Tokens(step, samples));
-      return cache_->Context(tokens, device);
+    const std::string estimate = denoiser.self_conditioning().input;
+    if (!estimate.empty() && input == estimate) {  // for callers that run the denoiser once
+      return Tensor::Zeros(device, LatentShape(step, samples), options_.compute_dtype);
     }
-    if (model_->model().component(index).sources.count(input) > 0) {
-      return absl::UnimplementedError(
-          absl::StrCat("there is no offline cache of ", component, "'s input ", input));
+    for (const auto& condition : denoiser.conditions()) {
+      if (input == condition->name()) {
+        return condition->ForTraining(loader_, step, samples, device);
+      }
+    }
+    const Sources& sources = pipeline_->model().component(index).sources;
+    const auto source = sources.find(input);
+    if (source != sources.end()) {
+      return Cached(component, input, source->second, step, samples, device);
     }
   }
   return absl::InvalidArgumentError(absl::StrCat("component ", component, " has no input ", input));
@@ -51,57 +54,37 @@ absl::StatusOr<Tensor> TrainingInputs::Pixels(int64_t step, SampleRange samples,
   return pixels;
 }
 
-absl::StatusOr<Tensor> TrainingInputs::Conditions(int64_t step, SampleRange samples,
-                                                  const std::shared_ptr<Device>& device) {
-  const ImageSize size = loader_->SizeOf(step);
-  Tensor pixels = Tensor::Empty(device, {samples.size(), size.height, size.width, 3}, DType::kF32);
-  DPIPE_RETURN_IF_ERROR(loader_->LoadConditions(step, samples, pixels.data<float>()));
-  return pixels;
-}
-
-absl::StatusOr<std::vector<std::vector<int32_t>>> TrainingInputs::Tokens(int64_t step,
-                                                                         SampleRange samples) {
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, loader_->Captions(step, samples));
-  std::vector<std::vector<int32_t>> tokens;
+absl::StatusOr<std::vector<std::string>> TrainingInputs::Captions(int64_t step,
+                                                                  SampleRange samples) {
+  DPIPE_ASSIGN_OR_RETURN(std::vector<std::string> captions, loader_->Captions(step, samples));
   for (int i = 0; i < samples.size(); ++i) {
     RandomStream stream(options_.seed, step, samples.begin + i, RandomPurpose::kCaptionDrop);
-    const bool drop = stream.NextUniform() < options_.caption_drop;
-    tokens.push_back(model_->tokenizer().Encode(drop ? std::string() : captions[i]));
+    if (stream.NextUniform() < options_.caption_drop) captions[i].clear();
   }
-  return tokens;
+  return captions;
 }
 
-absl::StatusOr<Tensor> TrainingInputs::Ids(int64_t step, SampleRange samples,
+absl::StatusOr<Tensor> TrainingInputs::Ids(const Tokenizer& tokenizer, int64_t step,
+                                           SampleRange samples,
                                            const std::shared_ptr<Device>& device) {
-  DPIPE_ASSIGN_OR_RETURN(const auto tokens, Tokens(step, samples));
-  const int64_t length = model_->tokenizer().max_length();
-  Tensor ids = Tensor::Empty(device, {samples.size(), length}, DType::kI32);
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, Captions(step, samples));
+  Tensor ids = Tensor::Empty(device, {samples.size(), tokenizer.max_length()}, DType::kI32);
   int32_t* row = ids.data<int32_t>();
-  for (const std::vector<int32_t>& text : tokens) row = std::copy(text.begin(), text.end(), row);
+  for (const std::string& caption : captions) {
+    const std::vector<int32_t> text = tokenizer.Encode(caption);
+    row = std::copy(text.begin(), text.end(), row);
+  }
   return ids;
 }
 
-Tensor TrainingInputs::Coordinates(int64_t step, SampleRange samples,
-                                   const std::shared_ptr<Device>& device) const {
-  std::vector<Patch> patches;
-  for (int i = samples.begin; i < samples.end; ++i) patches.push_back(loader_->PatchOf(step, i));
-  return PatchCoordinates(device, patches, model_->vae_config().downscale());
+Shape TrainingInputs::LatentShape(int64_t step, SampleRange samples) const {
+  const LatentSize size = pipeline_->parts().LatentSizeOf(loader_->SizeOf(step));
+  return {samples.size(), size.height, size.width, pipeline_->denoiser().latent_channels()};
 }
 
-Shape TrainingInputs::LatentShape(const nn::Program& program, const std::string& input,
-                                  int64_t step, SampleRange samples) const {
-  const ImageSize size = loader_->SizeOf(step);
-  const int64_t downscale = model_->vae_config().downscale();
-  Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
-  shape.Set(1, size.height / downscale);
-  shape.Set(2, size.width / downscale);
-  return shape;
-}
-
-Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& input,
-                             RandomPurpose purpose, int64_t step, SampleRange samples,
+Tensor TrainingInputs::Noise(RandomPurpose purpose, int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device) const {
-  const Shape shape = LatentShape(program, input, step, samples);
+  const Shape shape = LatentShape(step, samples);
   if (purpose == RandomPurpose::kVaeNoise && options_.mean_latents) {
     return Tensor::Zeros(device, shape, DType::kF32);
   }
@@ -114,19 +97,65 @@ Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& inpu
 
 Tensor TrainingInputs::Timesteps(int64_t step, SampleRange samples,
                                  const std::shared_ptr<Device>& device) const {
-  if (options_.timestep_quantiles.empty()) {
-    return timesteps_.Draw(device, options_.seed, step, samples.begin, samples.size());
-  }
-  return diffusion::TimestepsAtQuantiles(device, options_.timestep_quantiles, samples.begin,
-                                         samples.size(), model_->schedule().num_timesteps());
+  const LatentSize size = pipeline_->parts().LatentSizeOf(loader_->SizeOf(step));
+  diffusion::TimestepRequest request;
+  request.sampling = options_.timesteps;
+  request.quantiles = options_.timestep_quantiles;
+  request.seed = options_.seed;
+  request.step = step;
+  request.first_sample = samples.begin;
+  request.count = samples.size();
+  request.num_positions = size.height * size.width;
+  return pipeline_->objective().DrawTimesteps(request, device);
 }
 
-absl::StatusOr<Tensor> TrainingInputs::CachedLatents(int64_t step, SampleRange samples,
-                                                     const std::shared_ptr<Device>& device) {
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader_->Indices(step, samples));
-  const nn::Program& encoder = model_->model().component(kVaeEncoder).program;
-  return cache_->Latents(
-      indices, Noise(encoder, "vae_noise", RandomPurpose::kVaeNoise, step, samples, device));
+absl::StatusOr<Tensor> TrainingInputs::Cached(const std::string& component,
+                                              const std::string& input,
+                                              const nn::InputSource& source, int64_t step,
+                                              SampleRange samples,
+                                              const std::shared_ptr<Device>& device) {
+  if (cache_ == nullptr) return absl::UnimplementedError("there is no offline cache");
+  const int frozen = pipeline_->model().FindComponent(source.component);
+  if (frozen == kVaeEncoder) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader_->Indices(step, samples));
+    return cache_->Latents(indices, Noise(RandomPurpose::kVaeNoise, step, samples, device));
+  }
+  const int encoder = frozen - kFirstTextEncoder;
+  if (encoder < static_cast<int>(pipeline_->parts().text_encoders.size())) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, Captions(step, samples));
+    return cache_->Embeddings(encoder, source.output, captions, device);
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("there is no offline cache of ", component, "'s input ", input));
+}
+
+absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
+    const LatentPipeline* pipeline, const CacheRequest& request, const InputsOptions& options,
+    const std::vector<DeviceWorker*>& workers, const std::function<void(double)>& on_progress) {
+  FrozenCache::Request build;
+  build.pipeline = pipeline;
+  build.loader = request.loader;
+  build.first_step = request.first_step;
+  build.num_steps = request.num_steps;
+  build.profiled_step = request.profiled_step;
+  build.quantum = request.frozen_quantum;
+  build.compute_dtype = options.compute_dtype;
+  build.cache_folder = request.cache_folder;
+  DPIPE_ASSIGN_OR_RETURN(auto cache, FrozenCache::Build(build, workers, on_progress));
+  CachedInputs inputs;
+  inputs.num_images = cache->num_images();
+  inputs.num_captions = cache->num_captions();
+  inputs.num_computed = cache->num_computed();
+  inputs.num_damaged = cache->num_damaged();
+  inputs.size_bytes = cache->size_bytes();
+  inputs.provider =
+      std::make_unique<TrainingInputs>(pipeline, request.loader, options, std::move(cache));
+  if (pipeline->denoiser().frozen_weights().empty()) return inputs;
+  inputs.make_rest = [pipeline](ImageSize size) { return pipeline->MakeModelBehindEncoders(size); };
+  const size_t num_encoders = 1 + pipeline->parts().text_encoders.size();
+  const auto& frozen = pipeline->frozen_parameters();
+  inputs.rest_parameters.assign(frozen.begin() + num_encoders, frozen.end());
+  return inputs;
 }
 
 }  // namespace dpipe::models

@@ -1,33 +1,31 @@
-// Inputs of a training step of Stable Diffusion, or of a ControlNet for it: pixels, tokens and
-// condition pictures from a data set; noise and timesteps drawn by (seed, step, sample).
+// Inputs of a training step of a latent pipeline: pixels, tokens and conditions from a data set;
+// noise and timesteps drawn by (seed, step, sample); frozen outputs from the offline cache.
 #ifndef DPIPE_MODELS_LATENT_TRAINING_INPUTS_H_
 #define DPIPE_MODELS_LATENT_TRAINING_INPUTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/philox.h"
+#include "core/base/status.h"
 #include "core/runtime/input_provider.h"
+#include "core/tensor/device_worker.h"
 #include "data/loader.h"
 #include "models/latent/frozen_cache.h"
-#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/latent/latent_pipeline.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
 
-// Thread-safe. All pointers must outlive this object.
+// Thread-safe. The pipeline and the loader must outlive this object.
 class TrainingInputs : public InputProvider {
  public:
-  TrainingInputs(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options)
-      : model_(model),
-        loader_(loader),
-        options_(options),
-        timesteps_(options.timesteps, model->schedule()) {}
-
-  // Provides cached frozen outputs, which are Unimplemented without a cache. Not thread-safe.
-  void UseCache(const FrozenCache* cache) { cache_ = cache; }
+  // Without a cache, frozen outputs are Unimplemented.
+  TrainingInputs(const LatentPipeline* pipeline, DataLoader* loader, const InputsOptions& options,
+                 std::unique_ptr<const FrozenCache> cache = nullptr);
 
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
                               SampleRange samples, const std::shared_ptr<Device>& device) override;
@@ -35,28 +33,33 @@ class TrainingInputs : public InputProvider {
  private:
   absl::StatusOr<Tensor> Pixels(int64_t step, SampleRange samples,
                                 const std::shared_ptr<Device>& device);
-  absl::StatusOr<Tensor> Conditions(int64_t step, SampleRange samples,
-                                    const std::shared_ptr<Device>& device);
-  absl::StatusOr<std::vector<std::vector<int32_t>>> Tokens(int64_t step, SampleRange samples);
-  absl::StatusOr<Tensor> Ids(int64_t step, SampleRange samples,
+  // Returns the samples' captions, some of them replaced by the empty caption.
+  absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
+  absl::StatusOr<Tensor> Ids(const Tokenizer& tokenizer, int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device);
   Tensor Timesteps(int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
-  Tensor Coordinates(int64_t step, SampleRange samples,
-                     const std::shared_ptr<Device>& device) const;
-  // Returns the shape of an input that is shaped as latents.
-  Shape LatentShape(const nn::Program& program, const std::string& input, int64_t step,
-                    SampleRange samples) const;
-  Tensor Noise(const nn::Program& program, const std::string& input, RandomPurpose purpose,
-               int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
-  absl::StatusOr<Tensor> CachedLatents(int64_t step, SampleRange samples,
-                                       const std::shared_ptr<Device>& device);
+  // Returns the shape of the samples' latents.
+  Shape LatentShape(int64_t step, SampleRange samples) const;
+  Tensor Noise(RandomPurpose purpose, int64_t step, SampleRange samples,
+               const std::shared_ptr<Device>& device) const;
+  // Returns a frozen component's output from the cache; Unimplemented if it is not cached.
+  absl::StatusOr<Tensor> Cached(const std::string& component, const std::string& input,
+                                const nn::InputSource& source, int64_t step, SampleRange samples,
+                                const std::shared_ptr<Device>& device);
 
-  const StableDiffusion* const model_;
+  const LatentPipeline* const pipeline_;
   DataLoader* const loader_;
   const InputsOptions options_;
-  const diffusion::TimestepDistribution timesteps_;
-  const FrozenCache* cache_ = nullptr;
+  const std::unique_ptr<const FrozenCache> cache_;
 };
+
+// Builds the FrozenCache, and TrainingInputs that read latents and embeddings from it for every
+// component. If the denoiser has frozen components, which read draws of the step, the rest of the
+// model is that behind the encoders. The pipeline and the request's loader must outlive the result.
+// Errors are those of FrozenCache::Build.
+absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
+    const LatentPipeline* pipeline, const CacheRequest& request, const InputsOptions& options,
+    const std::vector<DeviceWorker*>& workers, const std::function<void(double)>& on_progress);
 
 }  // namespace dpipe::models
 

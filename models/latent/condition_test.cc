@@ -1,4 +1,4 @@
-#include "models/latent/coordinates.h"
+#include "models/latent/condition.h"
 
 #include "gtest/gtest.h"
 
