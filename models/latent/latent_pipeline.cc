@@ -68,6 +68,14 @@ std::vector<std::string> LatentPipeline::WeightFolders() const {
   return names;
 }
 
+std::set<std::string> LatentPipeline::read_components() const {
+  std::set<std::string> names = {"scheduler", "vae", denoiser().name()};
+  for (const TextEncoder& encoder : parts_.text_encoders) {
+    names.insert({encoder.name, encoder.tokenizer_name});
+  }
+  return names;
+}
+
 std::vector<FrozenWeights> LatentPipeline::WeightsOfFrozen() const {
   std::vector<FrozenWeights> weights = {{"vae", {"decoder.", "post_quant_conv."}}};
   for (const TextEncoder& encoder : parts_.text_encoders) {
@@ -222,10 +230,7 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTenso
                                      StoredFormat format) const {
   const std::string name = this->denoiser().name();
   CopiedComponents copied;
-  copied.read = {"scheduler", "vae", name};
-  for (const TextEncoder& encoder : parts_.text_encoders) {
-    copied.read.insert({encoder.name, encoder.tokenizer_name});
-  }
+  copied.read = read_components();
   if (denoiser != nullptr) copied.without_weights.insert(name);
   if (adapters_.change_text_encoder()) {
     copied.without_weights.insert(parts_.text_encoders[0].name);

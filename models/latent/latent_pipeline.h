@@ -51,6 +51,8 @@ class LatentPipeline {
   // The same without the encoders, whose outputs become external inputs.
   absl::StatusOr<nn::Model> MakeModelBehindEncoders(ImageSize size) const;
 
+  // Subfolders that are read, and that Save writes even if the index does not name them.
+  std::set<std::string> read_components() const;
   // True if the frozen components have random weights, because the folder has none.
   bool frozen_is_random() const { return frozen_is_random_; }
   // Sentences for the user about the interpretation of the folder's configuration, weights and
