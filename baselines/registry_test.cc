@@ -29,7 +29,7 @@ TEST(RegistryTest, SortedByFamily) {
     if (named.family == StrategyFamily::kFilling) filling.push_back(named.strategy.name());
   }
   // Other strategies may join them, as CONTRIBUTING.md's example does.
-  EXPECT_THAT(filling, IsSupersetOf({"diffusionpipe", "opendiffusionpipe"}));
+  EXPECT_THAT(filling, IsSupersetOf({"diffusionpipe", "diffusionpipe-paper", "opendiffusionpipe"}));
   EXPECT_TRUE(std::is_sorted(
       NamedStrategies().begin(), NamedStrategies().end(),
       [](const NamedStrategy& a, const NamedStrategy& b) { return a.family < b.family; }));
@@ -46,6 +46,20 @@ TEST(RegistryTest, CompositionsAndAblations) {
   EXPECT_EQ(ablation.schedule(), "1f1b|cascaded");
   EXPECT_FALSE(ablation.partial_batch());
   EXPECT_TRUE(ablation.cross_iteration());
+}
+
+TEST(RegistryTest, PublishedFilling) {
+  const Strategy preset = *FindStrategy("diffusionpipe-paper");
+  EXPECT_EQ(preset.fill_rule(), "published");
+  EXPECT_EQ(preset.min_bubble_us(), 10000);
+  const Strategy any = *FindStrategy("diffusionpipe-paper,min_bubble_us=0,local_batches=");
+  EXPECT_EQ(any.min_bubble_us(), 0);
+  EXPECT_EQ(any.local_batches(), "");
+  EXPECT_EQ(FindStrategy("diffusionpipe,fill_rule=paper").status().message(),
+            "strategy: fill_rule='paper' is not one of own, published; bazel run //tools:plan -- "
+            "--list shows all");
+  EXPECT_EQ(FindStrategy("diffusionpipe-paper,local_batches=4|x").status().message(),
+            "strategy: local_batches='4|x': 'x' is not a positive integer; try 4|8|16");
 }
 
 TEST(RegistryTest, ErrorsListValidNames) {

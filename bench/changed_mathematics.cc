@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "baselines/registry.h"
-#include "bench/comparison/code_identity.h"
+#include "bench/comparison/describe_run.h"
 #include "bench/simulated/curve_chart.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
@@ -234,13 +234,13 @@ std::string ResultTable(const std::vector<Outcome>& outcomes) {
 }
 
 nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {
-  report::BenchResults about;
+  CaseResult about;
   DescribeRun(&about);
   nlohmann::json json = {{"benchmark", "changed_mathematics"},
-                         {"created", about.created},
-                         {"revision", about.versions["revision"]},
+                         {"created", about.created()},
+                         {"revision", about.versions().at("revision")},
                          {"model", FLAGS_model},
-                         {"machine", report::DescribeMachine(about.machine)},
+                         {"machine", report::DescribeMachine(about.machine())},
                          {"devices", num_devices},
                          {"batch", FLAGS_batch},
                          {"updates", FLAGS_updates},

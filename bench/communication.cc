@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "bench/comparison/code_identity.h"
+#include "bench/comparison/describe_run.h"
 #include "bench/transports/communication_ranks.h"
 #include "bench/transports/communication_report.h"
 #include "core/backend/connect_ranks.h"
@@ -26,6 +26,7 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
+#include "core/report/machine.h"
 #include "core/tensor/cuda/system_driver.h"
 #include "gflags/gflags.h"
 #include "nlohmann/json.hpp"
@@ -158,19 +159,19 @@ absl::StatusOr<std::vector<int>> RankNumbers() {
 }
 
 absl::Status Write(const std::vector<CommunicationTimes>& all, const std::string& command_line) {
-  report::BenchResults about;
+  CaseResult about;
   DescribeRun(&about);
   Json json = {{"benchmark", "communication"},
                {"command_line", command_line},
-               {"created", about.created},
-               {"machine", report::DescribeMachine(about.machine)},
-               {"revision", about.versions["revision"]}};
+               {"created", about.created()},
+               {"machine", report::DescribeMachine(about.machine())},
+               {"revision", about.versions().at("revision")}};
   for (const CommunicationTimes& measured : all) {
     json["measured"].push_back(CommunicationToJson(measured));
   }
   const std::string table =
       absl::StrCat("Median time, algorithm / bus bandwidth in GB/s (1e9 bytes); ",
-                   report::DescribeMachine(about.machine), "\n\n", CommunicationTable(all));
+                   report::DescribeMachine(about.machine()), "\n\n", CommunicationTable(all));
   Say("\n" + table);
   const std::string folder =
       FLAGS_out.empty() ? OutputPath("out/communication") : UserPath(FLAGS_out);

@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   program.summary = "Trains a ControlNet";
   program.model.kind = "controlnet";
   program.caption_drop = 0.5;
+  program.full_size_model = "controlnet_v1_0_512";
   // No offline cache: the locked encoder's output depends on the step's noise.
   program.defaults = {{"strategies", "data_parallel,gpipe,1f1b,diffusionpipe"}};
   return dpipe::bench::PipelineMain(program, argc, argv);

@@ -133,7 +133,7 @@ absl::StatusOr<ReportSource> SourceOf(const GridOptions& options,
   return source;
 }
 
-absl::Status WriteReport(const std::string& folder, const std::vector<CaseResult>& results,
+absl::Status WriteReport(const std::string& folder, const std::vector<GridResult>& results,
                          const ReportSource& source) {
   const PaperReport report = MakePaperReport(results, source);
   for (const auto& [name, svg] : report.pictures) {
@@ -142,9 +142,9 @@ absl::Status WriteReport(const std::string& folder, const std::vector<CaseResult
   return WriteFileAtomically(folder + "/README.md", report.markdown);
 }
 
-absl::StatusOr<std::vector<CaseResult>> Finished(const std::string& path) {
+absl::StatusOr<std::vector<GridResult>> Finished(const std::string& path) {
   std::error_code error;
-  if (!FLAGS_resume || !std::filesystem::exists(path, error)) return std::vector<CaseResult>();
+  if (!FLAGS_resume || !std::filesystem::exists(path, error)) return std::vector<GridResult>();
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ReadPaperJson(text, FLAGS_simulation_budget);
 }
@@ -160,21 +160,21 @@ absl::Status Run(const std::string& command_line) {
   const std::string folder = OutputPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   const std::string json_path = folder + "/results.json";
-  DPIPE_ASSIGN_OR_RETURN(std::vector<CaseResult> finished, Finished(json_path));
+  DPIPE_ASSIGN_OR_RETURN(std::vector<GridResult> finished, Finished(json_path));
   if (FLAGS_report_only) {
     DPIPE_RETURN_IF_ERROR(SetWorkBounds(options, &finished));
     return WriteReport(folder, finished, source);
   }
   const Nanos start = MonotonicNow();
-  const auto on_finished = [&](const std::vector<CaseResult>& results, size_t total,
-                               const CaseResult& last) {
+  const auto on_finished = [&](const std::vector<GridResult>& results, size_t total,
+                               const GridResult& last) {
     std::printf("%zu of %zu, %.0f s: %s, %d devices, batch %d\n", results.size(), total,
                 static_cast<double>(MonotonicNow() - start) / kNanosPerSecond, last.model.c_str(),
                 last.num_devices, last.global_batch);
     std::fflush(stdout);
     return WriteFileAtomically(json_path, PaperJson(results, source));
   };
-  DPIPE_ASSIGN_OR_RETURN(std::vector<CaseResult> results,
+  DPIPE_ASSIGN_OR_RETURN(std::vector<GridResult> results,
                          RunGrid(options, cases, finished, on_finished));
   DPIPE_RETURN_IF_ERROR(SetWorkBounds(options, &results));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(json_path, PaperJson(results, source)));

@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "bench/comparison/code_identity.h"
 #include "bench/regression/regression.h"
 #include "bench/regression/suite_referee.h"
 #include "bench/suite_runner/suite_results.h"
@@ -22,6 +21,8 @@
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
+#include "core/report/results/origin.h"
+#include "core/report/results/results.h"
 #include "gflags/gflags.h"
 
 DEFINE_string(old, "",
@@ -68,26 +69,27 @@ namespace {
 
 constexpr int kPass = 0, kRegression = 2;
 
-absl::StatusOr<SuiteResults> ReadResults(const std::string& path) {
+absl::StatusOr<Results> ReadResults(const std::string& path) {
   const std::string file = IsFolder(path) ? path + "/results.json" : path;
   DPIPE_ASSIGN_OR_RETURN(const std::string json, ReadFile(file));
-  auto results = SuiteResultsFromJson(json);
-  if (results.ok() && results->cases.empty()) return absl::InvalidArgumentError(file + ": no case");
+  auto results = report::ResultsFromJson(json);
+  if (results.ok() && results->cases().empty())
+    return absl::InvalidArgumentError(file + ": no case");
   if (results.ok()) return results;
   return absl::InvalidArgumentError(absl::StrCat(file, ": ", results.status().message()));
 }
 
 // Returns the machine, with its GPUs if any case ran on them.
-const report::MachineInfo& MachineOf(const SuiteResults& results) {
-  for (const SuiteCaseResult& one : results.cases) {
-    if (!one.results.machine.gpus.empty()) return one.results.machine;
+const MachineInfo& MachineOf(const Results& results) {
+  for (const CaseResult& one : results.cases()) {
+    if (!one.machine().gpus().empty()) return one.machine();
   }
-  return results.cases[0].results.machine;
+  return results.cases(0).machine();
 }
 
-std::string BaselinePath(const SuiteResults& results) {
-  return absl::StrCat(OutputPath(FLAGS_baselines), "/", MachineClass(MachineOf(results)), "/",
-                      results.suite, ".json");
+std::string BaselinePath(const Results& results) {
+  return absl::StrCat(OutputPath(FLAGS_baselines), "/", report::MachineClass(MachineOf(results)),
+                      "/", results.benchmark(), ".json");
 }
 
 SuitePlayer Player(int i, const std::string& folder) {
@@ -105,9 +107,9 @@ SuitePlayer Player(int i, const std::string& folder) {
   return player;
 }
 
-absl::Status CheckMachines(const SuiteResults& old_results, const SuiteResults& new_results) {
-  const std::string old_class = MachineClass(MachineOf(old_results));
-  const std::string new_class = MachineClass(MachineOf(new_results));
+absl::Status CheckMachines(const Results& old_results, const Results& new_results) {
+  const std::string old_class = report::MachineClass(MachineOf(old_results));
+  const std::string new_class = report::MachineClass(MachineOf(new_results));
   if (old_class == new_class || FLAGS_other_machines) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the old results are of machine class ", old_class, ", the new ones of ",
@@ -135,7 +137,7 @@ absl::StatusOr<int> Report(const Regression& regression, const RegressionOptions
       "reasons above and in the suites' own output");
 }
 
-absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {
+absl::StatusOr<int> Compare(const Results& old_results, const Results& new_results) {
   DPIPE_RETURN_IF_ERROR(CheckMachines(old_results, new_results));
   const RegressionOptions options = OptionsOfFlags();
   return Report(CompareResults(old_results, new_results, options), options);
@@ -145,19 +147,19 @@ absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults&
 // matter by a percent, so the programs alternate.
 absl::Status RunRound(const std::array<SuitePlayer, 2>& players, bool new_first,
                       const std::string& folder, const std::string& turns,
-                      std::array<SuiteResults, 2>* all) {
+                      std::array<Results, 2>* all) {
   DPIPE_RETURN_IF_ERROR(RunInTurns({players[new_first], players[!new_first]}, turns));
   for (int i = 0; i < 2; ++i) {
     const std::string own_folder = absl::StrCat(folder, "/", players[i].name);
-    DPIPE_ASSIGN_OR_RETURN(SuiteResults results, ReadResults(own_folder));
-    SuiteResults& sum = (*all)[i];
-    if (!sum.cases.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(Results results, ReadResults(own_folder));
+    Results& sum = (*all)[i];
+    if (!sum.cases().empty()) {
       DPIPE_RETURN_IF_ERROR(AppendTurns(results, &sum));
     } else {
       sum = std::move(results);
     }
     DPIPE_RETURN_IF_ERROR(
-        WriteFileAtomically(own_folder + "/results.json", SuiteResultsToJson(sum)));
+        WriteFileAtomically(own_folder + "/results.json", report::ResultsToJson(sum)));
   }
   return absl::OkStatus();
 }
@@ -174,7 +176,7 @@ absl::StatusOr<int> ComparePrograms() {
   const std::string turns = absl::StrCat(getpid(), "-", chance);
   RegressionOptions options = OptionsOfFlags();
   options.looks = LooksOfRounds(FLAGS_rounds);
-  std::array<SuiteResults, 2> all;
+  std::array<Results, 2> all;
   Regression regression;
   for (int round = 1; round <= FLAGS_rounds; ++round) {
     const bool new_first = (chance / kNanosPerMicro + round) % 2 == 0;
@@ -215,11 +217,11 @@ absl::StatusOr<int> Main() {
   }
   FLAGS_new = UserPath(FLAGS_new);
   if (!FLAGS_old.empty()) FLAGS_old = UserPath(FLAGS_old);
-  DPIPE_ASSIGN_OR_RETURN(const SuiteResults new_results, ReadResults(FLAGS_new));
+  DPIPE_ASSIGN_OR_RETURN(const Results new_results, ReadResults(FLAGS_new));
   const std::string baseline = BaselinePath(new_results);
   if (FLAGS_store) {
     DPIPE_RETURN_IF_ERROR(MakeParentFolder(baseline));
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(baseline, SuiteResultsToJson(new_results)));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(baseline, report::ResultsToJson(new_results)));
     std::printf("Stored as %s\n", baseline.c_str());
     return kPass;
   }
@@ -230,7 +232,7 @@ absl::StatusOr<int> Main() {
         baseline.c_str());
     return kPass;
   }
-  DPIPE_ASSIGN_OR_RETURN(const SuiteResults old_results,
+  DPIPE_ASSIGN_OR_RETURN(const Results old_results,
                          ReadResults(FLAGS_old.empty() ? baseline : FLAGS_old));
   return Compare(old_results, new_results);
 }

@@ -1,11 +1,15 @@
-// Measures the time of a strategy's whole search, and its growth with devices and layers. Targets
-// on one core: under a second for 64 devices and a 100-layer profile, under ten seconds for 1,024
-// devices. Every answer is verified.
+// Measures the processor time of a strategy's whole search, and its growth with devices and layers.
+// Every answer is verified. //tests:search_time_test has the limits.
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
 #include "core/planner/search.h"
 #include "core/planner/testing/large_model.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/schedule_traits.h"
 #include "core/schedule/verification/verify.h"
 
 namespace dpipe {
@@ -29,6 +33,7 @@ void BM_Search(benchmark::State& state, const char* name) {
     state.ResumeTiming();
     state.counters["considered"] = result->num_considered;
     state.counters["simulated"] = result->num_simulated;
+    state.counters["left"] = result->num_left;
     state.counters["step_over_bound"] =
         static_cast<double>(prediction.step_ns()) / prediction.lower_bound_ns();
     state.counters["bubble"] = prediction.bubble_ratio();
@@ -40,13 +45,30 @@ void BM_Search(benchmark::State& state, const char* name) {
 
 void Sizes(benchmark::internal::Benchmark* benchmark) {
   for (int devices : {8, 64, 256, 1024}) benchmark->Args({devices, 100});
-  for (int layers : {50, 200, 400}) benchmark->Args({64, layers});
+  for (int layers : {50, 200, 400, 1000}) benchmark->Args({64, layers});
   benchmark->Unit(benchmark::kMillisecond);
 }
 BENCHMARK_CAPTURE(BM_Search, diffusionpipe, "diffusionpipe")->Apply(Sizes);
 BENCHMARK_CAPTURE(BM_Search, opendiffusionpipe, "opendiffusionpipe")->Apply(Sizes);
 
+// Every schedule of one backbone with 1,000 layers on 64 devices.
+void RegisterSchedules() {
+  for (const std::string& schedule : ScheduleNames()) {
+    if (TraitsOf(schedule)->num_backbones > 1) continue;
+    const std::string strategy = absl::StrCat("schedule=", schedule, ",frozen=fill");
+    benchmark::RegisterBenchmark(
+        absl::StrCat("BM_Search/", strategy).c_str(),
+        [strategy](benchmark::State& state) { BM_Search(state, strategy.c_str()); })
+        ->Args({64, 1000})
+        ->Unit(benchmark::kMillisecond);
+  }
+}
+
 }  // namespace
 }  // namespace dpipe
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  dpipe::RegisterSchedules();
+  benchmark::RunSpecifiedBenchmarks();
+}

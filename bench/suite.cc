@@ -8,10 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "bench/suite_runner/suite_cases.h"
-#include "bench/suite_runner/suite_page.h"
 #include "bench/suite_runner/suite_process.h"
 #include "bench/suite_runner/suite_run.h"
-#include "bench/suite_runner/suite_tables.h"
 #include "bench/suite_runner/turns.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
@@ -19,6 +17,9 @@
 #include "core/base/text/shell_quote.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
+#include "core/report/page/results_page.h"
+#include "core/report/results/origin.h"
+#include "core/report/results/results_table.h"
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 
@@ -63,20 +64,35 @@ absl::Status TakeTurns(SuiteRunOptions* options) {
   return absl::OkStatus();
 }
 
-// Writes the reports on the cases so far.
-absl::Status WriteReports(const std::string& folder, const SuiteResults& results) {
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/tables.md", SuiteMarkdown(results)));
-  std::vector<CaseTraces> traces;
-  for (const SuiteCaseResult& one : results.cases) {
-    DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadCaseTraces(folder, one.id));
+std::vector<report::StrategyTraces> PointersTo(const CaseTraces& file) {
+  std::vector<report::StrategyTraces> traces;
+  for (const StrategyTraceFile& one : file.traces()) {
+    report::StrategyTraces& trace = traces.emplace_back();
+    trace.strategy = one.strategy();
+    if (one.measured().events_size() > 0) trace.measured = &one.measured();
+    if (one.predicted().events_size() > 0) trace.predicted = &one.predicted();
   }
-  DPIPE_ASSIGN_OR_RETURN(const std::string page, SuitePage(results, traces));
+  return traces;
+}
+
+// Writes the reports on the cases so far.
+absl::Status WriteReports(const std::string& folder, const Results& results) {
+  DPIPE_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/tables.md", report::ResultsMarkdown(results)));
+  std::vector<CaseTraces> files;  // which `traces` point into
+  std::vector<std::vector<report::StrategyTraces>> traces;
+  files.reserve(results.cases_size());
+  for (const CaseResult& one : results.cases()) {
+    DPIPE_ASSIGN_OR_RETURN(files.emplace_back(), ReadCaseTraces(folder, one.id()));
+    traces.push_back(PointersTo(files.back()));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string page, report::ResultsPage(results, traces));
   return WriteFileAtomically(folder + "/report.html", page);
 }
 
-void PrintResults(const std::string& folder, const SuiteResults& results) {
-  std::printf("\n%s", SuiteText(results).c_str());
-  for (const std::string& mixed : MixedOrigins(results)) Say("Mixed runs: " + mixed);
+void PrintResults(const std::string& folder, const Results& results) {
+  std::printf("\n%s", report::ResultsText(results).c_str());
+  for (const std::string& mixed : report::MixedOrigins(results)) Say("Mixed runs: " + mixed);
   std::printf("Report:   %s/report.html\nTables:   %s/tables.md\nResults:  %s/results.json\n",
               folder.c_str(), folder.c_str(), folder.c_str());
 }
@@ -123,7 +139,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
     return stop.signal() == nullptr ? "" : stop.signal();
   };
   absl::Status reports;
-  options.after_case = [&](const SuiteResults& so_far) {
+  options.after_case = [&](const Results& so_far) {
     reports = WriteReports(options.folder, so_far);
     if (!reports.ok()) Say(absl::StrCat("Reports: ", reports.message()));
   };
@@ -132,10 +148,10 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   options.run_in_process = [&](const std::string& id) {
     return RunProcess(OwnCommand(given, "--only=" + id), options.cases.stop_requested);
   };
-  DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
+  DPIPE_ASSIGN_OR_RETURN(const Results results, RunSuite(suite, cases, options));
   DPIPE_RETURN_IF_ERROR(reports);
   PrintResults(options.folder, results);
-  const std::vector<std::string> failures = Failures(results);
+  const std::vector<std::string> failures = report::Failures(results);
   for (const std::string& failure : failures) {
     std::fprintf(stderr, "suite: does not count: %s\n", failure.c_str());
   }

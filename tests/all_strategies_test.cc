@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "baselines/registry.h"
+#include "core/schedule/memory/memory.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/gradients.h"
 #include "tests/testlib/toy_model.h"
@@ -41,13 +42,24 @@ class ToyJob {
     job_.backbone_parameters = parameters_.backbone;
   }
 
-  absl::StatusOr<Plan> MakePlan(const std::string& strategy, int num_stages) const {
+  // A frozen layer takes this much memory per sample while it runs.
+  void SetFrozenWorkspace(int64_t bytes) {
+    for (ComponentProfile& component : *profile_.mutable_components()) {
+      if (component.is_backbone()) continue;
+      for (LayerProfile& layer : *component.mutable_layers()) {
+        layer.set_workspace_bytes_per_sample(bytes);
+      }
+    }
+  }
+  absl::StatusOr<Plan> MakePlan(const std::string& strategy, int num_stages,
+                                int64_t memory_bytes = 0) const {
     testlib::PlanRequest request;
     request.strategy = strategy;
     request.num_devices = static_cast<int>(workers_.size());
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = kMicroBatchSize;
     request.num_stages = num_stages;
+    request.memory_bytes = memory_bytes;
     return testlib::MakeTestPlan(profile_, request);
   }
   const TrainingJob& job() const { return job_; }
@@ -56,6 +68,7 @@ class ToyJob {
   static testlib::ToyModelOptions Options() {
     testlib::ToyModelOptions options;
     options.u_shaped = true;
+    options.frozen_skip = true;
     return options;
   }
 
@@ -89,21 +102,29 @@ int Count(const Plan& plan, Instruction::Kind kind) {
   return count;
 }
 
+int CountPayload(const Plan& plan, Instruction::Payload payload) {
+  int count = 0;
+  for (const DeviceProgram& device : plan.devices()) {
+    count += std::count_if(device.instructions().begin(), device.instructions().end(),
+                           [payload](const Instruction& i) { return i.payload() == payload; });
+  }
+  return count;
+}
+
+void ExpectGradientsOfOneDevice(const ToyJob& toy, const Plan& plan) {
+  const auto actual = testlib::GradientsOf(toy.job(), plan, kSteps);
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  if (Count(plan, Instruction::REDUCE_GRADS) > 0) {
+    EXPECT_LT(testlib::LargestRelativeDifference(OneDevice(), *actual), 1e-5);
+  } else {
+    EXPECT_EQ(testlib::FirstDifference(OneDevice(), *actual), "");
+  }
+}
+
 // Strategy, number of ranks, recomputation.
 using Case = std::tuple<std::string, int, bool>;
 
-class AllStrategiesTest : public ::testing::TestWithParam<Case> {
- protected:
-  void ExpectGradientsOfOneDevice(const ToyJob& toy, const Plan& plan) {
-    const auto actual = testlib::GradientsOf(toy.job(), plan, kSteps);
-    ASSERT_TRUE(actual.ok()) << actual.status();
-    if (Count(plan, Instruction::REDUCE_GRADS) > 0) {
-      EXPECT_LT(testlib::LargestRelativeDifference(OneDevice(), *actual), 1e-5);
-    } else {
-      EXPECT_EQ(testlib::FirstDifference(OneDevice(), *actual), "");
-    }
-  }
-};
+class AllStrategiesTest : public ::testing::TestWithParam<Case> {};
 
 // In the shape that its own search chooses and, if it is a pipeline, over all ranks.
 TEST_P(AllStrategiesTest, ComputesTheGradientsOfOneDevice) {
@@ -134,6 +155,37 @@ INSTANTIATE_TEST_SUITE_P(Registry, AllStrategiesTest,
                          ::testing::Combine(::testing::ValuesIn(ExactStrategyNames()),
                                             ::testing::Values(2, 4), ::testing::Bool()),
                          CaseName);
+
+// The toy model's bubbles are shorter than 10 ms, which the preset skips.
+TEST(PublishedFillTest, MovedSamplesGiveTheGradientsOfOneDevice) {
+  for (int num_devices : {2, 4}) {
+    SCOPED_TRACE(testing::Message() << num_devices << " devices");
+    const ToyJob toy(num_devices, /*cached=*/false);
+    const auto plan =
+        toy.MakePlan("diffusionpipe-paper,min_bubble_us=0,local_batches=1|2|4", num_devices);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_GT(CountPayload(*plan, Instruction::FROZEN_VALUES), 0);
+    ExpectGradientsOfOneDevice(toy, *plan);
+  }
+}
+
+// 16 samples over 2 devices take 8 MiB in a frozen layer at once.
+TEST(FrozenPiecesTest, EveryPolicyFitsWhereItsWholeShareDoesNot) {
+  ToyJob toy(2, /*cached=*/false);
+  toy.SetFrozenWorkspace(int64_t{1} << 20);
+  for (const char* strategy :
+       {"1f1b", "gpipe", "data_parallel", "1f1b,frozen=first_stage", "diffusionpipe",
+        "diffusionpipe-paper", "diffusionpipe-paper,min_bubble_us=0,local_batches=1|2|4"}) {
+    SCOPED_TRACE(strategy);
+    const auto plan = toy.MakePlan(strategy, 0, int64_t{5} << 20);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_LE(LargestFrozenBatch(*plan), 4);
+    ExpectGradientsOfOneDevice(toy, *plan);
+  }
+  const auto whole = toy.MakePlan("1f1b", 2);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(LargestFrozenBatch(*whole), 8);
+}
 
 // The check can fail: it detects other inputs, and one bit of one gradient.
 TEST(AllStrategiesCheckTest, DetectsDifferences) {

@@ -174,6 +174,24 @@ TEST_P(ControlNetEquivalenceTest, ACacheChangesNothing) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+// The locked encoder reads both other components and has an output per block. Its samples change
+// ranks between layers.
+TEST_P(ControlNetEquivalenceTest, SamplesOfTheLockedEncoderMayChangeRanks) {
+  const auto expected = Train("data_parallel", 1, GetParam());
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto actual = Train("diffusionpipe-paper,min_bubble_us=0,local_batches=", 2, GetParam());
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  EXPECT_EQ(testlib::FirstDifference(expected->outcome, actual->outcome), "");
+  std::set<std::string> moved;
+  for (const DeviceProgram& rank : actual->plan.devices()) {
+    for (const Instruction& i : rank.instructions()) {
+      if (i.payload() != Instruction::FROZEN_VALUES) continue;
+      moved.insert(actual->plan.components(i.component()).name());
+    }
+  }
+  EXPECT_EQ(moved.count("locked_encoder"), 1);
+}
+
 // Of the backbone's parameters, the locked decoder's keep every bit and all others change.
 TEST(ControlNetTrainingTest, OnlyTheCopyChanges) {
   for (const char* strategy : {"diffusionpipe", "data_parallel", "zero3"}) {

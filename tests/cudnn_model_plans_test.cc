@@ -14,6 +14,8 @@
 #include "models/clip_text/clip_text.h"
 #include "models/controlnet/controlnet.h"
 #include "models/diffusion/diffusion_objective.h"
+#include "models/mmdit/flux_transformer.h"
+#include "models/mmdit/sd3_transformer.h"
 #include "models/pixel_unet/pixel_unet.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
@@ -186,6 +188,21 @@ TEST_F(CudnnModelPlansTest, TextEncoders) {
     ExpectPlans(models::BuildClipText(*config, kTokens, nn::LayerKind::kTrainable),
                 {[heads](int64_t) { return heads; }, /*causal=*/true});
   }
+}
+
+// At 1024 pixels, with the text tokens of their pipelines.
+TEST_F(CudnnModelPlansTest, DiffusionTransformers) {
+  constexpr int64_t kSamples = 8;
+  const auto sd3 = models::ParseSd3TransformerConfig(Config("testdata/mmdit/sd35_medium.json"),
+                                                     "sd35_medium.json");
+  ASSERT_TRUE(sd3.ok()) << sd3.status();
+  ExpectPlans(models::BuildSd3Transformer(*sd3, {128, 128, 333}, nn::LayerKind::kTrainable),
+              {[&](int64_t width) { return width / sd3->head_size; }}, kSamples);
+  const auto flux =
+      models::ParseFluxTransformerConfig(Config("testdata/mmdit/flux_dev.json"), "flux_dev.json");
+  ASSERT_TRUE(flux.ok()) << flux.status();
+  ExpectPlans(models::BuildFluxTransformer(*flux, {128, 128, 512}, nn::LayerKind::kTrainable),
+              {[&](int64_t width) { return width / flux->head_size; }}, kSamples);
 }
 
 // Both models in data/models.

@@ -2,6 +2,7 @@
 // copies, messages are ordered by events, and the results are bit-identical to those of CPUs.
 #include <map>
 #include <memory>
+#include <regex>
 #include <set>
 #include <string>
 #include <thread>
@@ -173,8 +174,11 @@ TEST(FarDeviceProfileTest, CountsInputsWhereTheyAreMadeByTheRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, FarDeviceSessionTest,
-                         ::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe"),
-                         [](const auto& info) { return "With_" + info.param; });
+                         ::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe",
+                                           "diffusionpipe-paper,min_bubble_us=0,local_batches="),
+                         [](const auto& info) {
+                           return "With_" + std::regex_replace(info.param, std::regex("\\W"), "_");
+                         });
 
 // Other processes' state is gathered in host memory, because the leader's device may have no room
 // for it.

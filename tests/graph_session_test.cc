@@ -141,7 +141,8 @@ TEST_P(GraphSessionTest, OneDeviceThatAccumulatesGradients) {
 }
 
 TEST_P(GraphSessionTest, PipelinesWithMicroBatchesInFlight) {
-  for (const char* strategy : {"1f1b", "gpipe", "diffusionpipe"}) {
+  for (const char* strategy :
+       {"1f1b", "gpipe", "diffusionpipe", "diffusionpipe-paper,min_bubble_us=0,local_batches="}) {
     SCOPED_TRACE(strategy);
     ExpectSteady(ExpectSame(job_, PlanBy(strategy, 2)));
   }

@@ -107,20 +107,20 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndContinues) {
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
   const json results = Results();
   ASSERT_EQ(results["cases"].size(), 7u);
-  EXPECT_EQ(CaseOf(results, "cpu.tiny_sd.4096_devices.batch_4")["state"], "skipped");
+  EXPECT_EQ(CaseOf(results, "cpu.tiny_sd.4096_devices.batch_4")["state"], "SKIPPED");
   // Run by another program. No GPU can be divided into as many.
   const json gpu = CaseOf(results, "cuda.tiny_sd.64_devices.batch_64");
-  EXPECT_EQ(gpu["state"], "skipped") << gpu["reason"];
+  EXPECT_EQ(gpu["state"], "SKIPPED") << gpu["reason"];
   EXPECT_THAT(first.out, HasSubstr("64_devices.batch_64 in a process of its own"));
-  for (const json& result : CaseOf(results, kFirst)["results"]["results"]) {
-    EXPECT_EQ(result["invalid"], "") << result["strategy"];
-    EXPECT_EQ(result["loss_check"]["steps"], result["losses"].size()) << result["strategy"];
-    EXPECT_EQ(result["images_per_second"]["samples"].size(), 2u) << result["strategy"];
+  for (const json& result : CaseOf(results, kFirst)["strategies"]) {
+    EXPECT_EQ(result.value("invalid", ""), "") << result["strategy"];
+    EXPECT_EQ(result["loss_check"]["num_steps"], result["losses"].size()) << result["strategy"];
+    EXPECT_EQ(result["images_per_second"].size(), 2u) << result["strategy"];
   }
   for (const json& result :
-       CaseOf(results, "emulated.sd.a100_8x1.batch_256")["results"]["results"]) {
-    EXPECT_EQ(result["invalid"], "") << result["strategy"];
-    EXPECT_GT(result["loss_check"]["steps"], 0) << result["strategy"];
+       CaseOf(results, "emulated.sd.a100_8x1.batch_256")["strategies"]) {
+    EXPECT_EQ(result.value("invalid", ""), "") << result["strategy"];
+    EXPECT_GT(result["loss_check"]["num_steps"], 0) << result["strategy"];
   }
   EXPECT_THAT(first.out, HasSubstr("4096 CPU devices need one core each"));
   EXPECT_THAT(*ReadFile(folder_ + "/out/report.html"), HasSubstr("</html>"));
@@ -145,7 +145,7 @@ TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAgainOrNamed) {
   ASSERT_EQ(Suite({}).exit_code, 0);
   const std::string path = folder_ + "/out/cases/simulated.sd.a100_8x1.batch_128.json";
   json one = json::parse(*ReadFile(path));
-  one["results"]["versions"]["program"] = "another";
+  one["versions"]["program"] = "another";
   const auto forge = [&] { ASSERT_TRUE(WriteFileAtomically(path, one.dump()).ok()); };
 
   forge();
@@ -156,7 +156,7 @@ TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAgainOrNamed) {
   run = Suite({});
   EXPECT_THAT(run.out, HasSubstr("measured again: its result is from another program"));
   EXPECT_THAT(run.out, Not(HasSubstr("Mixed runs")));
-  EXPECT_NE(json::parse(*ReadFile(path))["results"]["versions"]["program"], "another");
+  EXPECT_NE(json::parse(*ReadFile(path))["versions"]["program"], "another");
 }
 
 TEST_F(SuiteTest, BadSuiteIsRefusedWithOneSentence) {
@@ -192,7 +192,7 @@ TEST_F(SuiteTest, ASignalEndsItWithTheCasesSoFar) {
   const json results = Results();
   ASSERT_EQ(results["cases"].size(), 1u);
   EXPECT_EQ(results["cases"][0]["id"], kFirst);
-  EXPECT_EQ(results["cases"][0]["state"], "measured");
+  EXPECT_EQ(results["cases"][0]["state"], "MEASURED");
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/cases/" + std::string(kSecond) + ".json"));
 }
 
@@ -215,8 +215,8 @@ TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {
   EXPECT_EQ(run.exit_code, 2) << run.out;
   EXPECT_THAT(run.err, HasSubstr("cpu.no_such_model.2_devices.batch_2"));
   const json results = Results();
-  EXPECT_EQ(results["cases"][0]["state"], "failed");
-  EXPECT_EQ(results["cases"][1]["state"], "measured");
+  EXPECT_EQ(results["cases"][0]["state"], "FAILED");
+  EXPECT_EQ(results["cases"][1]["state"], "MEASURED");
 }
 
 class RegressTest : public SuiteTest {
@@ -292,11 +292,11 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
 
   // The new result is slower than before by a tenth.
   json results = Results();
-  json& samples = results["cases"][0]["results"]["results"][0]["images_per_second"]["samples"];
+  json& samples = results["cases"][0]["strategies"][0]["images_per_second"];
   samples[0] = samples[0].get<double>() / 1.1;
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/out/results.json", results.dump()).ok());
   EXPECT_EQ(regress({}).exit_code, 2);
-  results["cases"][0]["results"]["machine"]["cpu_model"] = "another";
+  results["cases"][0]["machine"]["cpu_model"] = "another";
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/other.json", results.dump()).ok());
   run = RunProgram("bench/regress",
                    {"--new=" + folder_ + "/other.json", "--old=" + folder_ + "/out"});
@@ -304,7 +304,7 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
   EXPECT_THAT(run.err, HasSubstr("machine class"));
 
   // Results of different GPUs are not comparable either.
-  json& machine = results["cases"][0]["results"]["machine"];
+  json& machine = results["cases"][0]["machine"];
   for (const std::string gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
     machine["gpus"] = {gpu};
     ASSERT_TRUE(WriteFileAtomically(folder_ + "/" + gpu + ".json", results.dump()).ok());

@@ -109,7 +109,7 @@ class ComparisonRun {
 
   bool AnyTurn() const {
     return std::any_of(contenders_.begin(), contenders_.end(), [](const Contender& contender) {
-      return contender.planned() && contender.result.skipped.empty();
+      return contender.planned() && contender.result.skipped().empty();
     });
   }
 
@@ -117,8 +117,8 @@ class ComparisonRun {
   absl::Status LeaveOut(const std::vector<int>& group) {
     for (const int i : group) {
       Contender& contender = contenders_[i];
-      contender.result.skipped =
-          absl::StrCat("stopped by ", stopped_by_, " before all of its group had taken a turn");
+      contender.result.set_skipped(
+          absl::StrCat("stopped by ", stopped_by_, " before all of its group had taken a turn"));
       contender.outcome = StrategyOutcome();
     }
     return absl::OkStatus();
@@ -127,12 +127,12 @@ class ComparisonRun {
   absl::Status MeasureGroup(int number) {
     const std::vector<int>& group = groups_.groups[number];
     DPIPE_RETURN_IF_ERROR(StartSessions(group));
-    for (const int i : group) contenders_[i].result.session_group = number;
+    for (const int i : group) contenders_[i].result.set_session_group(number);
     DPIPE_ASSIGN_OR_RETURN(const int turns, TakeTurns(group));
     DPIPE_RETURN_IF_ERROR(EndSessions(group));
     if (turns == options_.repeats) return absl::OkStatus();
-    comparison_.results.interrupted =
-        absl::StrCat(stopped_by_, " after ", turns, " of ", options_.repeats, " turns");
+    comparison_.results.set_interrupted(
+        absl::StrCat(stopped_by_, " after ", turns, " of ", options_.repeats, " turns"));
     if (turns == 0) return LeaveOut(group);
     for (const int i : group) KeepTurns(turns, options_, &contenders_[i]);
     return absl::OkStatus();
@@ -235,7 +235,7 @@ class ComparisonRun {
 
   absl::Status SkipOrFail(Contender* contender, const absl::Status& reason) {
     if (!options_.skip_impossible) return reason;
-    contender->result.skipped = std::string(reason.message());
+    contender->result.set_skipped(std::string(reason.message()));
     progress_->Message(absl::StrCat("skipped ", contender->name, ": ", reason.message()));
     return absl::OkStatus();
   }
@@ -261,7 +261,7 @@ class ComparisonRun {
   // Lets one process search, so that all have the same plan. Leaves a skipped contender without
   // devices.
   absl::Status PlanFor(Contender* contender) {
-    contender->result.strategy = contender->name;
+    contender->result.set_strategy(contender->name);
     Plan& plan = contender->outcome.plan;
     if (leads()) DPIPE_RETURN_IF_ERROR(Search(contender));
     if (job_.processes != nullptr) {
@@ -272,13 +272,12 @@ class ComparisonRun {
         return absl::InternalError("the leader's plan cannot be parsed");
     }
     if (plan.devices_size() == 0) return absl::OkStatus();
-    contender->result.is_unfilled_pipeline =
-        contender->strategy.frozen() == "first" && plan.stages_size() > 1;
-    contender->result.clips_gradients = plan.global_norm();
-    contender->result.changes_mathematics = plan.has_relaxation() || !plan.compression().empty();
-    contender->result.plan = SummarizePlan(plan);
-    contender->result.step_ms_planned =
-        static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
+    StrategyResult& result = contender->result;
+    result.set_is_unfilled_pipeline(IsUnfilledPipeline(contender->strategy, plan));
+    result.set_clips_gradients(plan.global_norm());
+    result.set_changes_mathematics(plan.has_relaxation() || !plan.compression().empty());
+    *result.mutable_plan() = SummarizePlan(plan);
+    result.set_step_ms_planned(static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli);
     AddLocalBatches(plan, &local_batches_);
     return absl::OkStatus();
   }
@@ -301,11 +300,8 @@ class ComparisonRun {
     Plan plan = contender->outcome.plan;
     DPIPE_RETURN_IF_ERROR(
         AnnotatePrediction(&plan, cost, plan.prediction().unfilled_bubble_ratio()));
-    report::StrategyResult& result = contender->result;
-    result.step_ms_predicted = static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
-    result.bubble_ratio_predicted = plan.prediction().bubble_ratio();
-    result.step_over_bound = result.MedianStepMs() * kNanosPerMilli /
-                             std::max<double>(1, plan.prediction().lower_bound_ns());
+    StrategyResult& result = contender->result;
+    SetPrediction(plan, &result);
     SimulateOptions simulate;
     simulate.num_steps = options_.warmup_steps + options_.steps;
     DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, simulate));
@@ -314,7 +310,9 @@ class ComparisonRun {
                            report::TraceIndex::Create(contender->outcome.predicted));
     report::WorkTimes predicted;
     DPIPE_RETURN_IF_ERROR(predicted.Add(contender->outcome.predicted, index.SteadySteps()));
-    result.instruction_times = report::CompareTimes(contender->work_times, predicted);
+    for (InstructionTimes& one : report::CompareTimes(contender->work_times, predicted)) {
+      *result.add_instruction_times() = std::move(one);
+    }
     return absl::OkStatus();
   }
 
@@ -349,7 +347,7 @@ class ComparisonRun {
   // reference, trains on one device up to that step.
   void Judge() {
     const StepTolerance tolerance = ToleranceOf(job_.compute_dtype);
-    std::vector<report::StrategyResult>* results = &comparison_.results.results;
+    auto* const results = comparison_.results.mutable_strategies();
     const std::optional<int> open = CheckSteps(reference_, tolerance, results);
     if (!open.has_value() || !stopped_by_.empty()) return;
     progress_->Message(
@@ -367,16 +365,15 @@ class ComparisonRun {
 
   Comparison Conclude() {
     for (Contender& contender : contenders_) {
-      comparison_.results.results.push_back(std::move(contender.result));
+      *comparison_.results.add_strategies() = std::move(contender.result);
       comparison_.outcomes.push_back(std::move(contender.outcome));
     }
     if (leads()) Judge();
-    comparison_.results.num_devices =
+    comparison_.results.set_num_devices(
         static_cast<int>(job_.workers.size()) *
-        (job_.processes == nullptr ? 1 : job_.processes->num_processes());
-    comparison_.results.global_batch = options_.global_batch;
-    comparison_.results.dtype = std::string(DTypeName(job_.compute_dtype));
-    report::ComputeSpeedups(&comparison_.results);
+        (job_.processes == nullptr ? 1 : job_.processes->num_processes()));
+    comparison_.results.set_global_batch(options_.global_batch);
+    comparison_.results.set_dtype(std::string(DTypeName(job_.compute_dtype)));
     return std::move(comparison_);
   }
 
@@ -396,19 +393,39 @@ class ComparisonRun {
 
 }  // namespace
 
-report::PlanSummary SummarizePlan(const Plan& plan) {
-  report::PlanSummary summary;
-  summary.devices_per_pipeline = plan.devices_per_pipeline();
-  summary.num_stages = plan.stages_size();
-  summary.num_micro_batches = plan.num_micro_batches();
-  summary.micro_batch_size = plan.micro_batch_size();
-  summary.description = report::StagesText(plan);
+PlanSummary SummarizePlan(const Plan& plan) {
+  PlanSummary summary;
+  summary.set_devices_per_pipeline(plan.devices_per_pipeline());
+  summary.set_num_stages(plan.stages_size());
+  summary.set_num_micro_batches(plan.num_micro_batches());
+  summary.set_micro_batch_size(plan.micro_batch_size());
+  for (const Stage& stage : plan.stages()) {
+    if (stage.recompute()) summary.set_recomputes(true);
+    if (stage.sharded()) summary.set_sharded(true);
+  }
+  summary.set_description(report::StagesText(plan));
   return summary;
 }
 
-absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace) {
+bool IsUnfilledPipeline(const Strategy& strategy, const Plan& plan) {
+  const bool is_pipeline =
+      std::any_of(plan.chains().begin(), plan.chains().end(),
+                  [](const PipelineChain& chain) { return chain.num_stages() > 1; });
+  return strategy.frozen() == "first" && is_pipeline;
+}
+
+void SetPrediction(const Plan& annotated, StrategyResult* result) {
+  const Prediction& prediction = annotated.prediction();
+  result->set_step_ms_predicted(static_cast<double>(prediction.step_ns()) / kNanosPerMilli);
+  result->set_step_ms_bound(static_cast<double>(prediction.lower_bound_ns()) / kNanosPerMilli);
+  result->set_bubble_ratio_predicted(prediction.bubble_ratio());
+  *result->mutable_peak_memory_bytes_predicted() = prediction.peak_memory_bytes();
+}
+
+absl::Status SetIdleByReason(const Trace& trace, StrategyResult* result) {
   DPIPE_ASSIGN_OR_RETURN(const report::TraceIndex index, report::TraceIndex::Create(trace));
-  std::map<std::string, double> shares;
+  auto& shares = *result->mutable_idle_by_reason();
+  shares.clear();
   double total_ns = 0;
   for (const report::DeviceTime& device : report::DeviceTimes(index, index.SteadySteps())) {
     total_ns += device.step_ns;
@@ -417,7 +434,7 @@ absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace) {
     }
   }
   for (auto& [name, share] : shares) share /= total_ns;
-  return shares;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,

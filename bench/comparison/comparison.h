@@ -10,12 +10,10 @@
 // again, briefly and several times. The predicted numbers are each plan's simulation with the
 // median of those profiles. So prediction and measurement cover the same minutes on a machine
 // shared with others.
-// others use too.
 #ifndef DPIPE_BENCH_COMPARISON_COMPARISON_H_
 #define DPIPE_BENCH_COMPARISON_COMPARISON_H_
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -23,9 +21,9 @@
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
+#include "core/proto/results.pb.h"
 #include "core/proto/trace.pb.h"
 #include "core/report/progress.h"
-#include "core/report/results.h"
 #include "core/train/job.h"
 
 namespace dpipe::bench {
@@ -52,7 +50,7 @@ struct ComparisonOptions {
   // program can take its turn. An error ends the comparison.
   std::function<absl::Status()> before_turn;
   // Called before each turn. Returns the source of a request to stop ("SIGINT"), or "". The result
-  // then has the turns that all strategies have completed (BenchResults::interrupted); if there are
+  // then has the turns that all strategies have completed (CaseResult.interrupted); if there are
   // none, CompareStrategies returns Cancelled. All processes of a job must set it, or none; the
   // first one's answer counts.
   std::function<std::string()> stop_requested;
@@ -68,7 +66,7 @@ struct Comparison {
   ModelProfile profile;  // the basis of the plans
   ClusterSpec cluster;
   ModelProfile profile_between_turns;
-  report::BenchResults results;           // has only `results` and fields derived from the options
+  CaseResult results;                     // has only strategies and fields derived from the options
   std::vector<StrategyOutcome> outcomes;  // in the order of the results; empty if skipped
 };
 
@@ -79,10 +77,18 @@ absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              report::Progress* progress);
 
 // Returns a summary of a plan for results.
-report::PlanSummary SummarizePlan(const Plan& plan);
+PlanSummary SummarizePlan(const Plan& plan);
 
-// Returns each reason's share of all devices' time that is idle in the trace's steady steps.
-absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace);
+// True for a pipeline that leaves its bubbles empty and computes the frozen work itself. A cascade
+// whose backbones are each on every device is no pipeline, although it has several stages.
+bool IsUnfilledPipeline(const Strategy& strategy, const Plan& plan);
+
+// Sets the predicted step, bubbles and memory, and the step's lower bound, from a plan's
+// prediction.
+void SetPrediction(const Plan& annotated, StrategyResult* result);
+
+// Sets each reason's share of all devices' time that is idle in the trace's steady steps.
+absl::Status SetIdleByReason(const Trace& trace, StrategyResult* result);
 
 }  // namespace dpipe::bench
 

@@ -6,6 +6,7 @@
 
 #include "bench/comparison/comparison.h"
 #include "core/report/progress.h"
+#include "core/report/results/results.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
@@ -82,8 +83,8 @@ TEST_F(ComparisonGpuTest, StrategiesThatDoNotFitTogetherAreMeasuredInGroups) {
   EXPECT_THAT(messages_, Not(HasSubstr("one after another")));
   EXPECT_EQ(together->cluster.memory_bytes_per_device(), 0);
   int64_t largest = 0;
-  for (const report::StrategyResult& result : together->results.results) {
-    largest = std::max(largest, result.LargestPeakMemoryBytes());
+  for (const StrategyResult& result : together->results.strategies()) {
+    largest = std::max(largest, report::PeakMemoryBytes(result));
   }
 
   // Room for one strategy, but not for both.
@@ -92,15 +93,15 @@ TEST_F(ComparisonGpuTest, StrategiesThatDoNotFitTogetherAreMeasuredInGroups) {
   EXPECT_THAT(messages_, HasSubstr("2 group(s), one after another"));
   EXPECT_NEAR(static_cast<double>(apart->cluster.memory_bytes_per_device()), 1.3 * largest,
               0.01 * largest);
-  ASSERT_THAT(apart->results.results, SizeIs(2));
+  ASSERT_THAT(apart->results.strategies(), SizeIs(2));
   for (int i = 0; i < 2; ++i) {
-    const report::StrategyResult& result = apart->results.results[i];
-    EXPECT_EQ(result.skipped, "");
-    EXPECT_EQ(result.invalid, "");
-    EXPECT_THAT(result.images_per_second, SizeIs(2));
-    EXPECT_THAT(result.losses, SizeIs(4));
-    EXPECT_EQ(result.session_group, i);
-    EXPECT_EQ(together->results.results[i].session_group, 0);
+    const StrategyResult& result = apart->results.strategies(i);
+    EXPECT_EQ(result.skipped(), "");
+    EXPECT_EQ(result.invalid(), "");
+    EXPECT_THAT(result.images_per_second(), SizeIs(2));
+    EXPECT_THAT(result.losses(), SizeIs(4));
+    EXPECT_EQ(result.session_group(), i);
+    EXPECT_EQ(together->results.strategies(i).session_group(), 0);
   }
 }
 

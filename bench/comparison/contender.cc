@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/report/results/results.h"
 #include "core/report/stats.h"
 #include "core/schedule/trace_stats.h"
 
@@ -18,35 +19,37 @@ std::vector<StreamEvent> EventsOf(const Trace& trace) {
   return events;
 }
 
-template <typename T>
-void KeepFirst(size_t count, std::vector<T>* values) {
-  if (values->size() > count) values->resize(count);
+void KeepFirst(int count, google::protobuf::RepeatedField<double>* values) {
+  if (values->size() > count) values->Truncate(count);
+}
+
+void KeepFirst(int count, std::vector<double>* values) {
+  if (values->size() > static_cast<size_t>(count)) values->resize(count);
 }
 
 }  // namespace
 
 absl::Status AddTurn(const ComparisonOptions& options, RunResult run, Contender* contender) {
-  report::StrategyResult& result = contender->result;
+  StrategyResult& result = contender->result;
   std::vector<double> step_ms;
   for (size_t i = 0; i < run.steps.size(); ++i) {
     const StepResult& step = run.steps[i];
-    result.losses.push_back(step.loss);
-    if (step.grad_norm >= 0) result.gradient_norms.push_back(step.grad_norm);
+    result.add_losses(step.loss);
+    if (step.grad_norm >= 0) result.add_gradient_norms(step.grad_norm);
     if (i < static_cast<size_t>(options.warmup_steps)) continue;
     step_ms.push_back(static_cast<double>(step.duration_ns) / kNanosPerMilli);
   }
-  result.step_ms.insert(result.step_ms.end(), step_ms.begin(), step_ms.end());
+  result.mutable_step_ms()->Add(step_ms.begin(), step_ms.end());
   // The turn's throughput is that of its median step, so that one disturbed step has no effect.
   const double median_ms = report::Median(step_ms);
-  result.images_per_second.push_back(1000.0 * options.global_batch / median_ms);
+  result.add_images_per_second(1000.0 * options.global_batch / median_ms);
   DPIPE_ASSIGN_OR_RETURN(const TraceStats stats,
                          ComputeTraceStats(contender->outcome.plan, EventsOf(run.trace),
                                            options.warmup_steps, /*skip_last=*/false));
   contender->bubble_ratios.push_back(stats.bubble_ratio);
-  result.peak_memory_bytes.resize(run.peak_memory_bytes.size());
-  for (size_t i = 0; i < run.peak_memory_bytes.size(); ++i) {
-    result.peak_memory_bytes[i] = std::max(result.peak_memory_bytes[i], run.peak_memory_bytes[i]);
-  }
+  auto& peaks = *result.mutable_peak_memory_bytes();
+  peaks.Resize(static_cast<int>(run.peak_memory_bytes.size()), 0);
+  for (int i = 0; i < peaks.size(); ++i) peaks[i] = std::max(peaks[i], run.peak_memory_bytes[i]);
   DPIPE_RETURN_IF_ERROR(
       contender->work_times.Add(run.trace, {options.warmup_steps, options.steps}));
   contender->traces.Add(median_ms, std::move(run.trace));
@@ -54,21 +57,20 @@ absl::Status AddTurn(const ComparisonOptions& options, RunResult run, Contender*
 }
 
 void KeepTurns(int turns, const ComparisonOptions& options, Contender* contender) {
-  const auto count = static_cast<size_t>(turns);
-  KeepFirst(count, &contender->result.images_per_second);
-  KeepFirst(count, &contender->bubble_ratios);
-  KeepFirst(count * options.steps, &contender->result.step_ms);
-  const size_t all_steps = count * (options.warmup_steps + options.steps);
-  KeepFirst(all_steps, &contender->result.losses);
-  KeepFirst(all_steps, &contender->result.gradient_norms);
+  StrategyResult& result = contender->result;
+  KeepFirst(turns, result.mutable_images_per_second());
+  KeepFirst(turns, &contender->bubble_ratios);
+  KeepFirst(turns * options.steps, result.mutable_step_ms());
+  const int all_steps = turns * (options.warmup_steps + options.steps);
+  KeepFirst(all_steps, result.mutable_losses());
+  KeepFirst(all_steps, result.mutable_gradient_norms());
 }
 
 absl::Status SummarizeTurns(Contender* contender) {
-  report::StrategyResult& result = contender->result;
-  result.bubble_ratio_measured = report::Median(contender->bubble_ratios);
-  contender->outcome.measured = contender->traces.Take(result.MedianStepMs());
-  DPIPE_ASSIGN_OR_RETURN(result.idle_by_reason, IdleByReason(contender->outcome.measured));
-  return absl::OkStatus();
+  StrategyResult& result = contender->result;
+  result.set_bubble_ratio_measured(report::Median(contender->bubble_ratios));
+  contender->outcome.measured = contender->traces.Take(report::MedianStepMs(result));
+  return SetIdleByReason(contender->outcome.measured, &result);
 }
 
 }  // namespace dpipe::bench

@@ -18,7 +18,7 @@ struct Contender {
   std::string name;
   Strategy strategy;
   StrategyOutcome outcome;
-  report::StrategyResult result;
+  StrategyResult result;
   std::vector<double> bubble_ratios;  // one per turn
   report::WorkTimes work_times;       // of all measured steps
   TypicalTurn traces;

@@ -8,12 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "baselines/registry.h"
 #include "core/planner/search.h"
+#include "core/report/results/results.h"
 
 namespace dpipe::bench {
 namespace {
-
-using report::LossCheck;
-using report::StrategyResult;
 
 constexpr char kOneDevice[] = "one device";
 constexpr char kOthers[] = "the other strategies";
@@ -23,16 +21,18 @@ struct Quantity {
   const char* name;
   double tolerance, early_tolerance;
   std::vector<double> StepNumbers::*numbers;
-  double LossCheck::*largest;  // difference
+  double (LossCheck::*largest)() const;  // difference
+  void (LossCheck::*set_largest)(double);
 
   double ToleranceAt(int step) const { return step < kEarlySteps ? early_tolerance : tolerance; }
 };
 
 std::vector<Quantity> Quantities(const StepTolerance& tolerance) {
   return {{"loss", tolerance.loss, tolerance.loss, &StepNumbers::losses,
-           &LossCheck::max_relative_difference},
+           &LossCheck::max_relative_difference, &LossCheck::set_max_relative_difference},
           {"gradients' global norm", tolerance.gradient_norm, tolerance.early_gradient_norm,
-           &StepNumbers::gradient_norms, &LossCheck::max_gradient_norm_difference}};
+           &StepNumbers::gradient_norms, &LossCheck::max_gradient_norm_difference,
+           &LossCheck::set_max_gradient_norm_difference}};
 }
 
 // The first step at which two runs differ by more than the tolerance.
@@ -47,7 +47,7 @@ double Apart(double a, double b) {
 }
 
 StepNumbers NumbersOf(const StrategyResult& result) {
-  return {result.losses, result.gradient_norms};
+  return {report::Numbers(result.losses()), report::Numbers(result.gradient_norms())};
 }
 
 std::string DescribeNotFinite(const StrategyResult& result) {
@@ -59,7 +59,7 @@ std::string DescribeNotFinite(const StrategyResult& result) {
       return absl::StrFormat("the %s of step %d is %g", quantity.name, i, values[i]);
     }
   }
-  return result.losses.empty() ? "it has no losses" : "";
+  return result.losses().empty() ? "it has no losses" : "";
 }
 
 // Compares the common steps from `first_step` on. `check` records the maximum differences.
@@ -70,7 +70,7 @@ std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& o
   for (const Quantity& quantity : Quantities(tolerance)) {
     const std::vector<double>& a = one.*quantity.numbers;
     const std::vector<double>& b = other.*quantity.numbers;
-    double& largest = check->*quantity.largest;
+    double largest = (check->*quantity.largest)();
     const int steps = static_cast<int>(std::min(a.size(), b.size()));
     for (int i = first_step; i < steps; ++i) {
       const double apart = Apart(a[i], b[i]);
@@ -78,10 +78,11 @@ std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& o
       if (apart <= quantity.ToleranceAt(i) || (parting.has_value() && parting->step <= i)) continue;
       parting = {i, quantity, a[i], b[i]};
     }
+    if (!std::isnan(largest)) (check->*quantity.set_largest)(largest);
   }
   const size_t both = std::min(one.losses.size(), other.losses.size());
   if (both > static_cast<size_t>(first_step)) {
-    check->num_steps = std::max(check->num_steps, static_cast<int>(both));
+    check->set_num_steps(std::max(check->num_steps(), static_cast<int>(both)));
   }
   return parting;
 }
@@ -98,14 +99,15 @@ std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& pas
   const StrategyResult* parted = nullptr;
   for (size_t i = 1; i < passed.size(); ++i) {
     StrategyResult &first = *passed[0], &other = *passed[i];
-    const int compared_before = other.loss_check.num_steps;
-    const auto parting =
-        FirstParting(NumbersOf(first), NumbersOf(other), first_step, tolerance, &other.loss_check);
-    if (other.loss_check.num_steps > compared_before) {
-      FirstParting(NumbersOf(other), NumbersOf(first), first_step, tolerance, &first.loss_check);
+    const int compared_before = other.loss_check().num_steps();
+    const auto parting = FirstParting(NumbersOf(first), NumbersOf(other), first_step, tolerance,
+                                      other.mutable_loss_check());
+    if (other.loss_check().num_steps() > compared_before) {
+      FirstParting(NumbersOf(other), NumbersOf(first), first_step, tolerance,
+                   first.mutable_loss_check());
       for (StrategyResult* result : {&first, &other}) {
-        std::string& reference = result->loss_check.reference;
-        reference = first_step == 0 ? kOthers : absl::StrCat(kOneDevice, ", then ", kOthers);
+        result->mutable_loss_check()->set_reference(
+            first_step == 0 ? kOthers : absl::StrCat(kOneDevice, ", then ", kOthers));
       }
     }
     if (!parting.has_value() || (earliest.has_value() && earliest->step <= parting->step)) continue;
@@ -116,9 +118,9 @@ std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& pas
   const std::string reason = absl::StrFormat(
       "strategies that should agree differ, and there is no reference: the %s of step %d is %.9g "
       "by %s, but %.9g by %s: %s",
-      earliest->quantity.name, earliest->step, earliest->one, passed[0]->strategy, earliest->other,
-      parted->strategy, DifferenceText(*earliest));
-  for (StrategyResult* result : passed) result->invalid = reason;
+      earliest->quantity.name, earliest->step, earliest->one, passed[0]->strategy(),
+      earliest->other, parted->strategy(), DifferenceText(*earliest));
+  for (StrategyResult* result : passed) result->set_invalid(reason);
   return earliest->step;
 }
 
@@ -152,22 +154,22 @@ StepTolerance ToleranceOf(DType compute_dtype) {
 }
 
 std::optional<int> CheckSteps(const StepNumbers& reference, const StepTolerance& tolerance,
-                              std::vector<StrategyResult>* results) {
+                              google::protobuf::RepeatedPtrField<StrategyResult>* results) {
   std::vector<StrategyResult*> passed;
   for (StrategyResult& result : *results) {
-    if (!result.skipped.empty()) continue;
-    LossCheck& check = result.loss_check;
-    check = LossCheck();
-    check.tolerance = tolerance.loss;
-    check.gradient_norm_tolerance = tolerance.gradient_norm;
-    result.invalid = DescribeNotFinite(result);
-    if (!result.invalid.empty() || result.changes_mathematics) continue;
-    if (!reference.losses.empty()) check.reference = kOneDevice;
+    if (!result.skipped().empty()) continue;
+    LossCheck& check = *result.mutable_loss_check();
+    check.Clear();
+    check.set_tolerance(tolerance.loss);
+    check.set_gradient_norm_tolerance(tolerance.gradient_norm);
+    result.set_invalid(DescribeNotFinite(result));
+    if (!result.invalid().empty() || result.changes_mathematics()) continue;
+    if (!reference.losses.empty()) check.set_reference(kOneDevice);
     const auto parting = FirstParting(NumbersOf(result), reference, 0, tolerance, &check);
     if (parting.has_value()) {
-      result.invalid = absl::StrFormat("the %s of step %d is %.9g, but %.9g on %s: %s",
-                                       parting->quantity.name, parting->step, parting->one,
-                                       parting->other, kOneDevice, DifferenceText(*parting));
+      result.set_invalid(absl::StrFormat("the %s of step %d is %.9g, but %.9g on %s: %s",
+                                         parting->quantity.name, parting->step, parting->one,
+                                         parting->other, kOneDevice, DifferenceText(*parting)));
     } else {
       passed.push_back(&result);
     }

@@ -13,7 +13,7 @@
 
 #include "core/base/status.h"
 #include "core/proto/profile.pb.h"
-#include "core/report/results.h"
+#include "core/proto/results.pb.h"
 #include "core/train/job.h"
 
 namespace dpipe::bench {
@@ -63,7 +63,7 @@ StepTolerance ToleranceOf(DType compute_dtype);
 // the first step beyond the reference at which strategies differ, if any: a reference that includes
 // that step can decide.
 std::optional<int> CheckSteps(const StepNumbers& reference, const StepTolerance& tolerance,
-                              std::vector<report::StrategyResult>* results);
+                              google::protobuf::RepeatedPtrField<StrategyResult>* results);
 
 }  // namespace dpipe::bench
 

@@ -8,11 +8,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "bench/comparison/case_analysis.h"
-#include "bench/comparison/code_identity.h"
+#include "bench/comparison/describe_run.h"
 #include "core/base/files/file.h"
-#include "core/report/page/html_report.h"
-#include "core/report/results_table.h"
+#include "core/report/page/results_page.h"
+#include "core/report/results/case_analysis.h"
+#include "core/report/results/results.h"
+#include "core/report/results/results_table.h"
 #include "core/report/timeline/perfetto.h"
 #include "core/schedule/file_formats/plan_io.h"
 
@@ -26,7 +27,10 @@ std::string FileName(const std::string& strategy) {
 
 absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& options) {
   DPIPE_RETURN_IF_ERROR(MakeFolder(options.folder));
-  const std::string json = report::ResultsToJson(comparison.results);
+  Results results;
+  results.set_benchmark(options.benchmark);
+  *results.add_cases() = comparison.results;
+  const std::string json = report::ResultsToJson(results);
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.folder + "/results.json", json));
   if (!options.json_path.empty()) {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.json_path, json));
@@ -38,9 +42,9 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
   std::vector<report::StrategyTraces> traces;
   for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
     const StrategyOutcome& outcome = comparison.outcomes[i];
-    const report::StrategyResult& result = comparison.results.results[i];
-    if (!result.skipped.empty()) continue;
-    const std::string& strategy = result.strategy;
+    const StrategyResult& result = comparison.results.strategies(static_cast<int>(i));
+    if (!result.skipped().empty()) continue;
+    const std::string& strategy = result.strategy();
     DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, report::PerfettoJson(outcome.measured));
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
         absl::StrCat(options.folder, "/trace.", FileName(strategy), ".json"), perfetto));
@@ -48,32 +52,33 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
         absl::StrCat(options.folder, "/plan.", FileName(strategy), ".textproto"), outcome.plan));
     traces.push_back({strategy, &outcome.measured, &outcome.predicted});
   }
-  DPIPE_ASSIGN_OR_RETURN(const std::string html, report::HtmlReport(comparison.results, traces));
+  DPIPE_ASSIGN_OR_RETURN(const std::string html, report::ResultsPage(results, {traces}));
   return WriteFileAtomically(options.folder + "/report.html", html);
 }
 
 }  // namespace
 
-std::string LossesText(const report::BenchResults& results) {
+std::string LossesText(const CaseResult& results) {
   std::string text;
   std::vector<std::string> left_out;
   double loss = 0, gradient_norm = 0;
   int compared = 0, steps = 0;
-  for (const report::StrategyResult& result : results.results) {
-    if (!result.skipped.empty()) continue;
-    const report::LossCheck& check = result.loss_check;
-    if (!result.invalid.empty()) {
-      absl::StrAppend(&text, "INVALID ", result.strategy, ": ", result.invalid, ".\n");
-    } else if (result.changes_mathematics) {
-      left_out.push_back(result.strategy);
-    } else if (check.num_steps > 0) {
+  bool any_invalid = false;
+  for (const StrategyResult& result : results.strategies()) {
+    if (!result.skipped().empty()) continue;
+    const LossCheck& check = result.loss_check();
+    if (!result.invalid().empty()) {
+      any_invalid = true;
+    } else if (result.changes_mathematics()) {
+      left_out.push_back(result.strategy());
+    } else if (check.num_steps() > 0) {
       ++compared;
-      steps = std::max(steps, check.num_steps);
-      loss = std::fmax(loss, check.max_relative_difference);
-      gradient_norm = std::fmax(gradient_norm, check.max_gradient_norm_difference);
+      steps = std::max(steps, check.num_steps());
+      loss = std::fmax(loss, check.max_relative_difference());
+      gradient_norm = std::fmax(gradient_norm, check.max_gradient_norm_difference());
     }
   }
-  if (!text.empty()) {
+  if (any_invalid) {
     absl::StrAppend(&text, "Strategies must compute the same on the same samples: INVALID results ",
                     "have no speedup, and their speed means nothing.\n");
   }
@@ -94,32 +99,22 @@ std::string LossesText(const report::BenchResults& results) {
   return text;
 }
 
-bool AnyInvalid(const report::BenchResults& results) {
-  return std::any_of(results.results.begin(), results.results.end(),
-                     [](const report::StrategyResult& result) { return !result.invalid.empty(); });
+bool AnyInvalid(const CaseResult& results) {
+  return std::any_of(results.strategies().begin(), results.strategies().end(),
+                     [](const StrategyResult& result) { return !result.invalid().empty(); });
 }
 
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
   DescribeRun(&comparison->results);
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
-  std::printf("\n%s\n%s\n\n", report::ResultsTable(comparison->results).ToText().c_str(),
-              report::ResultsTableNotes().c_str());
-  const std::string groups = GroupsNote(comparison->results);
-  if (!groups.empty()) std::printf("Note: %s\n", groups.c_str());
-  const std::string& interrupted = comparison->results.interrupted;
-  if (!interrupted.empty()) std::printf("Note: stopped by %s.\n", interrupted.c_str());
-  for (const report::StrategyResult& result : comparison->results.results) {
-    if (!result.skipped.empty()) {
-      std::printf("Note: %s has no result: %s.\n", result.strategy.c_str(), result.skipped.c_str());
-      continue;
-    }
-    for (const std::string& note : report::StrategyNotes(result)) {
-      std::printf("Note: %s\n", note.c_str());
-    }
+  const report::CaseAnalysis analysis = report::AnalyseCase(comparison->results);
+  std::printf("\n%s\n%s\n\n",
+              report::ResultsTable(analysis, report::TableWidth::kTerminal).ToText().c_str(),
+              report::ResultsTableGlossary(report::TableWidth::kTerminal).c_str());
+  for (const std::string& note : report::CaseNotes(comparison->results, analysis)) {
+    std::printf("%s\n", note.c_str());
   }
   std::printf("%s\n", LossesText(comparison->results).c_str());
-  const std::string predictions = report::PredictionText(comparison->results);
-  if (!predictions.empty()) std::printf("\n%s\n", predictions.c_str());
   std::printf(
       "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
       " (open in https://ui.perfetto.dev)\n",

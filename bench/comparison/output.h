@@ -10,6 +10,7 @@
 namespace dpipe::bench {
 
 struct OutputOptions {
+  std::string benchmark;  // "sd_pipeline"
   std::string folder;     // created if missing
   std::string json_path;  // an additional copy of the results; empty: none
 };
@@ -20,13 +21,12 @@ struct OutputOptions {
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
 
 // Returns text on whether the strategies computed the same on the same samples, as found by
-// CheckSteps: a line per strategy that does not count, with the reason, and the maximum differences
-// of losses and gradient norms of the others. Strategies that change the mathematics are listed as
-// not compared.
-std::string LossesText(const report::BenchResults& results);
+// CheckSteps: what INVALID means if one does not count, and the maximum differences of losses and
+// gradient norms of the others. Strategies that change the mathematics are listed as not compared.
+std::string LossesText(const CaseResult& results);
 
 // True if any strategy's numbers do not count.
-bool AnyInvalid(const report::BenchResults& results);
+bool AnyInvalid(const CaseResult& results);
 
 }  // namespace dpipe::bench
 

@@ -47,8 +47,8 @@ report::Progress::Options ProgressOf(const PipelineComparisonOptions& options) {
 }
 
 // Fills the setup's cache folder.
-absl::StatusOr<report::StorageCost> FillCache(const PipelineComparisonOptions& options,
-                                              models::TrainingSetup* setup) {
+absl::StatusOr<StorageCost> FillCache(const PipelineComparisonOptions& options,
+                                      models::TrainingSetup* setup) {
   report::Progress progress(ProgressOf(options));
   const ComparisonOptions& comparison = options.comparison;
   const int64_t steps = int64_t{comparison.repeats} * (comparison.steps + comparison.warmup_steps);
@@ -65,20 +65,21 @@ absl::StatusOr<report::StorageCost> FillCache(const PipelineComparisonOptions& o
         "this model's frozen components cannot all be cached, so offline_cache would plan for "
         "another model than the other strategies: remove it from --strategies");
   }
-  report::StorageCost cost;
-  cost.num_images = cache->num_images;
-  cost.num_captions = cache->num_captions;
-  cost.fill_ms = static_cast<double>(MonotonicNow() - start) * 1e-6;
-  DPIPE_ASSIGN_OR_RETURN(cost.disk_bytes, BytesOfFilesIn(options.setup.cache_folder));
+  StorageCost cost;
+  cost.set_num_images(cache->num_images);
+  cost.set_num_captions(cache->num_captions);
+  cost.set_fill_ms(static_cast<double>(MonotonicNow() - start) * 1e-6);
+  DPIPE_ASSIGN_OR_RETURN(const int64_t disk_bytes, BytesOfFilesIn(options.setup.cache_folder));
+  cost.set_disk_bytes(disk_bytes);
   progress.Finish();
   return cost;
 }
 
 // If processes share the folder, one fills it and the others read it.
-absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& options,
-                                               models::TrainingSetup* setup) {
+absl::StatusOr<StorageCost> BuildCache(const PipelineComparisonOptions& options,
+                                       models::TrainingSetup* setup) {
   if (options.setup.processes == nullptr) return FillCache(options, setup);
-  report::StorageCost cost;
+  StorageCost cost;
   DPIPE_RETURN_IF_ERROR(
       options.setup.processes->RunFirstOnHost("the offline cache", [&]() -> absl::Status {
         DPIPE_ASSIGN_OR_RETURN(cost, FillCache(options, setup));
@@ -137,7 +138,7 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& giv
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options.setup));
   if (Leads(options)) say(setup->Describe());
   DPIPE_RETURN_IF_ERROR(CheckBatch(options, *setup));
-  report::StorageCost storage;
+  StorageCost storage;
   if (needs_cache) {
     DPIPE_ASSIGN_OR_RETURN(storage, BuildCache(options, setup.get()));
   }
@@ -149,12 +150,11 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& giv
   for (const std::string& note : setup->TakeDeviceNotes()) {
     if (Leads(options)) say(note);
   }
-  result.results.benchmark = options.benchmark;
-  result.results.model = options.model;
+  result.results.set_model(options.model);
   const bool on_gpu = setup->workers()[0]->device()->kind() == DeviceKind::kCuda;
-  result.results.backend = on_gpu ? "cuda" : "cpu";
-  for (report::StrategyResult& one : result.results.results) {
-    if (one.skipped.empty() && ReadsCache(one.strategy)) one.storage = storage;
+  result.results.set_backend(on_gpu ? "cuda" : "cpu");
+  for (StrategyResult& one : *result.results.mutable_strategies()) {
+    if (one.skipped().empty() && ReadsCache(one.strategy())) *one.mutable_storage() = storage;
   }
   return result;
 }

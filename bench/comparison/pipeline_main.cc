@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
+#include "bench/comparison/on_clusters.h"
 #include "bench/comparison/output.h"
 #include "bench/comparison/pipeline_comparison.h"
 #include "core/base/files/run_paths.h"
@@ -61,6 +63,8 @@ DEFINE_int32(frozen_quantum, 0,
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
 DEFINE_string(json, "", "also write the results to this file");
+DEFINE_bool(on_clusters, true,
+            "at the end, also simulate the strategies on clusters, with a model of full size");
 FLAG_RANGE(devices, 0, 1'024);
 FLAG_RANGE(nproc, 1, 1'024);
 FLAG_RANGE(virtual_devices, 0, 1'024);
@@ -148,23 +152,45 @@ std::string OutFolder(const PipelineProgram& program) {
   return FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
 }
 
+// A signal leaves out the table.
+absl::Status PrintOnClusters(const PipelineProgram& program,
+                             const std::vector<std::string>& strategies,
+                             const std::function<std::string()>& stop_requested) {
+  OnClustersOptions options;
+  options.model = program.full_size_model;
+  options.strategies = strategies;
+  options.clusters = DefaultClusters();
+  options.stop_requested = stop_requested;
+  const absl::StatusOr<Results> results = SimulateOnClusters(options);
+  if (absl::IsCancelled(results.status())) return absl::OkStatus();
+  DPIPE_RETURN_IF_ERROR(results.status());
+  Say(absl::StrCat("\n", OnClustersText(*results)));
+  return absl::OkStatus();
+}
+
 // Returns the exit status; see PipelineMain.
 absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& command_line,
+                          const std::vector<std::string>& strategies,
+                          const std::function<std::string()>& stop_requested,
                           Comparison* comparison) {
-  report::BenchResults& results = comparison->results;
-  results.command_line = command_line;
+  CaseResult& results = comparison->results;
+  results.set_command_line(command_line);
   std::vector<gflags::CommandLineFlagInfo> flags;
   gflags::GetAllFlags(&flags);
   for (const auto& flag : flags) {
     if (flag.filename.find("pipeline_main") != std::string::npos) {
-      results.flags[flag.name] = flag.current_value;
+      (*results.mutable_flags())[flag.name] = flag.current_value;
     }
   }
   OutputOptions output;
+  output.benchmark = program.name;
   output.folder = OutFolder(program);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
   DPIPE_RETURN_IF_ERROR(WriteAndPrint(comparison, output));
-  if (!results.interrupted.empty()) return kInterrupted;
+  if (FLAGS_on_clusters && !program.full_size_model.empty() && results.interrupted().empty()) {
+    DPIPE_RETURN_IF_ERROR(PrintOnClusters(program, strategies, stop_requested));
+  }
+  if (!results.interrupted().empty()) return kInterrupted;
   return AnyInvalid(results) ? kInvalid : kDone;
 }
 
@@ -181,7 +207,7 @@ absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string&
       CheckNotInData({"--out=", OutFolder(program)}, {"--data=", options.setup.data.folder}));
   DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
   if (processes != nullptr && !processes->is_leader()) return kDone;
-  return Write(program, command_line, &comparison);
+  return Write(program, command_line, strategies, options.comparison.stop_requested, &comparison);
 }
 
 // Runs in a process that the launcher has started. An error in one process ends all.
@@ -239,7 +265,7 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"What is trained", {"model", "data", "global_batch", "dtype", "seed"}},
       {"How", {"strategies", "micro_batches", "frozen_quantum"}},
       {"Measurement", {"steps", "warmup_steps", "repeats"}},
-      {"Results", {"out", "json"}},
+      {"Results", {"out", "json", "on_clusters"}},
       {"Devices", {"backend", "devices", "nproc", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };

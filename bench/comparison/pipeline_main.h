@@ -17,6 +17,9 @@ struct PipelineProgram {
   std::map<std::string, std::string> defaults;
   models::LoadModelOptions model;
   double caption_drop = 0.1;
+  // Name of a modelled profile (data/profiles/modelled), to simulate the strategies on clusters
+  // with a model of full size; empty: none.
+  std::string full_size_model;
 };
 
 // Returns the exit status: 0; 1 for an error or a wrong command line; 2 if a strategy did not

@@ -13,7 +13,7 @@ namespace dpipe::bench {
 struct EmulationReport {
   std::string command_line;
   std::string date;
-  report::MachineInfo machine;
+  MachineInfo machine;
   EmulateOptions options;
   std::vector<EmulationResult> results;
 };

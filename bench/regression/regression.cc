@@ -6,17 +6,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/comparison/case_analysis.h"
-#include "bench/comparison/code_identity.h"
-#include "bench/statistics/mean_interval.h"
-#include "bench/statistics/order_interval.h"
+#include "core/report/results/case_analysis.h"
+#include "core/report/results/origin.h"
+#include "core/report/results/results.h"
+#include "core/report/statistics/mean_interval.h"
+#include "core/report/statistics/order_interval.h"
 #include "core/report/stats.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {
 namespace {
 
-constexpr Interval kUnknown = {report::kNotMeasured, report::kNotMeasured, report::kNotMeasured};
+using report::BootstrapOptions;
+using report::Interval;
+
+constexpr Interval kUnknown = {NAN, NAN, NAN};
 constexpr char kAllRows[] = "all rows";
 
 // The two results of one row as step times, without warm-up.
@@ -24,8 +28,9 @@ struct RowSamples {
   std::vector<double> old_times, new_times;
 };
 
-std::vector<double> Times(const report::StrategyResult& result, int warm_up) {
-  std::vector<double> times = WithoutFirst(result.images_per_second, warm_up);
+std::vector<double> Times(const StrategyResult& result, int warm_up) {
+  std::vector<double> times =
+      report::WithoutFirst(report::Numbers(result.images_per_second()), warm_up);
   for (double& time : times) time = 1 / time;
   return times;
 }
@@ -47,11 +52,11 @@ LogRatios LogRatiosOf(const RowSamples& samples, int rounds) {
 Interval IntervalOfLogs(const LogRatios& logs, double confidence) {
   if (logs.size() == 1) {
     if (logs[0].size() == 1) return {logs[0][0], logs[0][0], logs[0][0]};
-    return OrderInterval(logs[0], confidence);
+    return report::OrderInterval(logs[0], confidence);
   }
   std::vector<double> medians;
   for (const std::vector<double>& of_round : logs) medians.push_back(report::Median(of_round));
-  return MeanInterval(medians, confidence);
+  return report::MeanInterval(medians, confidence);
 }
 
 Interval RatioOfPairs(const LogRatios& logs, double confidence) {
@@ -66,15 +71,14 @@ int ResamplesFor(double confidence) {
 
 class Comparer {
  public:
-  Comparer(const SuiteResults& old_results, const SuiteResults& new_results,
-           const RegressionOptions& options)
+  Comparer(const Results& old_results, const Results& new_results, const RegressionOptions& options)
       : old_(old_results), new_(new_results), options_(options) {}
 
   Regression Run() {
     Note();
-    for (const SuiteCaseResult& one : old_.cases) CompareCase(one, new_.Find(one.id));
-    for (const SuiteCaseResult& one : new_.cases) {
-      if (old_.Find(one.id) == nullptr) AddNew(one);
+    for (const CaseResult& one : old_.cases()) CompareCase(one, report::FindCase(new_, one.id()));
+    for (const CaseResult& one : new_.cases()) {
+      if (report::FindCase(old_, one.id()) == nullptr) AddNew(one);
     }
     Judge();
     return std::move(regression_);
@@ -82,17 +86,17 @@ class Comparer {
 
  private:
   void Note() {
-    if (old_.cases.empty() || new_.cases.empty()) return;
-    const report::BenchResults& a = old_.cases[0].results;
-    const report::BenchResults& b = new_.cases[0].results;
-    const std::string machine = MachineDifference(a, b);
+    if (old_.cases().empty() || new_.cases().empty()) return;
+    const CaseResult& a = old_.cases(0);
+    const CaseResult& b = new_.cases(0);
+    const std::string machine = report::MachineDifference(a, b);
     if (!machine.empty()) regression_.notes.push_back("The machines differ: " + machine + ".");
-    for (const SuiteResults* results : {&old_, &new_}) {
-      for (const std::string& mixed : MixedOrigins(*results)) {
+    for (const Results* results : {&old_, &new_}) {
+      for (const std::string& mixed : report::MixedOrigins(*results)) {
         regression_.notes.push_back("Mixed runs: " + mixed + ".");
       }
     }
-    if (InTurns() && old_.rounds == 1) {
+    if (InTurns() && old_.rounds() == 1) {
       regression_.notes.push_back(
           "Single round: the verdict includes differences between two processes of one program.");
     }
@@ -103,37 +107,38 @@ class Comparer {
   }
 
   bool InTurns() const {
-    return !old_.turns.empty() && old_.turns == new_.turns && old_.rounds == new_.rounds;
+    return !old_.turns().empty() && old_.turns() == new_.turns() && old_.rounds() == new_.rounds();
   }
 
-  void CompareCase(const SuiteCaseResult& old_case, const SuiteCaseResult* new_case) {
-    if (old_case.state != CaseState::kMeasured) {
+  void CompareCase(const CaseResult& old_case, const CaseResult* new_case) {
+    if (old_case.state() != CaseResult::MEASURED) {
       if (new_case != nullptr) AddNew(*new_case);
       return;
     }
-    const bool same_work = new_case != nullptr && new_case->definition == old_case.definition;
+    const bool same_work = new_case != nullptr && new_case->definition() == old_case.definition();
     if (new_case != nullptr && !same_work) {
       regression_.notes.push_back(
-          absl::StrCat(old_case.id, " has different definitions in the two results."));
+          absl::StrCat(old_case.id(), " has different definitions in the two results."));
     }
     const int warm_up = InTurns() ? 0 : WarmUp(old_case, new_case);
-    for (const report::StrategyResult& old_result : old_case.results.results) {
-      if (!old_result.skipped.empty()) continue;
-      const report::StrategyResult* new_result =
-          new_case == nullptr ? nullptr : new_case->results.Find(old_result.strategy);
-      RegressionRow row = Row(old_case.id, old_result.strategy);
-      if (new_case != nullptr && new_case->state == CaseState::kFailed) {
+    for (const StrategyResult& old_result : old_case.strategies()) {
+      if (!old_result.skipped().empty()) continue;
+      const StrategyResult* new_result =
+          new_case == nullptr ? nullptr
+                              : report::FindStrategyResult(*new_case, old_result.strategy());
+      RegressionRow row = Row(old_case.id(), old_result.strategy());
+      if (new_case != nullptr && new_case->state() == CaseResult::FAILED) {
         row.verdict = Verdict::kInvalid;
-        row.reason = new_case->reason;
-      } else if (new_result == nullptr || !new_result->skipped.empty()) {
+        row.reason = new_case->reason();
+      } else if (new_result == nullptr || !new_result->skipped().empty()) {
         row.verdict = Verdict::kMissing;
-        row.reason = new_result != nullptr ? new_result->skipped
-                     : new_case != nullptr ? new_case->reason
+        row.reason = new_result != nullptr ? new_result->skipped()
+                     : new_case != nullptr ? new_case->reason()
                                            : "no such case";
-      } else if (!new_result->counts()) {
+      } else if (!report::Counts(*new_result)) {
         row.verdict = Verdict::kInvalid;
-        row.reason = new_result->invalid;
-      } else if (!old_result.counts()) {
+        row.reason = new_result->invalid();
+      } else if (!report::Counts(old_result)) {
         row.verdict = Verdict::kNew;
       } else {
         samples_[regression_.rows.size()] = {Times(old_result, warm_up),
@@ -141,35 +146,35 @@ class Comparer {
       }
       regression_.rows.push_back(row);
     }
-    if (new_case != nullptr) AddNewStrategies(old_case.results, *new_case);
+    if (new_case != nullptr) AddNewStrategies(old_case, *new_case);
   }
 
   // Adds strategies that the old result of the case lacks or skipped.
-  void AddNewStrategies(const report::BenchResults& old_results, const SuiteCaseResult& new_case) {
-    for (const report::StrategyResult& result : new_case.results.results) {
-      if (!result.skipped.empty()) continue;
-      const report::StrategyResult* before = old_results.Find(result.strategy);
-      if (before != nullptr && before->skipped.empty()) continue;
-      RegressionRow row = Row(new_case.id, result.strategy);
-      row.verdict = result.counts() ? Verdict::kNew : Verdict::kInvalid;
-      row.reason = result.invalid;
+  void AddNewStrategies(const CaseResult& old_results, const CaseResult& new_case) {
+    for (const StrategyResult& result : new_case.strategies()) {
+      if (!result.skipped().empty()) continue;
+      const StrategyResult* before = report::FindStrategyResult(old_results, result.strategy());
+      if (before != nullptr && before->skipped().empty()) continue;
+      RegressionRow row = Row(new_case.id(), result.strategy());
+      row.verdict = report::Counts(result) ? Verdict::kNew : Verdict::kInvalid;
+      row.reason = result.invalid();
       regression_.rows.push_back(row);
     }
   }
 
   // Used only for results not in turns: the two turns of a pair are equally warm.
-  static int WarmUp(const SuiteCaseResult& old_case, const SuiteCaseResult* new_case) {
-    const int old_turns = AnalyseCase(old_case.results).warm_up_turns;
+  static int WarmUp(const CaseResult& old_case, const CaseResult* new_case) {
+    const int old_turns = report::AnalyseCase(old_case).warm_up_turns;
     if (new_case == nullptr) return old_turns;
-    return std::max(old_turns, AnalyseCase(new_case->results).warm_up_turns);
+    return std::max(old_turns, report::AnalyseCase(*new_case).warm_up_turns);
   }
 
   // Adds a case that the old result has not measured.
-  void AddNew(const SuiteCaseResult& one) {
-    if (one.state != CaseState::kFailed) return AddNewStrategies(report::BenchResults(), one);
-    RegressionRow row = Row(one.id, "");
+  void AddNew(const CaseResult& one) {
+    if (one.state() != CaseResult::FAILED) return AddNewStrategies(CaseResult(), one);
+    RegressionRow row = Row(one.id(), "");
     row.verdict = Verdict::kInvalid;
-    row.reason = one.reason;
+    row.reason = one.reason();
     regression_.rows.push_back(row);
   }
 
@@ -191,10 +196,10 @@ class Comparer {
     for (auto& [index, samples] : samples_) {
       RegressionRow& row = regression_.rows[index];
       row.in_turns = InTurns() && samples.old_times.size() == samples.new_times.size() &&
-                     samples.old_times.size() % old_.rounds == 0;
+                     samples.old_times.size() % old_.rounds() == 0;
       row.ratio = row.in_turns
-                      ? RatioOfPairs(LogRatiosOf(samples, old_.rounds), bootstrap.confidence)
-                      : RatioInterval(samples.new_times, samples.old_times, bootstrap);
+                      ? RatioOfPairs(LogRatiosOf(samples, old_.rounds()), bootstrap.confidence)
+                      : report::RatioInterval(samples.new_times, samples.old_times, bootstrap);
       row.verdict = VerdictOf(row);
     }
     if (samples_.size() < 2) return;
@@ -213,8 +218,8 @@ class Comparer {
     for (const auto& [index, samples] : samples_) {
       if (!regression_.rows[index].in_turns) return {};
       // One sample per round is a step that was not measured by a clock: not a turn.
-      if (samples.old_times.size() == static_cast<size_t>(old_.rounds)) continue;
-      const LogRatios of_row = LogRatiosOf(samples, old_.rounds);
+      if (samples.old_times.size() == static_cast<size_t>(old_.rounds())) continue;
+      const LogRatios of_row = LogRatiosOf(samples, old_.rounds());
       pairs.resize(of_row.size());
       for (size_t round = 0; round < of_row.size(); ++round) {
         pairs[round].insert(pairs[round].end(), of_row[round].begin(), of_row[round].end());
@@ -231,8 +236,8 @@ class Comparer {
                                                                         : Verdict::kUnclear;
   }
 
-  const SuiteResults& old_;
-  const SuiteResults& new_;
+  const Results& old_;
+  const Results& new_;
   const RegressionOptions& options_;
   std::map<size_t, RowSamples> samples_;  // by index into the rows
   Regression regression_;
@@ -330,7 +335,7 @@ bool NeedsAnotherRound(const Regression& regression, int rounds) {
   return rounds % 2 == 1 || !regression.settled();
 }
 
-Regression CompareResults(const SuiteResults& old_results, const SuiteResults& new_results,
+Regression CompareResults(const Results& old_results, const Results& new_results,
                           const RegressionOptions& options) {
   return Comparer(old_results, new_results, options).Run();
 }

@@ -1,7 +1,7 @@
 // Compares two suite results and says if one is slower, taking the noise of both into account.
 //
 // The step times of a row (a strategy of a case) are compared turn by turn if the two programs took
-// turns (SuiteResults.turns), and as medians otherwise. The verdict depends on the confidence
+// turns (Results.turns), and as medians otherwise. The verdict depends on the confidence
 // interval of their ratio, not on its estimate:
 //
 //   slower    the whole interval is above 1 + tolerance
@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/statistics/bootstrap.h"
-#include "bench/suite_runner/suite_results.h"
+#include "core/proto/results.pb.h"
+#include "core/report/statistics/bootstrap.h"
 
 namespace dpipe::bench {
 
@@ -56,7 +56,7 @@ struct RegressionRow {
   std::string case_id;   // "all rows" in the last row
   std::string strategy;  // "" for a whole case
   bool in_turns = false;
-  Interval ratio;  // of step times, new over old; NaN if there is none
+  report::Interval ratio;  // of step times, new over old; NaN if there is none
   Verdict verdict = Verdict::kSame;
   std::string reason;  // for kInvalid and kMissing
 };
@@ -82,9 +82,9 @@ bool NeedsAnotherRound(const Regression& regression, int rounds);
 // Returns RegressionOptions.looks for up to `max_rounds` rounds judged that way.
 inline int LooksOfRounds(int max_rounds) { return std::max(1, max_rounds / 2); }
 
-// Compares two results. Results of different machine classes (code_identity.h) are compared too,
-// with a note; the caller decides if that is wanted.
-Regression CompareResults(const SuiteResults& old_results, const SuiteResults& new_results,
+// Compares two results. Results of different machine classes (core/report/results/origin.h) are
+// compared too, with a note; the caller decides if that is wanted.
+Regression CompareResults(const Results& old_results, const Results& new_results,
                           const RegressionOptions& options = {});
 
 // Return a line per row, followed by the conclusion.

@@ -5,9 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/statistics/known_distributions.h"
+#include "bench/suite_runner/suite_results.h"
 #include "core/base/files/file.h"
 #include "core/base/philox.h"
+#include "core/report/statistics/known_distributions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -36,23 +37,23 @@ struct Noise {
 };
 
 // Returns results of two cases of four strategies, in the form of a suite's.
-SuiteResults Measure(const Noise& noise) {
-  SuiteResults results;
-  results.turns = "together";
+Results Measure(const Noise& noise) {
+  Results results;
+  results.set_turns("together");
   uint32_t draw = 1000 * noise.trial + 500 * noise.side;
   for (const char* id : {"cpu.a", "cpu.b"}) {
-    SuiteCaseResult& one = results.cases.emplace_back();
-    one.id = id;
+    CaseResult& one = *results.add_cases();
+    one.set_id(id);
     for (size_t s = 0; s < std::size(kStrategies); ++s) {
-      report::StrategyResult& result = one.results.results.emplace_back();
-      result.strategy = kStrategies[s];
-      const auto own = NormalSamples(kTurns, 0, noise.own, draw++);
+      StrategyResult& result = *one.add_strategies();
+      result.set_strategy(kStrategies[s]);
+      const auto own = report::NormalSamples(kTurns, 0, noise.own, draw++);
       for (int turn = 0; turn < kTurns; ++turn) {
         double time = (1 + 0.2 * static_cast<double>(s)) * std::exp(own[turn]) *
                       SlownessAt(noise.start + turn + 0.2 * static_cast<double>(s), noise.trial);
         // Another program takes the processor in one of 20 turns.
         if (std::fmod(std::abs(own[turn]) * 1e6, 20) < 1) time *= 1.5;
-        result.images_per_second.push_back(1 / (time * (1 + noise.slow_down)));
+        result.add_images_per_second(1 / (time * (1 + noise.slow_down)));
       }
     }
   }
@@ -60,13 +61,13 @@ SuiteResults Measure(const Noise& noise) {
 }
 
 // Returns the two programs' results of a round of turns.
-using MeasureRound = std::function<std::pair<SuiteResults, SuiteResults>(uint32_t round)>;
+using MeasureRound = std::function<std::pair<Results, Results>(uint32_t round)>;
 
 // Adds rounds of turns until the verdict is clear, as //bench:regress does.
 Regression CompareInRounds(const MeasureRound& measure) {
   RegressionOptions options;
   options.looks = LooksOfRounds(kRounds);
-  SuiteResults old_results, new_results;
+  Results old_results, new_results;
   Regression regression;
   for (uint32_t round = 0; round < kRounds; ++round) {
     const auto [more_old, more_new] = measure(round);
@@ -78,7 +79,7 @@ Regression CompareInRounds(const MeasureRound& measure) {
       EXPECT_TRUE(AppendTurns(more_new, &new_results).ok());
     }
     regression = CompareResults(old_results, new_results, options);
-    if (!NeedsAnotherRound(regression, old_results.rounds)) break;
+    if (!NeedsAnotherRound(regression, old_results.rounds())) break;
   }
   return regression;
 }
@@ -144,19 +145,20 @@ MeasureRound RoundsOfProcesses(uint32_t trial, const ProcessNoise& noise, double
     const bool new_first = (trial + round) % 2 == 0;
     const double shared =
         noise.process * random.NextNormal() + (new_first ? noise.start_order : -noise.start_order);
-    std::pair<SuiteResults, SuiteResults> results;
-    for (SuiteResults* one : {&results.first, &results.second}) {
-      one->turns = "together";
-      one->cases.emplace_back().id = "cpu.a";
+    std::pair<Results, Results> results;
+    for (Results* one : {&results.first, &results.second}) {
+      one->set_turns("together");
+      one->add_cases()->set_id("cpu.a");
     }
     for (size_t s = 0; s < 3; ++s) {
-      report::StrategyResult& old_result = results.first.cases[0].results.results.emplace_back();
-      report::StrategyResult& new_result = results.second.cases[0].results.results.emplace_back();
-      old_result.strategy = new_result.strategy = kStrategies[s];
+      StrategyResult& old_result = *results.first.mutable_cases(0)->add_strategies();
+      StrategyResult& new_result = *results.second.mutable_cases(0)->add_strategies();
+      old_result.set_strategy(kStrategies[s]);
+      new_result.set_strategy(kStrategies[s]);
       for (int turn = 0; turn < 12; ++turn) {
         const double log_ratio = shared + noise.turn * random.NextNormal();
-        old_result.images_per_second.push_back(1);
-        new_result.images_per_second.push_back(std::exp(-log_ratio) / (1 + slow_down));
+        old_result.add_images_per_second(1);
+        new_result.add_images_per_second(std::exp(-log_ratio) / (1 + slow_down));
       }
     }
     return results;
@@ -207,19 +209,24 @@ TEST(RegressionTest, AnOddNumberOfRoundsIsNeverEnough) {
 
 // One strategy, which the machine's slowness leaves unclear, and a new one.
 TEST(RegressionTest, WithoutARowOfAllAnUnclearOneMustBeSettled) {
-  SuiteResults old_results = Measure({3, 0, 0, 0.3, 0});
-  SuiteResults new_results = Measure({3, 1, 0, 0.3, 0});
-  old_results.cases.resize(1);
-  new_results.cases.resize(1);
-  old_results.cases[0].results.results.resize(1);
-  new_results.cases[0].results.results.resize(2);
+  Results old_results = Measure({3, 0, 0, 0.3, 0});
+  Results new_results = Measure({3, 1, 0, 0.3, 0});
+  old_results.mutable_cases()->RemoveLast();
+  new_results.mutable_cases()->RemoveLast();
+  while (old_results.cases(0).strategies_size() > 1) {
+    old_results.mutable_cases(0)->mutable_strategies()->RemoveLast();
+  }
+  while (new_results.cases(0).strategies_size() > 2) {
+    new_results.mutable_cases(0)->mutable_strategies()->RemoveLast();
+  }
   const Regression regression = CompareResults(old_results, new_results);
   ASSERT_EQ(regression.rows.size(), 2u);
   EXPECT_EQ(regression.rows[0].verdict, Verdict::kUnclear);
   EXPECT_EQ(regression.rows[1].verdict, Verdict::kNew);
   EXPECT_FALSE(regression.settled());
-  new_results.cases.push_back(new_results.cases[0]);
-  new_results.cases[1].id = "cpu.new";
+  const CaseResult known = new_results.cases(0);
+  *new_results.add_cases() = known;
+  new_results.mutable_cases(1)->set_id("cpu.new");
   const Regression with_new = CompareResults(old_results, new_results);
   EXPECT_EQ(with_new.rows.back().verdict, Verdict::kNew);
   EXPECT_FALSE(with_new.settled());
@@ -239,21 +246,22 @@ MeasureRound RecordedRounds(const std::vector<std::vector<double>>& noise, uint3
                             double slow_down) {
   return [=](uint32_t round) {
     RandomStream random(trial, round, 0, RandomPurpose::kTest);
-    std::pair<SuiteResults, SuiteResults> results;
-    for (SuiteResults* one : {&results.first, &results.second}) {
-      one->turns = "together";
-      one->cases.emplace_back().id = "cpu.a";
+    std::pair<Results, Results> results;
+    for (Results* one : {&results.first, &results.second}) {
+      one->set_turns("together");
+      one->add_cases()->set_id("cpu.a");
     }
     for (size_t s = 0; s < noise.size(); ++s) {
-      report::StrategyResult& old_result = results.first.cases[0].results.results.emplace_back();
-      report::StrategyResult& new_result = results.second.cases[0].results.results.emplace_back();
-      old_result.strategy = new_result.strategy = kStrategies[s];
+      StrategyResult& old_result = *results.first.mutable_cases(0)->add_strategies();
+      StrategyResult& new_result = *results.second.mutable_cases(0)->add_strategies();
+      old_result.set_strategy(kStrategies[s]);
+      new_result.set_strategy(kStrategies[s]);
       const uint32_t begin = random.NextBelow(static_cast<uint32_t>(noise[s].size()));
       const double sign = random.NextBelow(2) == 0 ? 1 : -1;
       for (uint32_t turn = 0; turn < 12; ++turn) {
         const double log_ratio = sign * noise[s][(begin + turn) % noise[s].size()];
-        old_result.images_per_second.push_back(1);
-        new_result.images_per_second.push_back(std::exp(-log_ratio) / (1 + slow_down));
+        old_result.add_images_per_second(1);
+        new_result.add_images_per_second(std::exp(-log_ratio) / (1 + slow_down));
       }
     }
     return results;
@@ -274,8 +282,8 @@ TEST(RegressionTest, OnRecordedNoiseTwentyOfTwentyPassAndTwentyOfTwentyAreCaught
 
 // The more often results are judged, the higher the confidence of each look must be.
 TEST(RegressionTest, LooksWidenIntervals) {
-  const SuiteResults old_results = Measure({1, 0, 0, 0.02, 0});
-  const SuiteResults new_results = Measure({1, 1, 0, 0.02, 0});
+  const Results old_results = Measure({1, 0, 0, 0.02, 0});
+  const Results new_results = Measure({1, 1, 0, 0.02, 0});
   RegressionOptions options;
   const Regression once = CompareResults(old_results, new_results, options);
   options.looks = kRounds;
@@ -289,9 +297,10 @@ TEST(RegressionTest, LooksWidenIntervals) {
 }
 
 TEST(RegressionTest, ASlowdownOfOneRowIsNamed) {
-  const SuiteResults old_results = Measure({1, 0, 0, 0.01, 0});
-  SuiteResults new_results = Measure({1, 1, 0, 0.01, 0});
-  for (double& sample : new_results.cases[1].results.results[2].images_per_second) sample /= 1.1;
+  const Results old_results = Measure({1, 0, 0, 0.01, 0});
+  Results new_results = Measure({1, 1, 0, 0.01, 0});
+  StrategyResult& slower = *new_results.mutable_cases(1)->mutable_strategies(2);
+  for (double& sample : *slower.mutable_images_per_second()) sample /= 1.1;
   const Regression regression = CompareResults(old_results, new_results);
   ASSERT_EQ(regression.rows.size(), 9u);
   for (int i = 0; i < 8; ++i) {
@@ -319,27 +328,27 @@ TEST(RegressionTest, NoiseThatHidesASlowdownIsUnclearAndNotSlower) {
 }
 
 TEST(RegressionTest, ResultsOfDifferentTimesAreComparedMoreLeniently) {
-  SuiteResults old_results = Measure({4, 0, 0, 0.005, 0});
-  SuiteResults new_results = Measure({4, 1, 0, 0.005, 0.03});
-  new_results.turns = "another time";
+  Results old_results = Measure({4, 0, 0, 0.005, 0});
+  Results new_results = Measure({4, 1, 0, 0.005, 0.03});
+  new_results.set_turns("another time");
   const Regression apart = CompareResults(old_results, new_results);
   EXPECT_FALSE(apart.failed());
   EXPECT_THAT(RegressionText(apart, {}), HasSubstr("Not measured in turns"));
-  new_results.turns = old_results.turns;
+  new_results.set_turns(old_results.turns());
   EXPECT_TRUE(CompareResults(old_results, new_results).failed());
 }
 
 TEST(RegressionTest, InvalidAndMissingRowsFailAndNewOnesDoNot) {
-  SuiteResults old_results = Measure({5, 0, 0, 0.01, 0});
-  SuiteResults new_results = old_results;
-  new_results.cases[0].results.results[1].invalid = "the loss of step 3 is nan";
+  Results old_results = Measure({5, 0, 0, 0.01, 0});
+  Results new_results = old_results;
+  new_results.mutable_cases(0)->mutable_strategies(1)->set_invalid("the loss of step 3 is nan");
   Regression regression = CompareResults(old_results, new_results);
   EXPECT_EQ(regression.rows[1].verdict, Verdict::kInvalid);
   EXPECT_TRUE(regression.failed());
   EXPECT_THAT(RegressionMarkdown(regression, {}), HasSubstr("step 3 is nan"));
 
   new_results = old_results;
-  new_results.cases.pop_back();
+  new_results.mutable_cases()->RemoveLast();
   regression = CompareResults(old_results, new_results);
   EXPECT_EQ(regression.rows[4].verdict, Verdict::kMissing);
   EXPECT_TRUE(regression.failed());
@@ -350,11 +359,11 @@ TEST(RegressionTest, InvalidAndMissingRowsFailAndNewOnesDoNot) {
 }
 
 TEST(RegressionTest, StrategiesThatAKnownCaseLackedAreNewOrInvalid) {
-  SuiteResults old_results = Measure({5, 0, 0, 0.01, 0});
-  const SuiteResults new_results = old_results;
-  std::vector<report::StrategyResult>& strategies = old_results.cases[0].results.results;
-  strategies[2].skipped = "needs 4 devices";
-  strategies.pop_back();
+  Results old_results = Measure({5, 0, 0, 0.01, 0});
+  const Results new_results = old_results;
+  auto& strategies = *old_results.mutable_cases(0)->mutable_strategies();
+  strategies[2].set_skipped("needs 4 devices");
+  strategies.RemoveLast();
   Regression regression = CompareResults(old_results, new_results);
   ASSERT_EQ(regression.rows.size(), 9u);  // 2 compared, 2 new, 4 of the other case, all
   EXPECT_EQ(regression.rows[2].strategy, "1f1b");
@@ -363,9 +372,9 @@ TEST(RegressionTest, StrategiesThatAKnownCaseLackedAreNewOrInvalid) {
   EXPECT_EQ(regression.rows[3].verdict, Verdict::kNew);
   EXPECT_FALSE(regression.failed());
 
-  SuiteResults invalid = new_results;
-  invalid.cases[0].results.results[3].invalid = "its losses differ";
-  invalid.cases[0].results.results[2].skipped = "needs 4 devices";
+  Results invalid = new_results;
+  invalid.mutable_cases(0)->mutable_strategies(3)->set_invalid("its losses differ");
+  invalid.mutable_cases(0)->mutable_strategies(2)->set_skipped("needs 4 devices");
   regression = CompareResults(old_results, invalid);
   ASSERT_EQ(regression.rows.size(), 8u);
   EXPECT_EQ(regression.rows[2].strategy, "diffusionpipe");
@@ -375,12 +384,12 @@ TEST(RegressionTest, StrategiesThatAKnownCaseLackedAreNewOrInvalid) {
 }
 
 TEST(RegressionTest, ACaseThatFailedIsInvalidWithItsReason) {
-  const SuiteResults old_results = Measure({5, 0, 0, 0.01, 0});
-  SuiteResults failed = old_results;
-  for (SuiteCaseResult& one : failed.cases) {
-    one.state = CaseState::kFailed;
-    one.reason = "no model of this name";
-    one.results.results.clear();
+  const Results old_results = Measure({5, 0, 0, 0.01, 0});
+  Results failed = old_results;
+  for (CaseResult& one : *failed.mutable_cases()) {
+    one.set_state(CaseResult::FAILED);
+    one.set_reason("no model of this name");
+    one.clear_strategies();
   }
   // If it was measured before: a row for each of its strategies.
   Regression regression = CompareResults(old_results, failed);
@@ -388,7 +397,7 @@ TEST(RegressionTest, ACaseThatFailedIsInvalidWithItsReason) {
   EXPECT_EQ(regression.rows[0].verdict, Verdict::kInvalid);
   EXPECT_EQ(regression.rows[0].reason, "no model of this name");
   // If it failed before, too, or did not exist.
-  for (const SuiteResults& before : {failed, SuiteResults()}) {
+  for (const Results& before : {failed, Results()}) {
     regression = CompareResults(before, failed);
     ASSERT_EQ(regression.rows.size(), 2u);
     EXPECT_EQ(regression.rows[1].case_id, "cpu.b");
@@ -400,24 +409,24 @@ TEST(RegressionTest, ACaseThatFailedIsInvalidWithItsReason) {
 }
 
 TEST(RegressionTest, NoComparisonIsNotAPass) {
-  SuiteResults skipped = Measure({5, 0, 0, 0.01, 0});
-  for (SuiteCaseResult& one : skipped.cases) {
-    one.state = CaseState::kSkipped;
-    one.results.results.clear();
+  Results skipped = Measure({5, 0, 0, 0.01, 0});
+  for (CaseResult& one : *skipped.mutable_cases()) {
+    one.set_state(CaseResult::SKIPPED);
+    one.clear_strategies();
   }
   const Regression regression = CompareResults(skipped, skipped);
   EXPECT_FALSE(regression.compared());
   EXPECT_FALSE(regression.failed());
   EXPECT_THAT(RegressionText(regression, {}), HasSubstr("NOTHING COMPARED: 0 rows"));
-  const SuiteResults measured = Measure({5, 0, 0, 0.01, 0});
+  const Results measured = Measure({5, 0, 0, 0.01, 0});
   EXPECT_TRUE(CompareResults(measured, measured).compared());
 }
 
 TEST(RegressionTest, NotesNameOtherDifferencesThanTheCode) {
-  const SuiteResults old_results = Measure({6, 0, 0, 0.01, 0});
-  SuiteResults new_results = old_results;
-  new_results.cases[0].results.machine.cpu_model = "another";
-  new_results.cases[1].definition = "other steps";
+  const Results old_results = Measure({6, 0, 0, 0.01, 0});
+  Results new_results = old_results;
+  new_results.mutable_cases(0)->mutable_machine()->set_cpu_model("another");
+  new_results.mutable_cases(1)->set_definition("other steps");
   const std::string text = RegressionText(CompareResults(old_results, new_results), {});
   EXPECT_THAT(text, HasSubstr("The machines differ: processor"));
   EXPECT_THAT(text, HasSubstr("cpu.b has different definitions"));

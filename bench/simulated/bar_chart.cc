@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "core/report/page/markup.h"
-#include "core/report/page/palette.h"
+#include "core/report/markup.h"
+#include "core/report/palette.h"
 
 namespace dpipe::bench {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/report/page/markup.h"
-#include "core/report/page/palette.h"
+#include "core/report/markup.h"
+#include "core/report/palette.h"
 
 namespace dpipe::bench {
 namespace {

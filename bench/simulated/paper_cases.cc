@@ -1,5 +1,7 @@
 #include "bench/simulated/paper_cases.h"
 
+#include <algorithm>
+
 #include "baselines/registry.h"
 
 namespace dpipe::bench {
@@ -91,6 +93,40 @@ std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups) {
       }
       c.num_stages = c.num_micro_batches = 0;
       cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+std::vector<GridEntry> FillSteps() {
+  const std::string own = "diffusionpipe,partitioner=by_bound";
+  return {{"as published", "diffusionpipe-paper"},
+          {"bubbles of any length", "diffusionpipe-paper,min_bubble_us=0"},
+          {"partial batches of any size", "diffusionpipe-paper,min_bubble_us=0,local_batches="},
+          {"each sample on one device", own + ",even_samples=true,one_partial=true,fill_walks=1"},
+          {"uneven samples", own + ",one_partial=true,fill_walks=1"},
+          {"one partial batch per chain", own + ",fill_walks=1"},
+          {"several packings", own},
+          {"cuts by simulation", "diffusionpipe"}};
+}
+
+std::vector<GridCase> FillCases(const std::vector<std::string>& models) {
+  std::vector<GridCase> cases;
+  for (const ModelSetup& setup : DefaultSetups()) {
+    if (setup.model.rfind("cdm_", 0) == 0) continue;  // cascades have no frozen components
+    if (!models.empty() && std::count(models.begin(), models.end(), setup.model) == 0) continue;
+    for (int device_batch : setup.device_batches) {
+      GridCase c;
+      c.model = setup.model;
+      c.device = setup.device;
+      c.global_batch = device_batch * kOneNode;
+      c.contenders = FillSteps();
+      cases.push_back(c);
+      for (int stages : {4, 8}) {
+        c.num_stages = stages;
+        c.num_micro_batches = 2 * stages;
+        cases.push_back(c);
+      }
     }
   }
   return cases;

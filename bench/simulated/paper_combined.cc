@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/simulated/paper_section.h"
-#include "core/report/page/markup.h"
+#include "core/report/markup.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {
@@ -22,11 +22,11 @@ constexpr double kPromised = 1.15;
 // speedup of 1.15.
 constexpr double kTooLittle = 0.15;
 
-double SpeedupOf(const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find(kPlain)); }
+double SpeedupOf(const GridResult& c) { return Speedup(c.Find(kCombined), c.Find(kPlain)); }
 
 // Returns the maximum speedup over DiffusionPipe: its step over the step of the same work without
 // any idle time.
-double HeadroomOf(const CaseResult& c) {
+double HeadroomOf(const GridResult& c) {
   const Outcome* plain = c.Find(kPlain);
   if (plain == nullptr || c.min_step_ns == 0) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(plain->step_ns) / static_cast<double>(c.min_step_ns);
@@ -34,14 +34,14 @@ double HeadroomOf(const CaseResult& c) {
 
 // Returns the share of the time between DiffusionPipe's step and that bound that opendiffusionpipe
 // saves.
-std::string ShareText(const CaseResult& c) {
+std::string ShareText(const GridResult& c) {
   const double max_saved = 1 - 1 / HeadroomOf(c), taken = 1 - 1 / SpeedupOf(c);
   return max_saved > 0.001 && std::isfinite(taken)
              ? absl::StrFormat("%.0f %%", 100 * taken / max_saved)
              : "-";
 }
 
-bool HasTooLittle(const CaseResult& c) {
+bool HasTooLittle(const GridResult& c) {
   return std::isfinite(SpeedupOf(c)) && c.Find(kPlain)->bubble_ratio >= kTooLittle;
 }
 
@@ -53,7 +53,7 @@ std::string StepText(const Outcome* outcome) {
   return outcome == nullptr ? "-" : absl::StrFormat("%.1f", outcome->step_ns * 1e-6);
 }
 
-std::string ShapeName(const CaseResult& c) {
+std::string ShapeName(const GridResult& c) {
   return c.num_stages == 0 ? "free" : absl::StrCat(c.num_stages, " / ", c.num_micro_batches);
 }
 
@@ -63,7 +63,7 @@ Table TableOf(const Cases& cases) {
                "over its bound", "opendiffusionpipe is"});
   table.SetAlign(0, Table::Align::kLeft);
   table.SetAlign(10, Table::Align::kLeft);
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     const Outcome* plain = c->Find(kPlain);
     const Outcome* combined = c->Find(kCombined);
     const double over_bound = OverBound(combined);
@@ -84,17 +84,17 @@ BarChart ChartOf(const std::string& model, const Cases& cases) {
   chart.unit = "x";
   chart.references = {{"target: 1.15x", kPromised}};
   Cases by_shape = cases;  // free shapes last
-  std::stable_sort(by_shape.begin(), by_shape.end(), [](const CaseResult* a, const CaseResult* b) {
-    const auto key = [](const CaseResult& c) {
+  std::stable_sort(by_shape.begin(), by_shape.end(), [](const GridResult* a, const GridResult* b) {
+    const auto key = [](const GridResult& c) {
       return std::make_tuple(c.num_stages == 0, c.num_stages, c.num_micro_batches);
     };
     return key(*a) < key(*b);
   });
-  for (const CaseResult* c : by_shape) {
+  for (const GridResult* c : by_shape) {
     const std::string group = ShapeName(*c);
     if (chart.groups.empty() || chart.groups.back() != group) chart.groups.push_back(group);
   }
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     const std::string batch = absl::StrCat("batch ", c->global_batch);
     auto series = std::find_if(chart.series.begin(), chart.series.end(),
                                [&](const BarSeries& s) { return s.name == batch; });
@@ -121,33 +121,33 @@ std::string SpreadText(std::vector<double> values) {
 // A part of the grid.
 struct Regime {
   std::string name;
-  std::function<bool(const CaseResult&)> holds;
+  std::function<bool(const GridResult&)> holds;
 };
 
 Table RegimeTable(const Cases& cases) {
-  const auto cascaded = [](const CaseResult& c) { return c.model.rfind("cdm", 0) == 0; };
-  const auto flux = [](const CaseResult& c) { return c.model.rfind("flux", 0) == 0; };
-  const auto text_to_image = [=](const CaseResult& c) { return !cascaded(c) && !flux(c); };
+  const auto cascaded = [](const GridResult& c) { return c.model.rfind("cdm", 0) == 0; };
+  const auto flux = [](const GridResult& c) { return c.model.rfind("flux", 0) == 0; };
+  const auto text_to_image = [=](const GridResult& c) { return !cascaded(c) && !flux(c); };
   const std::vector<Regime> regimes = {
       {"8 stages, 8 micro-batches; Stable Diffusion, ControlNet",
-       [=](const CaseResult& c) {
+       [=](const GridResult& c) {
          return text_to_image(c) && c.num_stages == 8 && c.num_micro_batches == 8;
        }},
       {"2 samples per device, any given S and M; Stable Diffusion, ControlNet",
-       [=](const CaseResult& c) {
+       [=](const GridResult& c) {
          return text_to_image(c) && c.num_stages > 0 && c.global_batch == 2 * c.num_devices;
        }},
       {"CDM, 8 stages, any given M",
-       [=](const CaseResult& c) { return cascaded(c) && c.num_stages == 8; }},
+       [=](const GridResult& c) { return cascaded(c) && c.num_stages == 8; }},
       {"CDM, S and M free: each strategy's own choice",
-       [=](const CaseResult& c) { return cascaded(c) && c.num_stages == 0; }},
+       [=](const GridResult& c) { return cascaded(c) && c.num_stages == 0; }},
       {"FLUX-size, 8 stages, any given M",
-       [=](const CaseResult& c) { return flux(c) && c.num_stages == 8; }},
+       [=](const GridResult& c) { return flux(c) && c.num_stages == 8; }},
       {"FLUX-size, S and M free",
-       [=](const CaseResult& c) { return flux(c) && c.num_stages == 0; }},
+       [=](const GridResult& c) { return flux(c) && c.num_stages == 0; }},
       {"Stable Diffusion, ControlNet, S and M free",
-       [=](const CaseResult& c) { return text_to_image(c) && c.num_stages == 0; }},
-      {"the whole grid", [](const CaseResult&) { return true; }}};
+       [=](const GridResult& c) { return text_to_image(c) && c.num_stages == 0; }},
+      {"the whole grid", [](const GridResult&) { return true; }}};
   Table table({"cases", "both planned", "too little frozen work", "of these at least 1.15x",
                "of these: min / median / max", "min headroom", "the others: min / median / max",
                "only opendiffusionpipe fits", "neither"});
@@ -156,7 +156,7 @@ Table RegimeTable(const Cases& cases) {
     std::vector<double> speedups[2];  // by HasTooLittle: enough frozen work, or too little
     double min_headroom = std::numeric_limits<double>::quiet_NaN();
     int alone = 0, neither = 0;
-    for (const CaseResult* c : cases) {
+    for (const GridResult* c : cases) {
       if (!regime.holds(*c)) continue;
       if (!std::isfinite(SpeedupOf(*c))) {
         ++(c->Find(kCombined) != nullptr ? alone : neither);
@@ -178,7 +178,7 @@ Table RegimeTable(const Cases& cases) {
 // Lists the cases with too little frozen work that miss the aim.
 std::string Missed(const Cases& cases) {
   std::string text;
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     if (!HasTooLittle(*c) || SpeedupOf(*c) >= kPromised) continue;
     absl::StrAppend(&text, "- ", c->model, ", S / M ", ShapeName(*c), ", batch ", c->global_batch,
                     ": ", RatioText(SpeedupOf(*c)), " with a headroom of ",

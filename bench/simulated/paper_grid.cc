@@ -99,7 +99,7 @@ std::string ClusterName(const GridCase& c) {
   return absl::StrCat(c.device, "_8x", c.num_devices / kDevicesPerNode);
 }
 
-absl::StatusOr<CaseResult> RunCase(const GridOptions& options, const GridCase& c) {
+absl::StatusOr<GridResult> RunCase(const GridOptions& options, const GridCase& c) {
   DPIPE_RETURN_IF_ERROR(CheckCase(c));
   DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c.model, c.device));
   ModelProfile profile;
@@ -112,7 +112,7 @@ absl::StatusOr<CaseResult> RunCase(const GridOptions& options, const GridCase& c
   plan_options.num_stages = plan_options.devices_per_pipeline = c.num_stages;
   plan_options.num_micro_batches = c.num_micro_batches;
   plan_options.simulation_budget = options.simulation_budget;
-  CaseResult result;
+  GridResult result;
   result.model = c.model;
   result.cluster = ClusterName(c);
   result.num_devices = c.num_devices;
@@ -136,7 +136,7 @@ bool SameContenders(const std::vector<GridEntry>& contenders,
                     });
 }
 
-bool IsResultOf(const GridCase& c, const CaseResult& result) {
+bool IsResultOf(const GridCase& c, const GridResult& result) {
   return result.model == c.model && result.cluster == ClusterName(c) &&
          result.num_devices == c.num_devices && result.global_batch == c.global_batch &&
          result.num_stages == c.num_stages && result.num_micro_batches == c.num_micro_batches &&
@@ -147,12 +147,12 @@ bool IsResultOf(const GridCase& c, const CaseResult& result) {
 // State shared by the threads of a grid.
 struct Progress {
   std::mutex mutex;
-  std::vector<std::optional<CaseResult>> results;  // one per case
+  std::vector<std::optional<GridResult>> results;  // one per case
   absl::Status status;
   std::atomic<size_t> next{0};
 
-  std::vector<CaseResult> SoFar() const {
-    std::vector<CaseResult> so_far;
+  std::vector<GridResult> SoFar() const {
+    std::vector<GridResult> so_far;
     for (const auto& result : results) {
       if (result.has_value()) so_far.push_back(*result);
     }
@@ -181,7 +181,7 @@ void Work(const GridOptions& options, const std::vector<GridCase>& cases,
   }
 }
 
-absl::Status SetWorkBound(const GridOptions& options, CaseResult* c) {
+absl::Status SetWorkBound(const GridOptions& options, GridResult* c) {
   const std::string device = c->cluster.substr(0, c->cluster.find('_'));
   DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c->model, device));
   ModelProfile profile;
@@ -201,8 +201,8 @@ absl::Status SetWorkBound(const GridOptions& options, CaseResult* c) {
 
 }  // namespace
 
-absl::Status SetWorkBounds(const GridOptions& options, std::vector<CaseResult>* results) {
-  for (CaseResult& c : *results) DPIPE_RETURN_IF_ERROR(SetWorkBound(options, &c));
+absl::Status SetWorkBounds(const GridOptions& options, std::vector<GridResult>* results) {
+  for (GridResult& c : *results) DPIPE_RETURN_IF_ERROR(SetWorkBound(options, &c));
   return absl::OkStatus();
 }
 
@@ -214,14 +214,14 @@ Role RoleOf(const Strategy& strategy) {
   return sharded ? Role::kSharded : Role::kDataParallel;
 }
 
-const Outcome* CaseResult::Find(const std::string& label) const {
+const Outcome* GridResult::Find(const std::string& label) const {
   for (const Outcome& outcome : outcomes) {
     if (outcome.label == label && outcome.planned()) return &outcome;
   }
   return nullptr;
 }
 
-const Outcome* CaseResult::Fastest(Role role) const {
+const Outcome* GridResult::Fastest(Role role) const {
   const Outcome* best = nullptr;
   for (const Outcome& outcome : outcomes) {
     if (outcome.role != role || !outcome.planned()) continue;
@@ -247,14 +247,14 @@ absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::s
   return absl::StrCat(options.profiles_folder, "/", folder, "/", model, ".textproto");
 }
 
-absl::StatusOr<std::vector<CaseResult>> RunGrid(const GridOptions& options,
+absl::StatusOr<std::vector<GridResult>> RunGrid(const GridOptions& options,
                                                 const std::vector<GridCase>& cases,
-                                                const std::vector<CaseResult>& finished,
+                                                const std::vector<GridResult>& finished,
                                                 const OnFinished& on_finished) {
   Progress progress;
   progress.results.resize(cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
-    for (const CaseResult& result : finished) {
+    for (const GridResult& result : finished) {
       if (IsResultOf(cases[i], result)) progress.results[i] = result;
     }
   }

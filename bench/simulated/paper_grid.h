@@ -68,7 +68,7 @@ struct GridCase {
   std::vector<GridEntry> ablations;  // planned too, shown in their own table
 };
 
-struct CaseResult {
+struct GridResult {
   std::string model;
   std::string cluster;
   int num_devices = 0;
@@ -101,16 +101,16 @@ struct GridOptions {
 // a file cannot be read or a case is wrong. Cases with a result in `finished`, with the same
 // contenders, are not planned again. `on_finished`, if set, is called after each case, one call at
 // a time, with the results so far; an error from it ends the grid.
-using OnFinished = std::function<absl::Status(const std::vector<CaseResult>& results, size_t total,
-                                              const CaseResult& last)>;
-absl::StatusOr<std::vector<CaseResult>> RunGrid(const GridOptions& options,
+using OnFinished = std::function<absl::Status(const std::vector<GridResult>& results, size_t total,
+                                              const GridResult& last)>;
+absl::StatusOr<std::vector<GridResult>> RunGrid(const GridOptions& options,
                                                 const std::vector<GridCase>& cases,
-                                                const std::vector<CaseResult>& finished = {},
+                                                const std::vector<GridResult>& finished = {},
                                                 const OnFinished& on_finished = nullptr);
 
 // Sets min_step_ns, a lower bound on the step of every plan with the case's S and M, or of any
 // plan if the case leaves them free (sim/work_bound.h). Returns an error if a file cannot be read.
-absl::Status SetWorkBounds(const GridOptions& options, std::vector<CaseResult>* results);
+absl::Status SetWorkBounds(const GridOptions& options, std::vector<GridResult>* results);
 
 // Returns the path of a model's profile for a device. Returns InvalidArgument for an unknown
 // device.

@@ -76,8 +76,8 @@ Outcome OutcomeOf(const Json& json) {
   return outcome;
 }
 
-CaseResult CaseOf(const Json& json) {
-  CaseResult c;
+GridResult CaseOf(const Json& json) {
+  GridResult c;
   c.model = json.at("model");
   c.cluster = json.at("cluster");
   c.num_devices = json.at("devices");
@@ -98,7 +98,7 @@ Json OutcomesJson(const std::vector<Outcome>& outcomes) {
 
 }  // namespace
 
-std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource& source) {
+std::string PaperJson(const std::vector<GridResult>& results, const ReportSource& source) {
   Json json = {{"format", "dpipe.paper_tables"},
                {"format_version", 1},
                {"method", "simulated plans; nothing measured on the devices named"},
@@ -112,7 +112,7 @@ std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource
                  {"bubble_ratio_below", kPublishedBubbleRatio}}},
                {"profiles", source.provenance}};
   json["cases"] = Json::array();
-  for (const CaseResult& c : results) {
+  for (const GridResult& c : results) {
     json["cases"].push_back({{"model", c.model},
                              {"cluster", c.cluster},
                              {"devices", c.num_devices},
@@ -127,9 +127,9 @@ std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<std::vector<CaseResult>> ReadPaperJson(const std::string& text,
+absl::StatusOr<std::vector<GridResult>> ReadPaperJson(const std::string& text,
                                                       int64_t simulation_budget) {
-  std::vector<CaseResult> results;
+  std::vector<GridResult> results;
   try {
     DPIPE_ASSIGN_OR_RETURN(const Json json, ParseJson<Json>(text, "results of paper_tables"));
     if (json.at("simulation_budget") != simulation_budget) return results;

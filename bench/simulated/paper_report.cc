@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/simulated/paper_section.h"
-#include "core/report/page/markup.h"
+#include "core/report/markup.h"
 
 namespace dpipe::bench {
 namespace {
@@ -43,7 +43,7 @@ Section Throughput(const Cases& cases) {
   for (const Outcome& outcome : cases[0]->outcomes) {
     const std::string label = outcome.label;
     section.columns.push_back(
-        {label, [label](const CaseResult& c) { return RateOf(c.Find(label)); }});
+        {label, [label](const GridResult& c) { return RateOf(c.Find(label)); }});
   }
   return section;
 }
@@ -57,13 +57,13 @@ Section Speedups(const std::string& ours) {
       "x");
   section.text = RatioText;
   for (const std::string rival : {"data_parallel", "zero3", "gpipe", "spp"}) {
-    section.columns.push_back({"over " + rival, [ours, rival](const CaseResult& c) {
+    section.columns.push_back({"over " + rival, [ours, rival](const GridResult& c) {
                                  return Speedup(c.Find(ours), c.Find(rival));
                                }});
   }
   for (const bool two_copies : {false, true}) {
     const std::string name = two_copies ? "over the best pipeline" : "over the best of one copy";
-    section.columns.push_back({name, [ours, two_copies](const CaseResult& c) {
+    section.columns.push_back({name, [ours, two_copies](const GridResult& c) {
                                  return Speedup(c.Find(ours), BestUnfilled(c, two_copies));
                                }});
   }
@@ -71,7 +71,7 @@ Section Speedups(const std::string& ours) {
       {"published: up to 1.41x over pipelines", kPublishedPipelineSpeedup},
       {"published: up to 1.28x over data parallelism", kPublishedDataParallelSpeedup}};
   section.remark_name = "best of one copy; best pipeline";
-  section.remark = [](const CaseResult& c) -> std::string {
+  section.remark = [](const GridResult& c) -> std::string {
     const auto label = [&](bool two_copies) -> std::string {
       const Outcome* pipeline = BestUnfilled(c, two_copies);
       return pipeline == nullptr ? "-" : pipeline->label;
@@ -90,20 +90,20 @@ Section Bubbles() {
   section.scale = 100;
   section.text = PercentText;
   for (const std::string ours : {kPlain, kCombined}) {
-    section.columns.push_back({ours + " before", [ours](const CaseResult& c) {
+    section.columns.push_back({ours + " before", [ours](const GridResult& c) {
                                  const Outcome* found = c.Find(ours);
                                  const bool filled =
                                      found != nullptr && found->unfilled_bubble_ratio > 0;
                                  return filled ? found->unfilled_bubble_ratio : kNone;
                                }});
-    section.columns.push_back({ours + " after", [ours](const CaseResult& c) {
+    section.columns.push_back({ours + " after", [ours](const GridResult& c) {
                                  const Outcome* found = c.Find(ours);
                                  return found == nullptr ? kNone : found->bubble_ratio;
                                }});
   }
   section.references = {{"published: below 5 %", 100 * kPublishedBubbleRatio}};
   section.remark_name = "step / bound and plan of diffusionpipe; of opendiffusionpipe";
-  section.remark = [](const CaseResult& c) {
+  section.remark = [](const GridResult& c) {
     const auto text = [&](const char* label) -> std::string {
       const Outcome* found = c.Find(label);
       if (found == nullptr) return "-";
@@ -122,7 +122,7 @@ Section Ablations(const Cases& cases) {
       "x");
   section.text = RatioText;
   for (size_t i = 0; i < cases[0]->ablations.size(); ++i) {
-    section.columns.push_back({cases[0]->ablations[i].label, [i](const CaseResult& c) {
+    section.columns.push_back({cases[0]->ablations[i].label, [i](const GridResult& c) {
                                  const Outcome& outcome = c.ablations[i];
                                  return outcome.planned() ? Speedup(&outcome, c.Find(kPlain))
                                                           : kNone;
@@ -140,7 +140,7 @@ Section PlanningTime(const Cases& cases) {
   section.text = MillisecondsText;
   for (const Outcome& outcome : cases[0]->outcomes) {
     const std::string label = outcome.label;
-    section.columns.push_back({label, [label](const CaseResult& c) {
+    section.columns.push_back({label, [label](const GridResult& c) {
                                  const Outcome* found = c.Find(label);
                                  return found == nullptr ? kNone
                                                          : static_cast<double>(found->planning_ns) /
@@ -154,7 +154,7 @@ Section PlanningTime(const Cases& cases) {
 std::string Refusals(const Cases& cases) {
   std::set<std::string> seen;
   std::string text;
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     for (const auto* outcomes : {&c->outcomes, &c->ablations}) {
       for (const Outcome& outcome : *outcomes) {
         if (outcome.planned() || !seen.insert(outcome.label + outcome.refusal).second) continue;
@@ -178,14 +178,14 @@ void AppendModel(const std::string& model, const Cases& cases, const ReportSourc
     AppendSection(section, model, cases, out);
   }
   Cases ablated;
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     if (!c->ablations.empty()) ablated.push_back(c);
   }
   if (!ablated.empty()) AppendSection(Ablations(ablated), model, ablated, out);
   out->markdown += Refusals(cases);
 }
 
-bool IsOfCombinedGrid(const CaseResult& c) {
+bool IsOfCombinedGrid(const GridResult& c) {
   return c.ablations.empty() && c.outcomes.size() == 2 && c.outcomes[0].label == kPlain &&
          c.outcomes[1].label == kCombined;
 }
@@ -193,7 +193,7 @@ bool IsOfCombinedGrid(const CaseResult& c) {
 // Groups cases by model, in the order of first appearance.
 std::vector<std::pair<std::string, Cases>> ByModel(const Cases& cases) {
   std::vector<std::pair<std::string, Cases>> by_model;
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     auto at = std::find_if(by_model.begin(), by_model.end(),
                            [&](const auto& entry) { return entry.first == c->model; });
     if (at == by_model.end()) at = by_model.insert(by_model.end(), {c->model, {}});
@@ -204,10 +204,10 @@ std::vector<std::pair<std::string, Cases>> ByModel(const Cases& cases) {
 
 }  // namespace
 
-PaperReport MakePaperReport(const std::vector<CaseResult>& results, const ReportSource& source) {
+PaperReport MakePaperReport(const std::vector<GridResult>& results, const ReportSource& source) {
   PaperReport report;
   Cases comparison, combined;
-  for (const CaseResult& c : results) (IsOfCombinedGrid(c) ? combined : comparison).push_back(&c);
+  for (const GridResult& c : results) (IsOfCombinedGrid(c) ? combined : comparison).push_back(&c);
   report.markdown = absl::StrCat(
       "# Strategies compared by simulation\n\nNothing here was measured on GPUs: every number is a "
       "plan's simulated step on a modelled profile and a cluster from `data/`. Planned on ",

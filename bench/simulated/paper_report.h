@@ -24,7 +24,7 @@ struct ReportSource {
   std::string command_line;
   std::string date;               // "2026-11-21"; empty: not stated
   int64_t simulation_budget = 0;  // as in GridOptions
-  report::MachineInfo machine;    // that planned, and whose planning times are shown
+  MachineInfo machine;            // that planned, and whose planning times are shown
 };
 
 // A Markdown document, and the pictures that it refers to by name.
@@ -40,14 +40,14 @@ struct PaperReport {
 //    and opendiffusionpipe over data_parallel, zero3, gpipe, spp and the best unfilled pipeline;
 //    bubbles before and after filling, and step over lower bound; planning time; ablations.
 // Each table in 3 has a plot. A strategy without a plan is "-", with the reason below the tables.
-PaperReport MakePaperReport(const std::vector<CaseResult>& results, const ReportSource& source);
+PaperReport MakePaperReport(const std::vector<GridResult>& results, const ReportSource& source);
 
 // Returns every outcome with all its numbers. Ends in a newline.
-std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource& source);
+std::string PaperJson(const std::vector<GridResult>& results, const ReportSource& source);
 
 // Parses PaperJson's output. Returns no results if it has another simulation budget, and
 // InvalidArgument if it is anything else.
-absl::StatusOr<std::vector<CaseResult>> ReadPaperJson(const std::string& text,
+absl::StatusOr<std::vector<GridResult>> ReadPaperJson(const std::string& text,
                                                       int64_t simulation_budget);
 
 }  // namespace dpipe::bench

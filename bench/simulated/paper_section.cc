@@ -13,7 +13,7 @@ namespace {
 
 using report::Table;
 
-std::string GroupName(const CaseResult& c) {
+std::string GroupName(const GridResult& c) {
   return absl::StrCat(c.num_devices, " x ", c.global_batch / c.num_devices);
 }
 
@@ -23,7 +23,7 @@ Table TableOf(const Section& section, const Cases& cases) {
   if (section.remark) headers.push_back(section.remark_name);
   Table table(headers);
   if (section.remark) table.SetAlign(static_cast<int>(headers.size()) - 1, Table::Align::kLeft);
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     std::vector<std::string> cells{absl::StrCat(c->num_devices), absl::StrCat(c->global_batch)};
     for (const Column& column : section.columns) cells.push_back(section.text(column.value(*c)));
     if (section.remark) cells.push_back(section.remark(*c));
@@ -38,10 +38,10 @@ BarChart ChartOf(const Section& section, const std::string& model, const Cases& 
   chart.unit = section.unit;
   if (section.per_device) chart.title += ", per device";
   chart.references = section.references;
-  for (const CaseResult* c : cases) chart.groups.push_back(GroupName(*c));
+  for (const GridResult* c : cases) chart.groups.push_back(GroupName(*c));
   for (const Column& column : section.columns) {
     BarSeries series{column.name, {}};
-    for (const CaseResult* c : cases) {
+    for (const GridResult* c : cases) {
       const double divisor = section.per_device ? c->num_devices : 1;
       series.values.push_back(section.scale * column.value(*c) / divisor);
     }
@@ -68,7 +68,7 @@ std::string ShapeText(const Outcome* outcome) {
                          outcome->devices_per_pipeline);
 }
 
-const Outcome* BestUnfilled(const CaseResult& c, bool two_copies) {
+const Outcome* BestUnfilled(const GridResult& c, bool two_copies) {
   const Outcome* best = nullptr;
   for (const Outcome& outcome : c.outcomes) {
     if (outcome.role != Role::kPipeline || !outcome.planned()) continue;

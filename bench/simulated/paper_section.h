@@ -15,12 +15,12 @@ namespace dpipe::bench {
 inline constexpr char kPlain[] = "diffusionpipe";
 inline constexpr char kCombined[] = "opendiffusionpipe";
 
-using Cases = std::vector<const CaseResult*>;  // of one model
+using Cases = std::vector<const GridResult*>;  // of one model
 
 // A column of a table and a series of its plot.
 struct Column {
   std::string name;
-  std::function<double(const CaseResult&)> value;  // NaN: none
+  std::function<double(const GridResult&)> value;  // NaN: none
 };
 
 struct Section {
@@ -35,7 +35,7 @@ struct Section {
   std::vector<ReferenceLine> references;
   // An additional last column of text, not plotted; empty: none.
   std::string remark_name;
-  std::function<std::string(const CaseResult&)> remark;
+  std::function<std::string(const GridResult&)> remark;
 };
 
 // Return "-" for values that are not finite.
@@ -47,7 +47,7 @@ std::string ShapeText(const Outcome* outcome);
 // Returns the fastest pipeline that does not fill its bubbles, or null if there is none. Unless
 // `two_copies`, excludes chimera and bitpipe, which hold every layer twice. On two devices, each of
 // them would hold the whole model, which is data parallelism by another name.
-const Outcome* BestUnfilled(const CaseResult& c, bool two_copies);
+const Outcome* BestUnfilled(const GridResult& c, bool two_copies);
 
 // Returns step over lower bound; NaN for null.
 double OverBound(const Outcome* outcome);

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/simulated/paper_section.h"
-#include "core/report/page/markup.h"
+#include "core/report/markup.h"
 #include "core/report/stats.h"
 #include "core/report/table.h"
 
@@ -17,9 +17,9 @@ using report::Table;
 
 // Returns the finite values over all cases, sorted.
 std::vector<double> Sorted(const Cases& cases,
-                           const std::function<double(const CaseResult&)>& value) {
+                           const std::function<double(const GridResult&)>& value) {
   std::vector<double> values;
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     const double v = value(*c);
     if (std::isfinite(v)) values.push_back(v);
   }
@@ -37,12 +37,12 @@ std::string Spread(const std::vector<double>& sorted,
 struct Rival {
   std::string name;
   std::string published;
-  std::function<const Outcome*(const CaseResult&)> find;
+  std::function<const Outcome*(const GridResult&)> find;
 };
 
 std::vector<Rival> Rivals() {
   const auto by_label = [](const std::string& label) {
-    return [label](const CaseResult& c) { return c.Find(label); };
+    return [label](const GridResult& c) { return c.Find(label); };
   };
   const std::string none = "-";
   return {{"data_parallel", "up to " + RatioText(kPublishedDataParallelSpeedup),
@@ -52,9 +52,9 @@ std::vector<Rival> Rivals() {
           {"spp", none, by_label("spp")},
           {"the best unfilled pipeline of one copy of the weights",
            "up to " + RatioText(kPublishedPipelineSpeedup) + " over pipelines",
-           [](const CaseResult& c) { return BestUnfilled(c, false); }},
+           [](const GridResult& c) { return BestUnfilled(c, false); }},
           {"the best unfilled pipeline, also chimera's two copies", none,
-           [](const CaseResult& c) { return BestUnfilled(c, true); }}};
+           [](const GridResult& c) { return BestUnfilled(c, true); }}};
 }
 
 Table SpeedupTable(const Cases& cases) {
@@ -63,7 +63,7 @@ Table SpeedupTable(const Cases& cases) {
   for (const Rival& rival : Rivals()) {
     const auto over = [&](const char* label) {
       return Sorted(cases,
-                    [&](const CaseResult& c) { return Speedup(c.Find(label), rival.find(c)); });
+                    [&](const GridResult& c) { return Speedup(c.Find(label), rival.find(c)); });
     };
     const std::vector<double> combined = over(kCombined);
     const std::vector<double> plain = over(kPlain);
@@ -72,7 +72,7 @@ Table SpeedupTable(const Cases& cases) {
                   absl::StrCat(std::max(plain.size(), combined.size()))});
   }
   const auto bubbles = [&](const char* label) {
-    return Sorted(cases, [&](const CaseResult& c) {
+    return Sorted(cases, [&](const GridResult& c) {
       const Outcome* found = c.Find(label);
       return found == nullptr ? std::nan("") : found->bubble_ratio;
     });
@@ -91,24 +91,24 @@ Table ModelTable(const Cases& cases) {
                "bubbles of opendiffusionpipe: min / median / max", "of them over 5 %"});
   table.SetAlign(0, Table::Align::kLeft);
   std::vector<std::string> models;
-  for (const CaseResult* c : cases) {
+  for (const GridResult* c : cases) {
     if (std::find(models.begin(), models.end(), c->model) == models.end()) {
       models.push_back(c->model);
     }
   }
   for (const std::string& model : models) {
     Cases own;
-    for (const CaseResult* c : cases) {
+    for (const GridResult* c : cases) {
       if (c->model == model) own.push_back(c);
     }
     const auto speedups = [&](bool over_pipeline) {
-      return Sorted(own, [&](const CaseResult& c) {
+      return Sorted(own, [&](const GridResult& c) {
         return Speedup(c.Find(kCombined),
                        over_pipeline ? BestUnfilled(c, false) : c.Find("data_parallel"));
       });
     };
     const auto bubbles = [&](const char* label) {
-      return Sorted(own, [&](const CaseResult& c) {
+      return Sorted(own, [&](const GridResult& c) {
         const Outcome* found = c.Find(label);
         return found == nullptr ? std::nan("") : found->bubble_ratio;
       });
@@ -126,7 +126,7 @@ Table ModelTable(const Cases& cases) {
   return table;
 }
 
-using Value = std::function<double(const CaseResult&)>;
+using Value = std::function<double(const GridResult&)>;
 
 // Returns "17 of 63 cases reach 1.28x and 5 are below 1.00x".
 std::string Counts(const std::vector<double>& sorted, double published) {
@@ -141,17 +141,17 @@ std::string Counts(const std::vector<double>& sorted, double published) {
 std::string AgainstPublished(const Cases& cases) {
   const auto of = [&](const Value& value) { return Sorted(cases, value); };
   const auto over_data =
-      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find("data_parallel")); });
+      of([](const GridResult& c) { return Speedup(c.Find(kCombined), c.Find("data_parallel")); });
   const auto over_pipe =
-      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), BestUnfilled(c, false)); });
-  const auto idle = of([](const CaseResult& c) {
+      of([](const GridResult& c) { return Speedup(c.Find(kCombined), BestUnfilled(c, false)); });
+  const auto idle = of([](const GridResult& c) {
     const Outcome* found = c.Find("data_parallel");
     return found == nullptr ? std::nan("") : found->bubble_ratio;
   });
   const auto over_gpipe =
-      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find("gpipe")); });
+      of([](const GridResult& c) { return Speedup(c.Find(kCombined), c.Find("gpipe")); });
   const auto over_spp =
-      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find("spp")); });
+      of([](const GridResult& c) { return Speedup(c.Find(kCombined), c.Find("spp")); });
   std::string text;
   if (!over_data.empty()) {
     absl::StrAppend(
@@ -180,7 +180,7 @@ std::string AgainstPublished(const Cases& cases) {
       "their pipelines of two backbones compete with a data parallelism that hides its "
       "exchanges.\n");
   const auto over_plain =
-      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find(kPlain)); });
+      of([](const GridResult& c) { return Speedup(c.Find(kCombined), c.Find(kPlain)); });
   if (!over_plain.empty()) {
     absl::StrAppend(
         &text, "- opendiffusionpipe over diffusionpipe, each at its own best shape: ",

@@ -22,8 +22,8 @@ Outcome Planned(const std::string& label, Role role, double rate) {
   return outcome;
 }
 
-CaseResult ByHand() {
-  CaseResult c;
+GridResult ByHand() {
+  GridResult c;
   c.model = "model";
   c.cluster = "a100_8x1";
   c.num_devices = 8;
@@ -53,7 +53,7 @@ TEST(BarChartTest, LevelsAreNamedInTheLegend) {
 }
 
 TEST(PaperGridTest, SpeedupsByHand) {
-  const CaseResult c = ByHand();
+  const GridResult c = ByHand();
   const Outcome* ours = c.Find("diffusionpipe");
   EXPECT_DOUBLE_EQ(Speedup(ours, c.Find("data_parallel")), 1.2);
   EXPECT_EQ(c.Fastest(Role::kPipeline)->label, "1f1b");
@@ -63,8 +63,8 @@ TEST(PaperGridTest, SpeedupsByHand) {
 }
 
 // Returns a case of the combined grid with S = M = 8.
-CaseResult CombinedByHand(double plain, double combined) {
-  CaseResult c;
+GridResult CombinedByHand(double plain, double combined) {
+  GridResult c;
   c.model = "model";
   c.cluster = "a100_8x1";
   c.num_devices = 8;
@@ -91,7 +91,7 @@ TEST(PaperReportTest, TablesAndReasons) {
 }
 
 TEST(PaperReportTest, Json) {
-  const std::vector<CaseResult> results{ByHand(), CombinedByHand(100, 130)};
+  const std::vector<GridResult> results{ByHand(), CombinedByHand(100, 130)};
   ReportSource source;
   source.simulation_budget = 7;
   const std::string text = PaperJson(results, source);
@@ -132,6 +132,31 @@ GridCase CaseOf(const std::string& model, int global_batch,
   return c;
 }
 
+// Each step from the published filling to ours is a strategy, and simulates.
+TEST(PaperGridTest, StepsOfTheFillAblation) {
+  const std::vector<GridEntry> steps = FillSteps();
+  EXPECT_EQ(steps.front().spec, "diffusionpipe-paper");
+  EXPECT_EQ(steps.back().spec, "diffusionpipe");
+  GridOptions options;
+  options.simulation_budget = 20000;
+  options.jobs = 2;
+  std::vector<GridCase> cases = FillCases({"stable_diffusion_v2_1_512"});
+  ASSERT_EQ(cases.size(), 9);
+  cases.erase(cases.begin() + 2, cases.end());
+  const auto results = RunGrid(options, cases);
+  ASSERT_TRUE(results.ok()) << results.status();
+  for (const CaseResult& result : *results) {
+    for (const Outcome& outcome : result.outcomes) {
+      EXPECT_TRUE(outcome.planned()) << outcome.label << ": " << outcome.refusal;
+      EXPECT_GT(outcome.images_per_second, 0);
+    }
+  }
+  // At given S and M, skipping bubbles under 10 ms leaves more idle time.
+  const CaseResult& given = results->back();
+  EXPECT_EQ(given.num_stages, 4);
+  EXPECT_LT(given.outcomes[1].bubble_ratio, given.outcomes[0].bubble_ratio);
+}
+
 TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   GridOptions options;
   options.simulation_budget = 20000;
@@ -144,8 +169,8 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
              {"data_parallel", "gpipe", "diffusionpipe", "no_such_strategy"}),
       fixed};
   size_t calls = 0;
-  const auto count = [&calls](const std::vector<CaseResult>& results, size_t total,
-                              const CaseResult&) {
+  const auto count = [&calls](const std::vector<GridResult>& results, size_t total,
+                              const GridResult&) {
     ++calls;
     EXPECT_EQ(results.size(), calls);
     EXPECT_EQ(total, 2u);
@@ -155,7 +180,7 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->size(), 2u);
   EXPECT_EQ(calls, 2u);
-  const CaseResult& c = (*results)[0];
+  const GridResult& c = (*results)[0];
   EXPECT_EQ(c.cluster, "a100_8x1");
   const Outcome* ours = c.Find("diffusionpipe");
   ASSERT_NE(ours, nullptr);
@@ -169,7 +194,7 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   EXPECT_EQ(at_two->num_stages, 2);
   EXPECT_EQ(at_two->num_micro_batches, 4);
   // Finished cases are not planned again, even if their numbers are wrong.
-  std::vector<CaseResult> finished = *results;
+  std::vector<GridResult> finished = *results;
   finished[0].outcomes[0].step_ns = 1;
   const auto resumed = RunGrid(options, cases, finished);
   ASSERT_TRUE(resumed.ok()) << resumed.status();
@@ -180,7 +205,7 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
 TEST(PaperGridTest, AnErrorOfTheCallerEndsTheGrid) {
   const GridCase c = CaseOf("stable_diffusion_v2_1_512", 64, {"data_parallel"});
   const auto results =
-      RunGrid({}, {c, c}, {}, [](const std::vector<CaseResult>&, size_t, const CaseResult&) {
+      RunGrid({}, {c, c}, {}, [](const std::vector<GridResult>&, size_t, const GridResult&) {
         return absl::DataLossError("disk full");
       });
   EXPECT_EQ(results.status().message(), "disk full");

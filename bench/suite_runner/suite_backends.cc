@@ -17,7 +17,7 @@ namespace dpipe::bench {
 namespace {
 
 absl::Status CheckCores(const SuiteCase& one) {
-  const int cores = report::CollectMachineInfo().num_logical_cores;
+  const int cores = report::CollectMachineInfo().num_logical_cores();
   if (one.num_devices <= cores) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat(one.num_devices, " CPU devices need one core each; ", cores, " are available"));

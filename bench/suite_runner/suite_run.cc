@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "bench/comparison/code_identity.h"
+#include "bench/comparison/describe_run.h"
 #include "core/base/files/file.h"
 #include "core/base/time.h"
+#include "core/report/results/origin.h"
+#include "core/report/results/results.h"
 #include "google/protobuf/text_format.h"
 
 namespace dpipe::bench {
@@ -42,9 +44,10 @@ std::string Definition(const SuiteCase& one, const CaseOptions& options) {
 CaseTraces TracesOf(const Comparison& comparison) {
   CaseTraces traces;
   for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
-    if (!comparison.results.results[i].skipped.empty()) continue;
+    const StrategyResult& result = comparison.results.strategies(static_cast<int>(i));
+    if (!result.skipped().empty()) continue;
     StrategyTraceFile* trace = traces.add_traces();
-    trace->set_strategy(comparison.results.results[i].strategy);
+    trace->set_strategy(result.strategy());
     *trace->mutable_measured() = comparison.outcomes[i].measured;
     *trace->mutable_predicted() = comparison.outcomes[i].predicted;
   }
@@ -54,19 +57,19 @@ CaseTraces TracesOf(const Comparison& comparison) {
 class SuiteRun {
  public:
   SuiteRun(const Suite& suite, const SuiteRunOptions& options) : options_(options) {
-    results_.suite = suite.name();
-    results_.description = suite.description();
-    results_.turns = options.turns;
+    results_.set_benchmark(suite.name());
+    results_.set_description(suite.description());
+    if (!options.turns.empty()) results_.set_turns(options.turns);
   }
 
-  absl::StatusOr<SuiteResults> Run(const std::vector<SuiteCase>& cases) {
+  absl::StatusOr<Results> Run(const std::vector<SuiteCase>& cases) {
     DPIPE_RETURN_IF_ERROR(MakeFolder(options_.folder + "/cases"));
     for (size_t i = 0; i < cases.size(); ++i) {
       const std::string place = absl::StrCat("[", i + 1, "/", cases.size(), "] ", cases[i].id);
       const std::string definition = Definition(cases[i], options_.cases);
-      std::optional<SuiteCaseResult> kept = Finished(cases[i], definition, place);
+      std::optional<CaseResult> kept = Finished(cases[i], definition, place);
       if (!kept.has_value()) {
-        absl::StatusOr<SuiteCaseResult> found = Measure(cases[i], definition, place);
+        absl::StatusOr<CaseResult> found = Measure(cases[i], definition, place);
         if (absl::IsCancelled(found.status()) && !StopRequested().ok()) {
           return absl::CancelledError(absl::StrCat(StopRequested().message(), " after ", i, " of ",
                                                    cases.size(), " cases"));
@@ -74,9 +77,9 @@ class SuiteRun {
         DPIPE_RETURN_IF_ERROR(found.status());
         kept = *std::move(found);
       }
-      results_.cases.push_back(*std::move(kept));
+      *results_.add_cases() = *std::move(kept);
       DPIPE_RETURN_IF_ERROR(
-          WriteFileAtomically(options_.folder + "/results.json", SuiteResultsToJson(results_)));
+          WriteFileAtomically(options_.folder + "/results.json", report::ResultsToJson(results_)));
       if (options_.after_case) options_.after_case(results_);
     }
     return std::move(results_);
@@ -89,11 +92,10 @@ class SuiteRun {
 
  private:
   // Returns empty results that identify this run on the case's backend.
-  report::BenchResults IdentityOn(const std::string& backend) const {
-    report::BenchResults identity;
-    identity.backend = backend;
-    DescribeRun(&identity);
-    identity.command_line = options_.command_line;
+  CaseResult IdentityOn(const std::string& backend) const {
+    CaseResult identity;
+    identity.set_backend(backend);
+    Complete(&identity);
     return identity;
   }
 
@@ -105,68 +107,71 @@ class SuiteRun {
     return absl::CancelledError(absl::StrCat("stopped by ", stopped_by));
   }
 
-  absl::StatusOr<SuiteCaseResult> Measure(const SuiteCase& one, const std::string& definition,
-                                          const std::string& place) {
+  absl::StatusOr<CaseResult> Measure(const SuiteCase& one, const std::string& definition,
+                                     const std::string& place) {
     DPIPE_RETURN_IF_ERROR(StopRequested());
     const bool apart = options_.run_in_process && FindBackend(one.backend)->may_end_program;
     return apart ? RunApart(one, definition, place) : RunCase(one, definition, place);
   }
 
   // Returns an earlier run's result of the case, if it may be kept.
-  std::optional<SuiteCaseResult> Finished(const SuiteCase& one, const std::string& definition,
-                                          const std::string& place) const {
+  std::optional<CaseResult> Finished(const SuiteCase& one, const std::string& definition,
+                                     const std::string& place) const {
     const std::string& id = one.id;
     const auto json = ReadFile(CasePath(options_.folder, id, ".json"));
     if (!json.ok() || options_.fresh) return std::nullopt;
-    auto result = CaseResultFromJson(*json);
+    auto result = report::CaseFromJson(*json);
     if (!result.ok()) {
       Say(place, "measured again: ", result.status().message());
       return std::nullopt;
     }
-    if (result->state != CaseState::kMeasured) return std::nullopt;
-    if (result->definition != definition || result->id != id) {
+    if (result->state() != CaseResult::MEASURED) return std::nullopt;
+    if (result->definition() != definition || result->id() != id) {
       Say(place, "measured again: its result is from another definition");
       return std::nullopt;
     }
-    const report::BenchResults identity = IdentityOn(one.backend);
-    const std::string code = CodeDifference(result->results, identity);
-    const std::string machine = MachineDifference(result->results, identity);
+    const CaseResult identity = IdentityOn(one.backend);
+    const std::string code = report::CodeDifference(*result, identity);
+    const std::string machine = report::MachineDifference(*result, identity);
     if (!options_.mix && !(code.empty() && machine.empty())) {
       Say(place, "measured again: its result is from another ",
           machine.empty() ? "program (" + code : "machine (" + machine, ")");
       return std::nullopt;
     }
-    Say(place, "already measured on ", result->results.created);
+    Say(place, "already measured on ", result->created());
     return *std::move(result);
   }
 
-  absl::StatusOr<SuiteCaseResult> RunCase(const SuiteCase& one, const std::string& definition,
-                                          const std::string& place) {
-    SuiteCaseResult result = EmptyResult(one, definition);
+  absl::StatusOr<CaseResult> RunCase(const SuiteCase& one, const std::string& definition,
+                                     const std::string& place) {
+    CaseResult result = EmptyResult(one, definition);
     const SuiteBackend& backend = *FindBackend(one.backend);
     CaseTraces traces;
     const Nanos start = MonotonicNow();
     const absl::Status possible = backend.check(one);
     if (!possible.ok()) {
-      result.state = CaseState::kSkipped;
-      result.reason = std::string(possible.message());
-      Say(place, "skipped: ", result.reason);
+      result.set_state(CaseResult::SKIPPED);
+      result.set_reason(std::string(possible.message()));
+      Say(place, "skipped: ", result.reason());
     } else {
       Say(place, "");
       auto comparison = backend.run(one, options_.cases);
       // A result that lacks turns would stay incomplete, so it is not stored.
-      if (comparison.ok() && !comparison->results.interrupted.empty()) {
-        return absl::CancelledError(absl::StrCat("stopped by ", comparison->results.interrupted));
+      if (comparison.ok() && !comparison->results.interrupted().empty()) {
+        return absl::CancelledError(absl::StrCat("stopped by ", comparison->results.interrupted()));
       }
       if (comparison.ok()) {
-        Complete(&comparison->results);
         traces = TracesOf(*comparison);
-        result.results = std::move(comparison->results);
+        result = std::move(comparison->results);
+        result.set_id(one.id);
+        result.set_state(CaseResult::MEASURED);
+        result.set_definition(definition);
+        Complete(&result);
       } else {
         if (absl::IsCancelled(comparison.status())) return comparison.status();
-        result.state = CaseState::kFailed;
-        result.reason = std::string(comparison.status().message());
-        Say(place, "failed: ", result.reason);
+        result.set_state(CaseResult::FAILED);
+        result.set_reason(std::string(comparison.status().message()));
+        Say(place, "failed: ", result.reason());
       }
       Say(place, "took ", FormatDuration(MonotonicNow() - start));
     }
@@ -175,8 +180,8 @@ class SuiteRun {
   }
 
   // Returns the result that the other process leaves or, if it fails, how the process ended.
-  absl::StatusOr<SuiteCaseResult> RunApart(const SuiteCase& one, const std::string& definition,
-                                           const std::string& place) {
+  absl::StatusOr<CaseResult> RunApart(const SuiteCase& one, const std::string& definition,
+                                      const std::string& place) {
     Say(place, "in a process of its own");
     const std::string path = CasePath(options_.folder, one.id, ".json");
     std::error_code error;
@@ -186,38 +191,37 @@ class SuiteRun {
     if (ended.ok()) {
       absl::StatusOr<std::string> json = ReadFile(path);
       if (!json.ok()) return json.status();
-      return CaseResultFromJson(*json);
+      return report::CaseFromJson(*json);
     }
-    SuiteCaseResult result = EmptyResult(one, definition);
-    result.state = CaseState::kFailed;
-    result.reason = std::string(ended.message());
-    Say(place, "failed: ", result.reason);
+    CaseResult result = EmptyResult(one, definition);
+    result.set_state(CaseResult::FAILED);
+    result.set_reason(std::string(ended.message()));
+    Say(place, "failed: ", result.reason());
     DPIPE_RETURN_IF_ERROR(Write(result, CaseTraces()));
     return result;
   }
 
   // Returns the fields that are known before the case is run.
-  SuiteCaseResult EmptyResult(const SuiteCase& one, const std::string& definition) const {
-    SuiteCaseResult result;
-    result.id = one.id;
-    result.definition = definition;
-    result.results = IdentityOn(one.backend);
-    result.results.model = one.model.name();
-    result.results.num_devices = one.num_devices;
-    result.results.global_batch = one.global_batch;
+  CaseResult EmptyResult(const SuiteCase& one, const std::string& definition) const {
+    CaseResult result = IdentityOn(one.backend);
+    result.set_id(one.id);
+    result.set_definition(definition);
+    result.set_model(one.model.name());
+    result.set_num_devices(one.num_devices);
+    result.set_global_batch(one.global_batch);
     return result;
   }
 
-  absl::Status Write(const SuiteCaseResult& result, const CaseTraces& traces) const {
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, result.id, ".traces.pb"),
+  absl::Status Write(const CaseResult& result, const CaseTraces& traces) const {
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, result.id(), ".traces.pb"),
                                               traces.SerializeAsString()));
-    return WriteFileAtomically(CasePath(options_.folder, result.id, ".json"),
-                               CaseResultToJson(result));
+    return WriteFileAtomically(CasePath(options_.folder, result.id(), ".json"),
+                               report::CaseToJson(result));
   }
 
-  void Complete(report::BenchResults* results) const {
+  void Complete(CaseResult* results) const {
     DescribeRun(results);
-    results->command_line = options_.command_line;
+    results->set_command_line(options_.command_line);
   }
 
   template <typename... Parts>
@@ -226,13 +230,13 @@ class SuiteRun {
   }
 
   const SuiteRunOptions& options_;
-  SuiteResults results_;
+  Results results_;
 };
 
 }  // namespace
 
-absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
-                                      const SuiteRunOptions& options) {
+absl::StatusOr<Results> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
+                                 const SuiteRunOptions& options) {
   return SuiteRun(suite, options).Run(cases);
 }
 

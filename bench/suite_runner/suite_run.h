@@ -8,8 +8,8 @@
 
 #include "bench/suite_runner/suite_backends.h"
 #include "bench/suite_runner/suite_cases.h"
-#include "bench/suite_runner/suite_results.h"
 #include "core/base/status.h"
+#include "core/proto/results.pb.h"
 
 namespace dpipe::bench {
 
@@ -22,7 +22,7 @@ struct SuiteRunOptions {
   bool mix = false;
   std::string turns;  // for the results
   // Called after each case with the results so far. May be empty.
-  std::function<void(const SuiteResults&)> after_case;
+  std::function<void(const Results&)> after_case;
   // Runs the case with that id in another process, by RunCaseAlone with the same folder. Used for
   // cases that may end the program, so that the others are still measured. Empty: all cases run
   // here.
@@ -36,8 +36,8 @@ struct SuiteRunOptions {
 // before_turn. Returns Cancelled, with the number of finished cases, if stop_requested has ended
 // the suite. The current case is then lost; earlier ones are in the folder and were passed to
 // after_case.
-absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
-                                      const SuiteRunOptions& options);
+absl::StatusOr<Results> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
+                                 const SuiteRunOptions& options);
 
 // Runs one case and writes its files to the folder, replacing existing ones. Returns the same
 // errors.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/base/files/file.h"
+#include "core/report/results/results.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,9 +30,9 @@ class SuiteRunTest : public ::testing::Test {
                       ::testing::UnitTest::GetInstance()->current_test_info()->name();
     options_.fresh = true;
     options_.cases.say = [this](const std::string& line) { said_ += line + "\n"; };
-    options_.after_case = [this](const SuiteResults& results) {
+    options_.after_case = [this](const Results& results) {
       EXPECT_TRUE(ReadFile(options_.folder + "/results.json").ok());
-      num_cases_.push_back(static_cast<int>(results.cases.size()));
+      num_cases_.push_back(results.cases_size());
     };
   }
 
@@ -45,23 +46,23 @@ class SuiteRunTest : public ::testing::Test {
 TEST_F(SuiteRunTest, ACaseThatEndsItsProgramFailsAndTheOthersGoOn) {
   options_.run_in_process = [this](const std::string& id) -> absl::Status {
     if (id == cases_[1].id) return absl::InternalError("its process ended with signal 6: no room");
-    SuiteCaseResult result;
-    result.id = id;
+    CaseResult result;
+    result.set_id(id);
     return WriteFileAtomically(options_.folder + "/cases/" + id + ".json",
-                               CaseResultToJson(result));
+                               report::CaseToJson(result));
   };
   const auto results = RunSuite(suite_, cases_, options_);
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_THAT(num_cases_, ElementsAre(1, 2, 3));
-  EXPECT_EQ(results->cases[0].state, CaseState::kMeasured);
-  EXPECT_EQ(results->cases[1].state, CaseState::kFailed);
-  EXPECT_EQ(results->cases[1].reason, "its process ended with signal 6: no room");
-  EXPECT_EQ(results->cases[1].results.global_batch, 2);
-  EXPECT_EQ(results->cases[2].state, CaseState::kMeasured);
+  EXPECT_EQ(results->cases(0).state(), CaseResult::MEASURED);
+  EXPECT_EQ(results->cases(1).state(), CaseResult::FAILED);
+  EXPECT_EQ(results->cases(1).reason(), "its process ended with signal 6: no room");
+  EXPECT_EQ(results->cases(1).global_batch(), 2);
+  EXPECT_EQ(results->cases(2).state(), CaseResult::MEASURED);
   EXPECT_THAT(said_, HasSubstr("failed: its process ended with signal 6"));
-  const auto written = SuiteResultsFromJson(*ReadFile(options_.folder + "/results.json"));
+  const auto written = report::ResultsFromJson(*ReadFile(options_.folder + "/results.json"));
   ASSERT_TRUE(written.ok()) << written.status();
-  EXPECT_EQ(written->cases.size(), 3u);
+  EXPECT_EQ(written->cases_size(), 3);
 }
 
 // Files of an earlier run are not results of this one.
@@ -69,10 +70,10 @@ TEST_F(SuiteRunTest, AProgramThatLeavesNothingIsAnError) {
   cases_.resize(1);
   options_.run_in_process = [](const std::string&) { return absl::OkStatus(); };
   ASSERT_TRUE(MakeFolder(options_.folder + "/cases").ok());
-  SuiteCaseResult old;
-  old.id = cases_[0].id;
+  CaseResult old;
+  old.set_id(cases_[0].id);
   ASSERT_TRUE(
-      WriteFileAtomically(options_.folder + "/cases/" + old.id + ".json", CaseResultToJson(old))
+      WriteFileAtomically(options_.folder + "/cases/" + old.id() + ".json", report::CaseToJson(old))
           .ok());
   EXPECT_FALSE(RunSuite(suite_, cases_, options_).ok());
 }
@@ -86,19 +87,19 @@ TEST_F(SuiteRunTest, AStopKeepsTheCasesBeforeIt) {
       stop = true;
       return absl::CancelledError("stopped by SIGINT");
     }
-    SuiteCaseResult result;
-    result.id = id;
+    CaseResult result;
+    result.set_id(id);
     return WriteFileAtomically(options_.folder + "/cases/" + id + ".json",
-                               CaseResultToJson(result));
+                               report::CaseToJson(result));
   };
   const auto results = RunSuite(suite_, cases_, options_);
   EXPECT_TRUE(absl::IsCancelled(results.status()));
   EXPECT_EQ(results.status().message(), "stopped by SIGINT after 1 of 3 cases");
   EXPECT_THAT(num_cases_, ElementsAre(1));
   EXPECT_FALSE(ReadFile(options_.folder + "/cases/" + cases_[1].id + ".json").ok());
-  const auto written = SuiteResultsFromJson(*ReadFile(options_.folder + "/results.json"));
+  const auto written = report::ResultsFromJson(*ReadFile(options_.folder + "/results.json"));
   ASSERT_TRUE(written.ok()) << written.status();
-  EXPECT_EQ(written->cases.size(), 1u);
+  EXPECT_EQ(written->cases_size(), 1);
 }
 
 TEST_F(SuiteRunTest, ACaseIsNotBegunAfterAStop) {

@@ -76,7 +76,7 @@ CostModel::Prefixes CostModel::MakePrefixes(const ComponentProfile& component) {
   const int count = component.layers_size();
   Prefixes p;
   for (auto* field :
-       {&p.parameter, &p.trainable, &p.saved, &p.optimizer, &p.cut, &p.cut_gradient}) {
+       {&p.parameter, &p.trainable, &p.saved, &p.optimizer, &p.cut, &p.cut_gradient, &p.moved}) {
     field->assign(count + 1, 0);
   }
   for (int i = 0; i < count; ++i) {
@@ -92,8 +92,12 @@ CostModel::Prefixes CostModel::MakePrefixes(const ComponentProfile& component) {
       if (value.source_component().empty()) p.loaded += value.bytes_per_sample();
       continue;
     }
-    if (value.consumer_layers().empty()) continue;
-    const int last = value.consumer_layers(value.consumer_layers_size() - 1);
+    const int last = value.consumer_layers().empty()
+                         ? -1
+                         : value.consumer_layers(value.consumer_layers_size() - 1);
+    for (int cut = value.producer_layer() + 1; cut < count; ++cut) {
+      if (cut <= last || value.is_output()) p.moved[cut] += value.bytes_per_sample();
+    }
     for (int cut = value.producer_layer() + 1; cut <= last; ++cut) {
       p.cut[cut] += value.bytes_per_sample();
       if (value.has_gradient()) p.cut_gradient[cut] += value.bytes_per_sample();
@@ -219,6 +223,10 @@ int64_t CostModel::CutGradientBytesPerSample(int component, int cut) const {
 }
 
 int64_t CostModel::OutputBytesPerSample(int component) const { return prefixes_[component].output; }
+
+int64_t CostModel::MovedBytesPerSample(int component, int cut) const {
+  return prefixes_[component].moved[cut];
+}
 
 int64_t CostModel::LoadedBytesPerSample(int component) const { return prefixes_[component].loaded; }
 

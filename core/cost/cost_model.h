@@ -112,6 +112,9 @@ class CostModel {
   }
   // Bytes of all values of a component that others read: the size of a FROZEN_OUTPUT message.
   int64_t OutputBytesPerSample(int component) const;
+  // Bytes that a sample of a frozen component takes along when another rank continues with layer
+  // `cut`: the size of a FROZEN_VALUES message.
+  int64_t MovedBytesPerSample(int component, int cut) const;
   // Bytes of the external inputs that come from no other component.
   int64_t LoadedBytesPerSample(int component) const;
 
@@ -154,7 +157,7 @@ class CostModel {
  private:
   struct Prefixes {  // [i]: of layers [0, i)
     std::vector<int64_t> parameter, trainable, saved, optimizer;
-    std::vector<int64_t> cut, cut_gradient;  // [c]: at cut c
+    std::vector<int64_t> cut, cut_gradient, moved;  // [c]: at cut c
     int64_t output = 0, loaded = 0;
   };
   // Prefix sums by batch, computed once. Up to kQuickBatches they are then read without a lock.

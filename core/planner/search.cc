@@ -70,15 +70,18 @@ bool UsesPartitioner(const std::string& schedule) {
 // rivals and the thorough improvement.
 class Search {
  public:
-  Search(const Strategy& strategy, const CostModel& cost, const PlanOptions& options)
+  // All arguments must outlive this.
+  Search(const Strategy& strategy, const CostModel& cost, const PlanOptions& options,
+         const SearchTables& tables)
       : strategy_(strategy),
         cost_(cost),
         options_(options),
-        explorer_(strategy, cost, options),
+        tables_(tables),
+        explorer_(strategy, cost, options, tables),
         first_sharding_(ShardAlternatives(strategy)[0]) {}
 
   absl::StatusOr<PlanResult> Run() {
-    DPIPE_RETURN_IF_ERROR(Find());
+    DPIPE_RETURN_IF_ERROR(Find(/*useful_below_ns=*/0));
     if (!best_) return explorer_.NothingFitsError();
     return Result();
   }
@@ -87,7 +90,7 @@ class Search {
   // (0: no limit).
   std::optional<Candidate> FindBelow(Nanos limit_ns) {
     if (!explorer_.Prepare().ok()) return std::nullopt;
-    const Nanos ideal_ns = explorer_.MinIdealStep();
+    const Nanos ideal_ns = explorer_.MinIdealStep(/*tunes=*/false);
     if (ideal_ns == 0 || (limit_ns > 0 && ideal_ns > limit_ns)) return std::nullopt;
     RunRound(0, limit_ns);
     MeetEvenCuts(best_ ? best_->step_ns : limit_ns);
@@ -97,32 +100,38 @@ class Search {
  private:
   using Extent = PlanBuilder::Extent;
 
-  absl::Status Find() {
+  // Finds nothing if no plan is expected to take less than `useful_below_ns` (0: no limit).
+  absl::Status Find(Nanos useful_below_ns) {
     DPIPE_RETURN_IF_ERROR(explorer_.Prepare());
+    if (useful_below_ns > 0 && explorer_.MinIdealStep(strategy_.tune()) >= useful_below_ns) {
+      return absl::OkStatus();
+    }
     DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost_, options_.global_batch, /*num_steps=*/4));
     RunRound(0, /*limit_ns=*/0);
     best_of_first_round_ = best_;
-    LearnFromSmallerBatch();
+    const bool is_large = !best_ || explorer_.Work(best_->shape) >= PartOfBudget(kLargePlan);
+    if (is_large) LearnFromSmallerBatch();
     RunRound(1, /*limit_ns=*/0);
     MeetEvenCuts(/*limit_ns=*/0);
     MeetRivals();
+    if (!is_large && !is_part_ && explorer_.num_left() > 0) LearnFromSmallerBatch();
     TuneBestThoroughly();
     return absl::OkStatus();
   }
 
-  // If plans are so large that the budget allows few of them, searches a fraction of the batch
-  // first, with proportionally fewer micro-batches, and tries its best plans here before all
-  // others. So a larger batch is usually no slower per sample.
+  // Searches a fraction of the batch, with proportionally fewer micro-batches, and tries its best
+  // plans here. So a larger batch is no slower per sample, although the budget allows fewer of its
+  // plans. Skips this if even an ideal plan of the smaller batch is slower per sample.
   void LearnFromSmallerBatch() {
     if (!strategy_.tune() || options_.num_micro_batches > 0 || options_.micro_batch_size > 0)
       return;
-    if (best_ && explorer_.Work(best_->shape) < PartOfBudget(kLargePlan)) return;
     for (int times : {4, 2}) {
       PlanOptions part = options_;
       part.global_batch /= times;
       if (options_.global_batch % times != 0 || part.global_batch < cost_.num_devices()) continue;
-      Search smaller(strategy_, cost_, part);
-      if (!smaller.Find().ok() || !smaller.best_) continue;
+      Search smaller(strategy_, cost_, part, tables_);
+      smaller.is_part_ = true;
+      if (!smaller.Find(best_ ? best_->step_ns / times : 0).ok() || !smaller.best_) continue;
       std::vector<Candidate> known = smaller.BestOfKinds();
       for (const Candidate& candidate : known) TryLarger(candidate, times);
       return;
@@ -321,7 +330,8 @@ class Search {
     if (!UsesPartitioner(strategy_.schedule())) return;
     Strategy even = strategy_;
     even.set_partitioner("uniform");
-    const std::optional<Candidate> theirs = Search(even, cost_, options_).FindBelow(limit_ns);
+    const std::optional<Candidate> theirs =
+        Search(even, cost_, options_, tables_).FindBelow(limit_ns);
     if (theirs && (!best_ || IsBetter(*theirs, *best_))) best_ = theirs;
   }
 
@@ -337,7 +347,7 @@ class Search {
         continue;
       }
       std::optional<Candidate> theirs =
-          Search(rival, cost_, options_).FindBelow(best_ ? best_->step_ns : 0);
+          Search(rival, cost_, options_, tables_).FindBelow(best_ ? best_->step_ns : 0);
       if (!theirs) continue;
       theirs->alternative = alternative;
       theirs->frozen_first = true;
@@ -387,6 +397,7 @@ class Search {
   const Strategy& strategy_;
   const CostModel& cost_;
   const PlanOptions& options_;
+  const SearchTables& tables_;
   Explorer explorer_;
   const Sharding first_sharding_;
   int64_t moves_ = 0;  // allowance of passes moved in joint searches, separate from the budget
@@ -394,6 +405,7 @@ class Search {
   std::optional<Candidate> best_, best_of_first_round_;
   std::set<CandidateOrder> improved_;
   bool tunes_ = false, is_thorough_ = false;
+  bool is_part_ = false;  // searches a part of the batch for another search
 };
 
 }  // namespace
@@ -402,7 +414,8 @@ absl::StatusOr<PlanResult> MakePlan(const Strategy& strategy, const ModelProfile
                                     const ClusterSpec& cluster, const PlanOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckStrategy(strategy));
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost, CostModel::Create(profile, cluster));
-  return Search(strategy, cost, options).Run();
+  const SearchTables tables(cost);
+  return Search(strategy, cost, options, tables).Run();
 }
 
 }  // namespace dpipe

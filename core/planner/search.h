@@ -34,10 +34,10 @@
 //                  (SimplerStrategies), if that may come near the best plan; keeps the better plan,
 //                  with frozen work first or filled. Skips a rival if an ideal plan of it is
 //                  slower, or if its filled plans are expected to be more than 20 % slower
-//   smaller batch  if one simulation takes 2 % of the budget, searches a quarter of the batch first
-//                  and tries its best plans with four times the micro-batches, in a new order and
-//                  in the same order four times (if the batch does not divide by four, half of it
-//                  and twice)
+//   smaller batch  if one simulation takes 2 % of the budget, or the budget ended the second round,
+//                  searches a quarter of the batch, too, and tries its best plans with four times
+//                  the micro-batches, in a new order and in the same order four times (if the batch
+//                  does not divide by four, half of it and twice)
 //   thoroughness   if S and M are left open, improves the best candidate as thoroughly as if they
 //                  were given, unless its step is within 2 % of its stages' lower bound
 //

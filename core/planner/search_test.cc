@@ -1,11 +1,13 @@
 #include "core/planner/search.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "core/cost/testing/fake_profile.h"
 #include "core/planner/plan_options.h"
+#include "core/schedule/memory/memory.h"
 #include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"
 
@@ -54,6 +56,48 @@ TEST(SearchTest, OneFOneBOnTwoDevicesByHand) {
   EXPECT_EQ(result.plan.stages(0).layers().end(), 4);
   EXPECT_EQ(result.num_considered, 1);
   EXPECT_EQ(result.candidates[0].outcome, "chosen");
+}
+
+TEST(SearchTest, FrozenWorkRunsInPiecesIfMemoryIsShort) {
+  // As above with twice the batch: (4 + 1) * (4 * 3000 * 4) ns for the backbone. A frozen layer
+  // takes 100 bytes per sample, and 2400 ns on the 8 samples of a device or 1500 ns on 4 of them.
+  PlanOptions options = Batch(16);
+  options.num_micro_batches = 4;
+  options.num_stages = 2;
+  options.global_norm = false;
+  ModelProfile profile = Model(2, 600);
+  for (ComponentProfile& component : *profile.mutable_components()) {
+    if (component.is_backbone()) continue;
+    for (LayerProfile& layer : *component.mutable_layers()) {
+      layer.set_workspace_bytes_per_sample(100);
+      layer.clear_timings();
+      for (const auto& [batch, ns] : {std::pair(1, 600), std::pair(4, 1500), std::pair(8, 2400)}) {
+        LayerTiming* timing = layer.add_timings();
+        timing->set_local_batch(batch);
+        timing->set_forward_ns(ns);
+      }
+    }
+  }
+  ClusterSpec cluster = IdealCluster(2);
+  for (const char* frozen : {"first", "first_stage"}) {
+    const int share = std::string(frozen) == "first" ? 8 : 16;
+    for (const int64_t limit : {0, 500}) {
+      SCOPED_TRACE(testing::Message() << frozen << ", limit " << limit);
+      cluster.set_memory_bytes_per_device(limit);
+      const auto result = MakePlan(Make("1f1b", frozen), profile, cluster, options);
+      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_TRUE(VerifyPlan(result->plan, profile, cluster).ok());
+      const int batch = limit == 0 ? share : 4;
+      EXPECT_EQ(LargestFrozenBatch(result->plan), batch);
+      if (share == 8) {
+        const Nanos frozen_ns = limit == 0 ? 2 * 2400 : 2 * 2 * 1500;
+        EXPECT_EQ(result->plan.prediction().step_ns(), 5 * 48000 + frozen_ns);
+      }
+    }
+    cluster.set_memory_bytes_per_device(99);
+    EXPECT_EQ(MakePlan(Make("1f1b", frozen), profile, cluster, options).status().code(),
+              absl::StatusCode::kResourceExhausted);
+  }
 }
 
 TEST(SearchTest, FillingHidesWhatFits) {

@@ -65,6 +65,21 @@ absl::Status CheckShard(const Strategy& strategy) {
                                                  "': only whole gradients are compressed"));
 }
 
+absl::Status CheckFillRule(const Strategy& strategy) {
+  DPIPE_RETURN_IF_ERROR(CheckField("fill_rule",
+                                   strategy.fill_rule().empty() ? "own" : strategy.fill_rule(),
+                                   {"own", "published"}));
+  if (strategy.local_batches().empty()) return absl::OkStatus();
+  for (absl::string_view size : absl::StrSplit(strategy.local_batches(), '|')) {
+    int samples = 0;
+    if (absl::SimpleAtoi(size, &samples) && samples > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: local_batches='", ShowText(strategy.local_batches()), "': '",
+                     ShowText(std::string(size)), "' is not a positive integer; try 4|8|16"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRelaxed(const Strategy& strategy) {
   const std::string weights = strategy.weights().empty() ? "exact" : strategy.weights();
   DPIPE_RETURN_IF_ERROR(CheckField("weights", weights, {"exact", "predicted", "stashed"}));
@@ -106,6 +121,16 @@ Sharding ShardingOf(const std::string& name) {
   return Sharding::kNone;
 }
 
+std::vector<int> LocalBatches(const Strategy& strategy) {
+  std::vector<int> sizes;
+  for (absl::string_view size : absl::StrSplit(strategy.local_batches(), '|', absl::SkipEmpty())) {
+    int samples = 0;
+    if (absl::SimpleAtoi(size, &samples)) sizes.push_back(samples);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
 bool Relaxes(const Strategy& strategy) {
   return !strategy.weights().empty() && strategy.weights() != "exact";
 }
@@ -132,6 +157,7 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   }
   DPIPE_RETURN_IF_ERROR(
       CheckField("frozen", strategy.frozen(), {"cached", "fill", "first", "first_stage"}));
+  DPIPE_RETURN_IF_ERROR(CheckFillRule(strategy));
   DPIPE_RETURN_IF_ERROR(CheckField("sync", strategy.sync(), {"bucketed", "end"}));
   DPIPE_RETURN_IF_ERROR(
       CheckField("recompute", OrNone(strategy.recompute()), {"auto", "full", "none"}));
@@ -168,10 +194,21 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     strategy.set_compress(value);
   } else if (key == "weights") {
     strategy.set_weights(value);
-  } else if (key == "update_every" || key == "sync_every") {
+  } else if (key == "update_every" || key == "sync_every" || key == "min_bubble_us" ||
+             key == "fill_walks") {
     int32_t count = 0;
     DPIPE_RETURN_IF_ERROR(ParseCount(key, value, count));
-    key == "update_every" ? strategy.set_update_every(count) : strategy.set_sync_every(count);
+    if (key == "update_every") strategy.set_update_every(count);
+    if (key == "sync_every") strategy.set_sync_every(count);
+    if (key == "min_bubble_us") strategy.set_min_bubble_us(count);
+    if (key == "fill_walks") strategy.set_fill_walks(count);
+  } else if (key == "fill_rule") {
+    strategy.set_fill_rule(value);
+  } else if (key == "local_batches") {
+    strategy.set_local_batches(value);
+  } else if (key == "one_partial") {
+    DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
+    strategy.set_one_partial(flag);
   } else if (key == "even_samples") {
     DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
     strategy.set_even_samples(flag);

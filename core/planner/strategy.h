@@ -39,6 +39,10 @@ bool Relaxes(const Strategy& strategy);
 // the strategy's compression or relaxed weights exclude. `strategy` passes CheckStrategy.
 std::vector<Sharding> ShardAlternatives(const Strategy& strategy);
 
+// Returns the sizes that strategy.local_batches() names, increasing. `strategy` passes
+// CheckStrategy.
+std::vector<int> LocalBatches(const Strategy& strategy);
+
 // Returns the sharding of that name; kNone if there is none.
 Sharding ShardingOf(const std::string& name);
 

@@ -31,6 +31,11 @@ inline bool IsMessage(Instruction::Kind kind) {
 }
 inline bool IsMessage(const Instruction& instruction) { return IsMessage(instruction.kind()); }
 
+// True for messages of frozen components. They name a component instead of stages.
+inline bool IsOfFrozen(Instruction::Payload payload) {
+  return payload == Instruction::FROZEN_OUTPUT || payload == Instruction::FROZEN_VALUES;
+}
+
 // True for backward passes of the backbone, combined or split.
 inline bool IsBackward(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||

@@ -95,29 +95,29 @@ std::string OperatingSystemOf(absl::string_view os_release) {
 MachineInfo CollectMachineInfo() {
   const std::string cpuinfo = ReadOrEmpty("/proc/cpuinfo");
   MachineInfo machine;
-  machine.cpu_model = CpuModelOf(cpuinfo);
-  machine.num_logical_cores = FindUsableCpus().count;
-  machine.num_physical_cores = NumPhysicalCoresOf(cpuinfo);
-  machine.memory_bytes = MemoryBytesOf(ReadOrEmpty("/proc/meminfo"));
-  machine.kernel = Kernel();
-  machine.operating_system = OperatingSystemOf(ReadOrEmpty("/etc/os-release"));
-  machine.compiler = Compiler();
+  machine.set_cpu_model(CpuModelOf(cpuinfo));
+  machine.set_num_logical_cores(FindUsableCpus().count);
+  machine.set_num_physical_cores(NumPhysicalCoresOf(cpuinfo));
+  machine.set_memory_bytes(MemoryBytesOf(ReadOrEmpty("/proc/meminfo")));
+  machine.set_kernel(Kernel());
+  machine.set_operating_system(OperatingSystemOf(ReadOrEmpty("/etc/os-release")));
+  machine.set_compiler(Compiler());
   return machine;
 }
 
 std::string DescribeMachine(const MachineInfo& machine) {
-  std::string text = absl::StrCat(machine.cpu_model, ", ", machine.num_logical_cores,
-                                  machine.num_logical_cores == 1 ? " core" : " cores");
-  if (machine.memory_bytes > 0) absl::StrAppend(&text, ", ", FormatBytes(machine.memory_bytes));
-  if (!machine.gpus.empty()) absl::StrAppend(&text, ", ", DescribeGpus(machine));
-  if (!machine.gpu_driver.empty()) absl::StrAppend(&text, ", driver ", machine.gpu_driver);
+  std::string text = absl::StrCat(machine.cpu_model(), ", ", machine.num_logical_cores(),
+                                  machine.num_logical_cores() == 1 ? " core" : " cores");
+  if (machine.memory_bytes() > 0) absl::StrAppend(&text, ", ", FormatBytes(machine.memory_bytes()));
+  if (!machine.gpus().empty()) absl::StrAppend(&text, ", ", DescribeGpus(machine));
+  if (!machine.gpu_driver().empty()) absl::StrAppend(&text, ", driver ", machine.gpu_driver());
   return text;
 }
 
 std::string DescribeGpus(const MachineInfo& machine) {
   std::string text;
-  const std::vector<std::string>& gpus = machine.gpus;
-  for (size_t begin = 0, end; begin < gpus.size(); begin = end) {
+  const auto& gpus = machine.gpus();
+  for (int begin = 0, end = 0; begin < gpus.size(); begin = end) {
     for (end = begin + 1; end < gpus.size() && gpus[end] == gpus[begin];) ++end;
     if (!text.empty()) text += ", ";
     if (end - begin > 1) absl::StrAppend(&text, end - begin, " x ");

@@ -35,22 +35,23 @@ TEST(MachineTest, ReadsOperatingSystem) {
 
 TEST(MachineTest, ThisMachineHasCores) {
   const MachineInfo machine = CollectMachineInfo();
-  EXPECT_GE(machine.num_logical_cores, 1);
-  EXPECT_FALSE(machine.cpu_model.empty());
-  EXPECT_THAT(machine.compiler, ::testing::ContainsRegex("[0-9]+\\.[0-9]+"));
+  EXPECT_GE(machine.num_logical_cores(), 1);
+  EXPECT_FALSE(machine.cpu_model().empty());
+  EXPECT_THAT(machine.compiler(), ::testing::ContainsRegex("[0-9]+\\.[0-9]+"));
 }
 
 TEST(MachineTest, OneLine) {
   MachineInfo machine;
-  machine.cpu_model = "CPU";
-  machine.num_logical_cores = 2;
-  machine.memory_bytes = int64_t{8} << 30;
+  machine.set_cpu_model("CPU");
+  machine.set_num_logical_cores(2);
+  machine.set_memory_bytes(int64_t{8} << 30);
   EXPECT_EQ(DescribeMachine(machine), "CPU, 2 cores, 8.0 GiB");
   EXPECT_EQ(DescribeGpus(machine), "");
-  machine.gpus = {"NVIDIA H200"};
-  machine.gpu_driver = "570.86.15";
+  machine.add_gpus("NVIDIA H200");
+  machine.set_gpu_driver("570.86.15");
   EXPECT_EQ(DescribeMachine(machine), "CPU, 2 cores, 8.0 GiB, NVIDIA H200, driver 570.86.15");
-  machine.gpus = {"A", "A", "B"};
+  machine.clear_gpus();
+  for (const char* gpu : {"A", "A", "B"}) machine.add_gpus(gpu);
   EXPECT_EQ(DescribeGpus(machine), "2 x A, B");
 }
 

@@ -12,9 +12,11 @@ std::string RangeName(const Range& range) {
 
 std::string MessageName(const Plan& plan, const Instruction& instruction) {
   const std::string payload = Instruction::Payload_Name(instruction.payload());
-  if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
-    return absl::StrCat(payload, " of ", ComponentName(plan, instruction.component()), ", samples ",
-                        RangeName(instruction.samples()));
+  if (IsOfFrozen(instruction.payload())) {
+    const bool moves = instruction.payload() == Instruction::FROZEN_VALUES;
+    return absl::StrCat(payload, " of ", ComponentName(plan, instruction.component()),
+                        moves ? absl::StrCat(" for layer ", instruction.layers().begin()) : "",
+                        ", samples ", RangeName(instruction.samples()));
   }
   return absl::StrCat(payload, " of micro-batch ", instruction.micro_batch());
 }
@@ -59,7 +61,7 @@ std::string AwaitedName(const Plan& plan, const Instruction& instruction, int in
     return absl::StrCat(InstructionName(plan, instruction), " (instruction ", index, ")");
   }
   std::string name = MessageName(plan, instruction);
-  if (instruction.payload() != Instruction::FROZEN_OUTPUT) {
+  if (!IsOfFrozen(instruction.payload())) {
     const bool sends = instruction.kind() == Instruction::SEND;
     absl::StrAppend(&name, " for stage ", sends ? instruction.peer_stage() : instruction.stage());
   }

@@ -33,6 +33,11 @@ TEST(InstructionNameTest, NamesTheWorkAndTheAwaitedMessage) {
   frozen.mutable_samples()->set_end(8);
   EXPECT_EQ(AwaitedName(plan, frozen, 0),
             "FROZEN_OUTPUT of vae_encoder, samples [4, 8) (RECV, instruction 0)");
+  frozen.set_payload(Instruction::FROZEN_VALUES);
+  frozen.mutable_layers()->set_begin(2);
+  frozen.mutable_layers()->set_end(3);
+  EXPECT_EQ(AwaitedName(plan, frozen, 0),
+            "FROZEN_VALUES of vae_encoder for layer 2, samples [4, 8) (RECV, instruction 0)");
 
   Instruction reduce;
   reduce.set_kind(Instruction::REDUCE_GRADS);

@@ -16,10 +16,11 @@ ScheduleTraits Single() {
   return traits;
 }
 
-ScheduleTraits ZeroBubble(bool takes_costs) {
+ScheduleTraits ZeroBubble(bool takes_costs, int num_tried = 1) {
   ScheduleTraits traits;
   traits.splits_backward = true;
   traits.takes_costs = takes_costs;
+  traits.num_tried = num_tried;
   return traits;
 }
 
@@ -40,8 +41,9 @@ ScheduleTraits ZeroPp() {
 }
 
 // Two stages per device in a V.
-ScheduleTraits VShape(bool splits_backward, bool takes_costs) {
+ScheduleTraits VShape(bool splits_backward, bool takes_costs, int num_tried = 1) {
   ScheduleTraits traits;
+  traits.num_tried = num_tried;
   traits.stages_per_device = 2;
   traits.splits_backward = splits_backward;
   traits.takes_costs = takes_costs;
@@ -66,8 +68,9 @@ ScheduleTraits Bidirectional(int stages_per_device) {
   return traits;
 }
 
-ScheduleTraits Cascaded(bool splits_backward, int stages_per_device = 2) {
+ScheduleTraits Cascaded(bool splits_backward, int num_tried, int stages_per_device = 2) {
   ScheduleTraits traits;
+  traits.num_tried = num_tried;
   traits.stages_per_device = stages_per_device;
   traits.num_backbones = 2;
   traits.splits_backward = splits_backward;
@@ -79,23 +82,23 @@ std::map<std::string, ScheduleTraits>& Table() {
   static auto* const table = new std::map<std::string, ScheduleTraits>{
       {"1f1b", Straight()},
       {"bitpipe", Bidirectional(4)},
-      {"cascaded", Cascaded(false)},
-      {"cascaded-v", Cascaded(true, 4)},
-      {"cascaded-zb", Cascaded(true)},
+      {"cascaded", Cascaded(false, 10)},
+      {"cascaded-v", Cascaded(true, 16, 4)},
+      {"cascaded-zb", Cascaded(true, 20)},
       {"chimera", Bidirectional(2)},
       {"dualpipe-v", DualPipeV()},
       {"eager-1f1b", Straight()},
       {"gpipe", Straight()},
       {"interleaved", Interleaved()},
       {"single", Single()},
-      {"v-auto", VShape(true, true)},
-      {"v-half", VShape(true, true)},
-      {"v-min", VShape(true, true)},
-      {"wave", VShape(false, true)},
-      {"zb-auto", ZeroBubble(true)},
+      {"v-auto", VShape(true, true, 20)},
+      {"v-half", VShape(true, true, 7)},
+      {"v-min", VShape(true, true, 7)},
+      {"wave", VShape(false, true, 4)},
+      {"zb-auto", ZeroBubble(true, 15)},
       {"zb-h1", ZeroBubble(false)},
       {"zb-h2", ZeroBubble(false)},
-      {"zb-v", VShape(true, true)},
+      {"zb-v", VShape(true, true, 4)},
       {"zeropp", ZeroPp()},
   };
   return *table;

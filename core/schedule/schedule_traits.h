@@ -38,6 +38,8 @@ struct ScheduleTraits {
   bool splits_backward = false;
   // True if the order depends on ScheduleRequest.costs.
   bool takes_costs = false;
+  // About how many orders the generator makes, of which it returns the best.
+  int num_tried = 1;
 };
 
 // Returns a schedule's traits. NotFound if the name is not one of ScheduleNames().

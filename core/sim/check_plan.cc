@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
@@ -168,7 +169,7 @@ class IndexChecker {
       return bad("peer", message.peer());
     }
     if (message.bytes() < 0) return bad("bytes", message.bytes());
-    if (message.payload() == Instruction::FROZEN_OUTPUT) return absl::OkStatus();
+    if (IsOfFrozen(message.payload())) return absl::OkStatus();
     const int stage = message.stage();
     if (stage < 0 || stage >= plan_.stages_size() || !held[stage]) return bad("stage", stage);
     if (message.micro_batch() < 0 || message.micro_batch() >= max_micro_batches_) {

@@ -97,8 +97,10 @@ class GraphBuilder {
     for (int i = list.size() - 1; i >= 0; --i) {
       if (list[i].kind() != Instruction::RECV) continue;
       const int arrival = NodeAt(rank, i).arrival;
-      if (list[i].payload() == Instruction::FROZEN_OUTPUT) {
-        frozen_.Add({list[i].component(), list[i].step_offset(), SamplesIn(list[i]), arrival});
+      if (IsOfFrozen(list[i].payload())) {
+        const bool moves = list[i].payload() == Instruction::FROZEN_VALUES;
+        frozen_.Add({list[i].component(), moves ? list[i].layers().begin() : FrozenInbox::kOutput,
+                     list[i].step_offset(), SamplesIn(list[i]), arrival});
         continue;
       }
       int& head =
@@ -200,6 +202,8 @@ class GraphBuilder {
       case Instruction::RECOMPUTE:
         return AwaitGathers(pass);
       case Instruction::FROZEN_FORWARD:
+        frozen_.Await(pass.component(), pass.layers().begin(), pass.step_offset(), SamplesIn(pass),
+                      &graph_.waits);
         return AwaitFrozen(pass.component(), pass);
       default:
         return;
@@ -241,7 +245,8 @@ class GraphBuilder {
     const std::vector<int> part =
         whole_stage ? std::vector<int>() : cost_.SourcesOf(component, LayersIn(pass));
     for (int source : whole_stage ? sources_[pass.stage()] : part) {
-      frozen_.Await(source, pass.step_offset(), SamplesIn(pass), &graph_.waits);
+      frozen_.Await(source, FrozenInbox::kOutput, pass.step_offset(), SamplesIn(pass),
+                    &graph_.waits);
     }
   }
 

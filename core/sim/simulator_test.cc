@@ -8,6 +8,7 @@
 #include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lowering/lower.h"
+#include "core/schedule/lowering/weave.h"
 #include "core/schedule/testing/random_plan.h"
 #include "core/sim/annotate.h"
 #include "gtest/gtest.h"
@@ -426,6 +427,41 @@ TEST(SimulatorTest, SameInputSameTrace) {
   ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
   EXPECT_EQ(ToTrace(*a, instance.plan).SerializeAsString(),
             ToTrace(*b, instance.plan).SerializeAsString());
+}
+
+// Messages take a millisecond, passes and frozen layers 4 us. Rank 1 runs the first frozen layer
+// right after its backward pass, which ends at t, until t + 4 us. Rank 0's backward pass gets its
+// gradient at t + 1 ms and ends 4 us later. Then it posts the receive of the frozen values, which
+// arrive at t + 2 ms + 4 us.
+TEST(SimulatorTest, FrozenLayersWaitForMovedValues) {
+  UniformProfileOptions profile;
+  profile.num_layers = 2;
+  profile.frozen_layers = 2;
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_latency_ns(1000000);
+  const CostModel cost = *CostModel::Create(UniformProfile(profile), cluster);
+  LowerOptions options;
+  options.frozen = FrozenPolicy::kFill;
+  const Plan unfilled = *LowerPlan(StraightLayout(2, 1, 4, {{{0, 1}, 1}, {{1, 2}, 1}}),
+                                   *MakeSchedule("1f1b", {2, 1}), options, cost);
+  const int last = unfilled.devices(0).instructions_size() - 1;
+  WeaveOptions weave;
+  for (const DeviceProgram& program : unfilled.devices()) {
+    weave.start_ns.emplace_back(program.instructions_size(), 0);
+  }
+  const auto plan = WeaveFrozenWork(
+      unfilled, {{{1, last, 0, {0, 1}, {0, 4}}}, {{0, last, 0, {1, 2}, {0, 4}}}}, weave, cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto simulation = SimulateSteadyState(*plan, cost);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  Nanos end_ns = -1, start_ns = -1;  // of the first layer, of the second one
+  for (const StreamEvent& event : simulation->events) {
+    const Instruction& instruction = plan->devices(event.rank).instructions(event.instruction);
+    if (event.step != 1 || instruction.kind() != Instruction::FROZEN_FORWARD) continue;
+    if (event.rank == 1) end_ns = event.end_ns;
+    if (event.rank == 0) start_ns = event.start_ns;
+  }
+  EXPECT_EQ(start_ns, end_ns + 2000000);
 }
 
 }  // namespace

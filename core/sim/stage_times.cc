@@ -124,7 +124,7 @@ class TimesCollector {
   }
 
   void Receive(int rank, const Instruction& recv) {
-    if (recv.payload() == Instruction::FROZEN_OUTPUT) return;
+    if (IsOfFrozen(recv.payload())) return;
     const Nanos time = cost_.Transfer(recv.peer(), rank, recv.bytes());
     const bool gradient = recv.payload() == Instruction::GRADIENT;
     if (gradient) UpdateMin(time, &times_.stages[recv.stage()].shortest_gradient);

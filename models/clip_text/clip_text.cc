@@ -8,6 +8,7 @@
 #include "core/nn/nodes/embedding_nodes.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 
 namespace dpipe::models {
@@ -39,10 +40,61 @@ ValueId AddEncoderLayer(const ClipTextConfig& config, const std::string& name, V
   return nn::AddLinear(builder, name + ".mlp.fc2", h, down);
 }
 
+bool IsPenultimate(ClipStates states) {
+  return states == ClipStates::kPenultimate || states == ClipStates::kPenultimateWithNorm;
+}
+// True if the outputs need the last layer.
+bool NeedsLast(const ClipTextOutputs& outputs) {
+  return outputs.pooled || outputs.states == ClipStates::kLast;
+}
+// True if the outputs need the final norm.
+bool NeedsNorm(const ClipTextOutputs& outputs) {
+  return NeedsLast(outputs) || outputs.states == ClipStates::kPenultimateWithNorm;
+}
+
+absl::Status CheckOutputs(const ClipTextConfig& config, const ClipTextOutputs& outputs) {
+  if (outputs.states == ClipStates::kNone && !outputs.pooled) {
+    return absl::InvalidArgumentError("text_encoder: neither states nor the pooled output is used");
+  }
+  if (outputs.states == ClipStates::kPenultimateWithNorm && outputs.pooled) {
+    return absl::InvalidArgumentError(
+        "text_encoder: the final norm is applied either to the penultimate states or for the "
+        "pooled output");
+  }
+  if (IsPenultimate(outputs.states) && config.num_layers < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "text_encoder: ", config.num_layers, " layer has no penultimate states; use at least 2"));
+  }
+  return absl::OkStatus();
+}
+
+// Marks a value as an output. One that is read again needs a node of its own, because its gradient
+// comes from both its readers and the caller.
+void MarkStates(nn::ProgramBuilder* builder, ValueId x, bool is_read, const std::string& name) {
+  builder->MarkOutput(is_read ? nn::AddReshape(builder, x, builder->shape(x)) : x, name);
+}
+
 }  // namespace
 
+std::vector<std::string> UnusedClipTextPrefixes(const ClipTextConfig& config,
+                                                const ClipTextOutputs& outputs) {
+  std::vector<std::string> parts;
+  if (!NeedsLast(outputs)) {
+    parts.push_back(absl::StrCat("encoder.layers.", config.num_layers - 1, "."));
+  }
+  if (!NeedsNorm(outputs)) parts.push_back("final_layer_norm.");
+  std::vector<std::string> prefixes;
+  for (const std::string& part : parts) {
+    prefixes.push_back(part);  // of files without text_model.
+    prefixes.push_back("text_model." + part);
+  }
+  if (config.with_projection && !outputs.pooled) prefixes.push_back("text_projection.");
+  return prefixes;
+}
+
 absl::StatusOr<nn::Program> BuildClipText(const ClipTextConfig& config, int64_t length,
-                                          nn::LayerKind kind) {
+                                          nn::LayerKind kind, const ClipTextOutputs& outputs) {
+  DPIPE_RETURN_IF_ERROR(CheckOutputs(config, outputs));
   if (length < 1 || length > config.max_positions) {
     return absl::InvalidArgumentError(absl::StrCat(
         "text_encoder: ", length, " tokens, but it has positions for 1 to ", config.max_positions));
@@ -57,13 +109,33 @@ absl::StatusOr<nn::Program> BuildClipText(const ClipTextConfig& config, int64_t 
   embedding.positions = config.max_positions;
   embedding.width = config.hidden_size;
   ValueId x = nn::AddTokenEmbedding(&builder, ids, embedding);
-  for (int i = 0; i < config.num_layers; ++i) {
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    if (i + 1 == config.num_layers) {
+      if (outputs.states == ClipStates::kPenultimate) {
+        MarkStates(&builder, x, /*is_read=*/outputs.pooled, "penultimate_hidden_state");
+      }
+      if (!NeedsLast(outputs)) break;
+    }
     x = AddEncoderLayer(config, absl::StrCat("text_model.encoder.layers.", i), x, kind, &builder);
   }
+  if (!NeedsNorm(outputs)) return builder.Build();
   builder.BeginLayer("text_model.final_layer_norm", kind);
   x = nn::AddLayerNorm(&builder, "text_model.final_layer_norm", x,
                        {static_cast<float>(config.norm_eps)});
-  builder.MarkOutput(x, "last_hidden_state");
+  if (outputs.states == ClipStates::kPenultimateWithNorm) {
+    builder.MarkOutput(x, "penultimate_hidden_state");
+  } else if (outputs.states == ClipStates::kLast) {
+    MarkStates(&builder, x, /*is_read=*/outputs.pooled, "last_hidden_state");
+  }
+  if (!outputs.pooled) return builder.Build();
+  const ValueId pooled = nn::AddSelectToken(&builder, x, ids, config.end_token);
+  if (!config.with_projection) {
+    builder.MarkOutput(pooled, "pooler_output");
+    return builder.Build();
+  }
+  builder.BeginLayer("text_projection", kind);
+  const nn::LinearSpec projection{config.projection_size, /*bias=*/false};
+  builder.MarkOutput(nn::AddLinear(&builder, "text_projection", pooled, projection), "text_embeds");
   return builder.Build();
 }
 

@@ -1,7 +1,10 @@
-// CLIP's text encoder as a Program (transformers CLIPTextModel). Parameters are named and shaped as
-// in transformers' checkpoints.
+// CLIP's text encoder as a Program (transformers CLIPTextModel and CLIPTextModelWithProjection).
+// Parameters are named and shaped as in transformers' checkpoints.
 #ifndef DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_H_
 #define DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_H_
+
+#include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/nn/program.h"
@@ -9,12 +12,36 @@
 
 namespace dpipe::models {
 
-// Builds the program. External input: "ids" int32 [length]. Output: "last_hidden_state"
-// [length, hidden_size] in the compute dtype, after the final layer norm. Attention is causal: a
-// token attends to itself and to earlier tokens. Returns InvalidArgument if the length is not in
-// [1, max_positions].
+// The states of all tokens that a program computes.
+enum class ClipStates {
+  kNone,
+  kLast,                 // after all layers and the final norm: Stable Diffusion 1 and 2
+  kPenultimate,          // after all layers but the last, hidden_states[-2]: SDXL, SD 3
+  kPenultimateWithNorm,  // the same, then the final norm: diffusers' clip_skip=1
+};
+
+struct ClipTextOutputs {
+  ClipStates states = ClipStates::kLast;
+  // The end token's state after all layers and the final norm and, if the config has one, the
+  // projection: transformers' pooler_output (FLUX.1) or text_embeds (SDXL, SD 3).
+  bool pooled = false;
+};
+
+// Builds the program. External input: "ids" int32 [length]. Outputs, in the compute dtype, if asked
+// for: "last_hidden_state" or "penultimate_hidden_state" [length, hidden_size]; "text_embeds"
+// [projection_size] or, without a projection, "pooler_output" [hidden_size].
+//
+// Attention is causal: a token attends to itself and to earlier tokens. Layers that no output needs
+// are left out. Returns InvalidArgument if the length is not in [1, max_positions], if there is no
+// output, or if a norm of the penultimate states is combined with the pooled output.
 absl::StatusOr<nn::Program> BuildClipText(const ClipTextConfig& config, int64_t length,
-                                          nn::LayerKind kind = nn::LayerKind::kFrozen);
+                                          nn::LayerKind kind = nn::LayerKind::kFrozen,
+                                          const ClipTextOutputs& outputs = {});
+
+// Returns the prefixes of the checkpoint's tensors that these outputs do not need, for
+// LoadWeightsOptions::ignored_prefixes.
+std::vector<std::string> UnusedClipTextPrefixes(const ClipTextConfig& config,
+                                                const ClipTextOutputs& outputs);
 
 }  // namespace dpipe::models
 

@@ -1,5 +1,8 @@
 #include "models/clip_text/clip_text_config.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
 #include "models/config/component_config.h"
@@ -18,6 +21,13 @@ absl::StatusOr<ClipTextConfig> ParseClipTextConfig(const std::string& json,
   clip.num_heads = config.PositiveInt("num_attention_heads", 8);
   clip.max_positions = config.PositiveInt("max_position_embeddings", 77);
   clip.norm_eps = config.Number("layer_norm_eps", 1e-5);
+  const std::vector<std::string> classes = config.Strings("architectures", {"CLIPTextModel"});
+  clip.with_projection =
+      std::find(classes.begin(), classes.end(), "CLIPTextModelWithProjection") != classes.end();
+  clip.projection_size = config.PositiveInt("projection_dim", 512);
+  const int64_t end_token = config.PositiveInt("eos_token_id", 49407);
+  clip.end_token.reset();
+  if (end_token != 2) clip.end_token = static_cast<int32_t>(end_token);
   const std::string activation = config.String("hidden_act", "quick_gelu");
   if (activation == "gelu") {
     clip.activation = ops::Activation::kGelu;

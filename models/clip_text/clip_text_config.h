@@ -1,8 +1,10 @@
-// The configuration of a CLIP text encoder (transformers CLIPTextModel), from its config.json.
+// The configuration of a CLIP text encoder (transformers CLIPTextModel and
+// CLIPTextModelWithProjection), from its config.json.
 #ifndef DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_CONFIG_H_
 #define DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
@@ -19,6 +21,13 @@ struct ClipTextConfig {
   int64_t max_positions = 77;
   double norm_eps = 1e-5;
   ops::Activation activation = ops::Activation::kQuickGelu;
+  // True for CLIPTextModelWithProjection: its checkpoint has text_projection.weight
+  // [projection_size, hidden_size].
+  bool with_projection = false;
+  int64_t projection_size = 512;
+  // The token whose first occurrence ends the text, for the pooled output. Not set for older
+  // checkpoints, whose files wrongly say 2: the token with the largest id ends their texts.
+  std::optional<int32_t> end_token = 49407;
 };
 
 // Parses the text of a config.json; `source` names the file in messages. Returns InvalidArgument

@@ -2,6 +2,9 @@
 // models/testdata/make_formula_goldens.py. ClipTextParityTest uses small models with both
 // activations, ClipTextFullSizeTest the models of Stable Diffusion v1.5 and v2.1.
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -63,6 +66,99 @@ TEST(ClipTextParityTest, Fp32) {
 
 TEST(ClipTextParityTest, Bf16) {
   for (const char* name : {"text_quick", "text_exact"}) Check(name, DType::kBf16);
+}
+
+// Runs a whole program, forward and backward from the gradients of several outputs.
+struct OutputsAndGradients {
+  std::map<std::string, Tensor> outputs;
+  std::map<std::string, Sketch> gradients;
+};
+OutputsAndGradients RunAll(const nn::Program& program, const Tensor& ids, DType dtype,
+                           const std::map<std::string, Tensor>& output_gradients) {
+  nn::ParameterSet parameters(program, program.all_layers(), ids.device());
+  SetFormulaWeights(&parameters);
+  nn::ValueMap values = {{program.InputNamed("ids"), ids}}, grads;
+  nn::RangeState state;
+  const bool trains = !output_gradients.empty();
+  EXPECT_TRUE(nn::Forward(program, program.all_layers(), parameters, {dtype}, &values,
+                          trains ? &state : nullptr)
+                  .ok());
+  OutputsAndGradients run;
+  for (const ValueId id : program.outputs()) run.outputs[program.value(id).name] = values.at(id);
+  if (!trains) return run;
+  for (const auto& [name, gradient] : output_gradients) {
+    grads[program.OutputNamed(name)] = gradient.To(dtype);
+  }
+  EXPECT_TRUE(nn::Backward(program, program.all_layers(), &parameters, &state, &grads).ok());
+  for (const nn::ParameterId id : parameters.trainable_ids()) {
+    const std::string& name = program.parameter(id).name;
+    run.gradients[name] = SketchOf(name, *parameters.grad(id));
+  }
+  return run;
+}
+
+// The penultimate states and the pooled output: with a projection, at the first of a named token
+// (one of the two texts lacks it); and without, at the largest id.
+void CheckPooled(const std::string& name, DType dtype, DeviceKind kind) {
+  const auto config = ParseClipTextConfig(ReadTestdata(name + ".json"), name);
+  ASSERT_TRUE(config.ok()) << config.status();
+  const bool projects = config->with_projection;
+  EXPECT_EQ(projects, name == "text_pooled");
+  EXPECT_EQ(config->end_token.has_value(), projects);
+  const auto device = MakeDevice(kind);
+  const int64_t length = 20;
+  const ClipTextOutputs outputs = {projects ? ClipStates::kPenultimate : ClipStates::kNone, true};
+  const auto program = BuildClipText(*config, length, nn::LayerKind::kTrainable, outputs);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(ParametersOf({&*program}), ExpectedParameters(name + ".parameters"));
+  const Goldens goldens("models/testdata/" + name + ".safetensors", device);
+  const Tensor ids =
+      FormulaIds(device, "ids", static_cast<uint32_t>(config->vocab_size), Shape({2, length}));
+  const int64_t pooled_size = projects ? config->projection_size : config->hidden_size;
+  const std::string pooled = projects ? "text_embeds" : "pooler_output";
+  std::map<std::string, Tensor> gradients = {
+      {pooled, FormulaInput(device, "output_gradient", Shape({2, pooled_size}))}};
+  if (projects) {
+    gradients["penultimate_hidden_state"] =
+        FormulaInput(device, "penultimate_gradient", Shape({2, length, config->hidden_size}));
+  }
+  const OutputsAndGradients run = RunAll(*program, ids, dtype, gradients);
+  double error = RelativeError(run.outputs.at(pooled), goldens.Get("output"));
+  if (projects) {
+    error = std::max(error, RelativeError(run.outputs.at("penultimate_hidden_state"),
+                                          goldens.Get("penultimate")));
+  }
+  // The same states without the layers after them, and with the final norm.
+  for (const auto& [states, golden] :
+       {std::make_pair(ClipStates::kPenultimate, "penultimate"),
+        std::make_pair(ClipStates::kPenultimateWithNorm, "penultimate_with_norm")}) {
+    const auto part = BuildClipText(*config, length, nn::LayerKind::kFrozen, {states, false});
+    ASSERT_TRUE(part.ok()) << part.status();
+    EXPECT_LT(part->num_parameters(), program->num_parameters());
+    error = std::max(
+        error, RelativeError(RunAll(*part, ids, dtype, {}).outputs.at("penultimate_hidden_state"),
+                             goldens.Get(golden)));
+  }
+  ErrorBounds bounds = BoundsOf(*program, dtype, goldens);
+  if (dtype == DType::kBf16) {
+    bounds.output =
+        std::min<double>(bounds.output, 3 * goldens.Get("bf16_errors").data<float>()[0]);
+  }
+  ExpectWithin(bounds, absl::StrCat(name, " ", DTypeName(dtype)), error,
+               CompareGradients(run.gradients, goldens), goldens);
+}
+
+TEST(ClipTextParityTest, PooledFp32) {
+  for (const char* name : {"text_pooled", "text_legacy"}) {
+    CheckPooled(name, DType::kF32, DeviceKind::kCpu);
+    CheckPooled(name, DType::kF32, DeviceKind::kCpuReference);
+  }
+}
+
+TEST(ClipTextParityTest, PooledBf16) {
+  for (const char* name : {"text_pooled", "text_legacy"}) {
+    CheckPooled(name, DType::kBf16, DeviceKind::kCpu);
+  }
 }
 
 TEST(ClipTextFullSizeTest, V15Fp32) { Check("text_v15", DType::kF32, 2); }

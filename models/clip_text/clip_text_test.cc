@@ -1,7 +1,9 @@
 #include "models/clip_text/clip_text.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
@@ -34,6 +36,66 @@ TEST(ClipTextTest, StableDiffusionsParameters) {
     EXPECT_EQ(program->num_layers(), 2 * 23 + 2);
     // 23 G multiply-adds per caption [models.md].
     EXPECT_NEAR(program->MultiplyAdds(program->all_layers()) * 1e-9, 23, 0.5);
+  }
+}
+
+// SDXL's and Stable Diffusion 3's second text encoder.
+TEST(ClipTextTest, BigGsParameters) {
+  const auto config = ParseClipTextConfig(ReadTestdata("text_bigg.json"), "text_bigg");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->end_token, 49407);
+  const ClipTextOutputs outputs = {ClipStates::kPenultimate, true};
+  const auto program = BuildClipText(*config, 77, nn::LayerKind::kFrozen, outputs);
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(ParametersOf({&*program}), ExpectedParameters("text_bigg.parameters"));
+  int64_t count = 0;
+  for (int i = 0; i < program->num_parameters(); ++i) {
+    count += program->parameter(nn::ParameterId(i)).shape.num_elements();
+  }
+  EXPECT_EQ(count, 694659840);
+  EXPECT_TRUE(UnusedClipTextPrefixes(*config, outputs).empty());
+}
+
+// Every parameter of the checkpoint is the program's or has an unused prefix.
+TEST(ClipTextTest, UnusedPartsAreLeftOut) {
+  const auto config = ParseClipTextConfig(ReadTestdata("text_pooled.json"), "text_pooled");
+  ASSERT_TRUE(config.ok()) << config.status();
+  for (const ClipTextOutputs& outputs :
+       {ClipTextOutputs{ClipStates::kLast, false}, ClipTextOutputs{ClipStates::kPenultimate, false},
+        ClipTextOutputs{ClipStates::kPenultimateWithNorm, false},
+        ClipTextOutputs{ClipStates::kNone, true}, ClipTextOutputs{ClipStates::kLast, true}}) {
+    const auto program = BuildClipText(*config, 20, nn::LayerKind::kFrozen, outputs);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const std::vector<std::string> prefixes = UnusedClipTextPrefixes(*config, outputs);
+    std::vector<std::string> expected;
+    for (const std::string& line : ExpectedParameters("text_pooled.parameters")) {
+      const bool unused = std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) {
+        return absl::StartsWith(line, p);
+      });
+      if (!unused) expected.push_back(line);
+    }
+    EXPECT_EQ(ParametersOf({&*program}), expected);
+  }
+}
+
+TEST(ClipTextTest, GradientsAndSplitsOfPooledOutputs) {
+  const auto device = Device::Cpu();
+  device->allocator().set_poison(true);
+  ClipTextConfig config = SmallConfig();
+  config.with_projection = true;
+  config.projection_size = 6;
+  config.end_token = 4;
+  for (const ClipStates states : {ClipStates::kPenultimate, ClipStates::kLast}) {
+    const auto program = BuildClipText(config, 5, nn::LayerKind::kTrainable, {states, true});
+    ASSERT_TRUE(program.ok()) << program.status();
+    nn::ParameterSet parameters(*program, program->all_layers(), device);
+    parameters.InitRandom(1);
+    const nn::ValueMap inputs = nn::RandomInputs(*program, device, 3, DType::kF32, 11, 2);
+    const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, {});
+    EXPECT_TRUE(gradients.ok()) << gradients;
+    const absl::Status splits =
+        nn::CheckSplits(*program, &parameters, inputs, nn::RunOptions{DType::kBf16}, 3);
+    EXPECT_TRUE(splits.ok()) << splits;
   }
 }
 
@@ -76,6 +138,19 @@ TEST(ClipTextTest, IsCausal) {
 }
 
 TEST(ClipTextTest, BadInputIsNamed) {
+  const auto error = [](const ClipTextConfig& config, const ClipTextOutputs& outputs) {
+    return std::string(
+        BuildClipText(config, 5, nn::LayerKind::kFrozen, outputs).status().message());
+  };
+  EXPECT_EQ(error(SmallConfig(), {ClipStates::kNone, false}),
+            "text_encoder: neither states nor the pooled output is used");
+  EXPECT_EQ(error(SmallConfig(), {ClipStates::kPenultimateWithNorm, true}),
+            "text_encoder: the final norm is applied either to the penultimate states or for the "
+            "pooled output");
+  ClipTextConfig one_layer = SmallConfig();
+  one_layer.num_layers = 1;
+  EXPECT_EQ(error(one_layer, {ClipStates::kPenultimate, false}),
+            "text_encoder: 1 layer has no penultimate states; use at least 2");
   EXPECT_EQ(BuildClipText(SmallConfig(), 8).status().message(),
             "text_encoder: 8 tokens, but it has positions for 1 to 7");
   EXPECT_EQ(

@@ -30,6 +30,7 @@ constexpr size_t kMaxEntries = 100;  // per list, mostly of blocks
 
 int64_t MaxOf(const std::string& key) {
   const bool counts_layers = key == "layers_per_block" || key == "num_hidden_layers" ||
+                             key == "num_layers" || key == "num_single_layers" ||
                              key == "transformer_layers_per_block";
   return counts_layers ? kMaxLayers : kMaxSize;
 }
@@ -173,6 +174,21 @@ std::vector<int64_t> ComponentConfig::PerBlock(const std::string& key, int64_t d
   AddProblem(key, absl::StrCat("expected a positive integer or a list of ", count, " of them",
                                Limit(key, value)));
   return defaults;
+}
+
+std::vector<bool> ComponentConfig::Indices(const std::string& key, int64_t count) {
+  std::vector<bool> listed(count, false);
+  if (Absent(key)) return listed;
+  const json& value = document_->root[key];
+  const auto is_index = [count](const json& item) {
+    return item.is_number_integer() && item.get<int64_t>() >= 0 && item.get<int64_t>() < count;
+  };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_index)) {
+    AddProblem(key, absl::StrCat("expected a list of integers from 0 to ", count - 1));
+    return listed;
+  }
+  for (const json& item : value) listed[item.get<int64_t>()] = true;
+  return listed;
 }
 
 std::vector<std::string> ComponentConfig::Strings(const std::string& key,

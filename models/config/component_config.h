@@ -41,6 +41,8 @@ class ComponentConfig {
   std::vector<int64_t> PositiveInts(const std::string& key, std::vector<int64_t> default_value);
   // Returns `count` positive integers. The key holds a list of them, or one integer for all.
   std::vector<int64_t> PerBlock(const std::string& key, int64_t default_value, size_t count);
+  // A list, which may be empty, of indices below `count`: true for those in it.
+  std::vector<bool> Indices(const std::string& key, int64_t count);
   std::vector<std::string> Strings(const std::string& key, std::vector<std::string> default_value);
 
   // Adds a problem if the key is present with a value other than these; used to reject unsupported

@@ -4,6 +4,9 @@
 
 Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, text_quick, text_exact, and the
 full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
+In mmdit/: the small transformers sd3_plain, sd3_dual, flux_guided and flux_plain, and blocks of full width, sd35_blocks
+and flux_blocks. Their latents, context and pooled text first pass a linear layer each ("probe"): its weight's gradient
+shows the gradient of the input.
 Configurations are the .json files beside this. Computed in float64 from float32 inputs and weights, rounded once.
 A case takes 3 GB of memory at most. With --compare nothing is written: how far PyTorch's own float32 and
 bfloat16 are from the stored goldens is printed.
@@ -25,9 +28,10 @@ import pathlib
 
 import numpy
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers import AutoencoderKL, FluxTransformer2DModel, SD3Transformer2DModel, UNet2DConditionModel
+from diffusers.models.embeddings import PatchEmbed
 from safetensors.torch import load_file, save_file
-from transformers import CLIPTextConfig, CLIPTextModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
 
 HERE = pathlib.Path(__file__).parent
 SIGNS = 8
@@ -244,6 +248,88 @@ def text(name, length, dtype):
             "gradient_sketches": weights.gradients()}
 
 
+class WithPrefix(torch.nn.Module):
+    """Gives a CLIPTextModel's parameters the names of the public checkpoints."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.text_model = model
+
+
+def pooled_text(name, length, dtype):
+    config = load(name)
+    ids = {"bos_token_id": 0, "pad_token_id": 1}
+    projects = config["architectures"] == ["CLIPTextModelWithProjection"]
+    clip = (CLIPTextModelWithProjection if projects else CLIPTextModel)(CLIPTextConfig(**config, **ids)).to(dtype).eval()
+    model = clip if projects else WithPrefix(clip)
+    set_weights(model)
+    result = clip(formula_ids("ids", config["vocab_size"], 2, length), output_hidden_states=True)
+    pooled = result.text_embeds if projects else result.pooler_output
+    penultimate = result.hidden_states[-2]
+    scalar = (pooled.double() * formula_input("output_gradient", *pooled.shape)).sum()
+    if projects:
+        scalar = scalar + (penultimate.double() * formula_input("penultimate_gradient", *penultimate.shape)).sum()
+    return {"output": pooled, "penultimate": penultimate,
+            "penultimate_with_norm": model.text_model.final_layer_norm(penultimate),
+            "gradient_sketches": backward(model, scalar)}
+
+
+def t5(name, length, dtype):
+    config = load(name)
+    model = T5EncoderModel(T5Config(**config)).to(dtype).eval()  # without dropout
+    set_weights(model)
+    output = model(formula_ids("ids", config["vocab_size"], 2, length)).last_hidden_state
+    gradients = backward(model, (output.double() * formula_input("output_gradient", *output.shape)).sum())
+    return {"output": output, "gradient_sketches": gradients}
+
+
+def transformer(name, make, height, width, length, dtype):
+    config = load(name)
+    with torch.device("meta"):
+        model = make.from_config(config)
+    is_flux = make is FluxTransformer2DModel
+    channels = config["in_channels"] // 4 if is_flux else config["in_channels"]
+    widths = {"latents": channels, "context": config["joint_attention_dim"], "pooled": config["pooled_projection_dim"]}
+    with torch.device("meta"):
+        model.probe = torch.nn.ModuleDict({key: torch.nn.Linear(n, n, bias=False) for key, n in widths.items()})
+    if not is_flux:
+        size = config["sample_size"]
+        model.pos_embed.pos_embed = PatchEmbed(size, size, config["patch_size"], channels, model.inner_dim,
+                                               pos_embed_max_size=config["pos_embed_max_size"]).pos_embed
+    model = model.to(dtype)
+    weights = WithoutWeights(model, dtype)
+    shapes = {"latents": (2, height, width), "context": (2, length), "pooled": (2,)}
+    # Their products by 1000 are bfloat16 numbers: diffusers rounds them.
+    levels = torch.tensor([0.5, 0.0625])
+    # diffusers has float32 sinusoids, with an error of 1e-4 at an angle of 1000.
+    model.time_text_embed.time_proj.forward = lambda t: sinusoids(t.double(), 256).to(dtype)
+    with weights.saving():
+        latents, context, pooled = (
+            model.probe[key](formula_input(key, *shapes[key], n).to(dtype)) for key, n in widths.items())
+        if is_flux:
+            rows, columns = height // 2, width // 2
+            ids = torch.zeros(rows, columns, 3)
+            ids[..., 1] = torch.arange(rows)[:, None]
+            ids[..., 2] = torch.arange(columns)
+            packed = latents.reshape(2, rows, 2, columns, 2, channels).permute(0, 1, 3, 5, 2, 4)
+            guidance = torch.tensor([4.0, 2.0]).to(dtype) if config.get("guidance_embeds") else None
+            tokens = model(packed.reshape(2, rows * columns, 4 * channels), context, pooled, levels.to(dtype),
+                           ids.reshape(-1, 3), torch.zeros(length, 3), guidance).sample
+            unpacked = tokens.reshape(2, rows, columns, channels, 2, 2).permute(0, 1, 4, 2, 5, 3)
+            output = unpacked.reshape(2, height, width, channels)
+        else:
+            output = nhwc(model(nchw(latents), context, pooled, 1000 * levels).sample)
+        scalar = (output.double() * formula_input("output_gradient", *output.shape)).sum()
+    scalar.backward()
+    return {"output": output, "output_sketch": sketch("output", output), "gradient_sketches": weights.gradients()}
+
+
+def sinusoids(timesteps, width):
+    """Cosines first, as diffusers' Timesteps(flip_sin_to_cos=True)."""
+    angles = timesteps[:, None] * 10000 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))
+    return torch.cat([angles.cos(), angles.sin()], dim=1)
+
+
 CASES = {
     "unet_mixed": lambda dtype: unet("unet_mixed", 8, 12, 5, "epsilon", dtype),
     "unet_conv": lambda dtype: unet("unet_conv", 8, 12, 5, "v_prediction", dtype),
@@ -251,12 +337,21 @@ CASES = {
     "vae_small_decoder": lambda dtype: vae("vae_small", "decoder", 16, 24, dtype),
     "text_quick": lambda dtype: text("text_quick", 20, dtype),
     "text_exact": lambda dtype: text("text_exact", 20, dtype),
+    "text_pooled": lambda dtype: pooled_text("text_pooled", 20, dtype),
+    "text_legacy": lambda dtype: pooled_text("text_legacy", 20, dtype),
+    "t5_small": lambda dtype: t5("t5_small", 150, dtype),
     "unet_v15": lambda dtype: unet("unet_v15", 16, 24, 77, "epsilon", dtype),
     "unet_v21": lambda dtype: unet("unet_v21", 16, 24, 77, "v_prediction", dtype),
     "vae_sd_encoder": lambda dtype: vae("vae_sd", "encoder", 48, 64, dtype),
     "vae_sd_decoder": lambda dtype: vae("vae_sd", "decoder", 48, 64, dtype),
     "text_v15": lambda dtype: text("text_v15", 77, dtype),
     "text_v21": lambda dtype: text("text_v21", 77, dtype),
+    "mmdit/sd3_plain": lambda dtype: transformer("mmdit/sd3_plain", SD3Transformer2DModel, 8, 12, 5, dtype),
+    "mmdit/sd3_dual": lambda dtype: transformer("mmdit/sd3_dual", SD3Transformer2DModel, 6, 10, 4, dtype),
+    "mmdit/flux_guided": lambda dtype: transformer("mmdit/flux_guided", FluxTransformer2DModel, 8, 12, 5, dtype),
+    "mmdit/flux_plain": lambda dtype: transformer("mmdit/flux_plain", FluxTransformer2DModel, 6, 10, 4, dtype),
+    "mmdit/sd35_blocks": lambda dtype: transformer("mmdit/sd35_blocks", SD3Transformer2DModel, 8, 12, 16, dtype),
+    "mmdit/flux_blocks": lambda dtype: transformer("mmdit/flux_blocks", FluxTransformer2DModel, 8, 12, 16, dtype),
 }
 
 

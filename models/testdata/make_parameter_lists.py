@@ -11,8 +11,8 @@ import json
 import pathlib
 
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel
+from diffusers import AutoencoderKL, FluxTransformer2DModel, SD3Transformer2DModel, UNet2DConditionModel
+from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, T5Config, T5EncoderModel
 
 HERE = pathlib.Path(__file__).parent
 
@@ -65,6 +65,54 @@ TEXT_SMALL = TEXT | {"vocab_size": 300, "hidden_size": 24, "intermediate_size": 
                      "num_hidden_layers": 3, "max_position_embeddings": 20, "projection_dim": 24}
 TEXT_QUICK = TEXT_SMALL | {"hidden_act": "quick_gelu"}
 TEXT_EXACT = TEXT_SMALL | {"hidden_act": "gelu"}
+PROJECTION = {"architectures": ["CLIPTextModelWithProjection"]}
+TEXT_BIGG = TEXT | PROJECTION | {
+    "hidden_act": "gelu", "hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20,
+    "num_hidden_layers": 32, "projection_dim": 1280, "eos_token_id": 49407}
+# One pools at the first token 231, the other, as older checkpoints, at the largest id.
+TEXT_POOLED = TEXT_EXACT | PROJECTION | {"projection_dim": 16, "eos_token_id": 231}
+TEXT_LEGACY = TEXT_QUICK | {"eos_token_id": 2}
+T5_XXL = {"architectures": ["T5EncoderModel"], "d_ff": 10240, "d_kv": 64, "d_model": 4096, "dense_act_fn": "gelu_new",
+          "feed_forward_proj": "gated-gelu", "is_encoder_decoder": True, "is_gated_act": True, "layer_norm_epsilon": 1e-06,
+          "model_type": "t5", "num_heads": 64, "num_layers": 24, "relative_attention_max_distance": 128,
+          "relative_attention_num_buckets": 32, "tie_word_embeddings": False, "vocab_size": 32128}
+# Heads that are wider together than the model.
+T5_SMALL = T5_XXL | {"d_ff": 40, "d_kv": 8, "d_model": 24, "num_heads": 4, "num_layers": 3, "vocab_size": 300}
+SD3 = {
+    "_class_name": "SD3Transformer2DModel", "attention_head_dim": 64, "caption_projection_dim": 1536, "in_channels": 16,
+    "joint_attention_dim": 4096, "num_attention_heads": 24, "num_layers": 24, "out_channels": 16, "patch_size": 2,
+    "pooled_projection_dim": 2048, "pos_embed_max_size": 192, "sample_size": 128,
+}
+SD35_MEDIUM = SD3 | {"dual_attention_layers": list(range(13)), "pos_embed_max_size": 384, "qk_norm": "rms_norm"}
+SD35_LARGE = SD3 | {
+    "caption_projection_dim": 2432, "dual_attention_layers": [], "num_attention_heads": 38, "num_layers": 38,
+    "qk_norm": "rms_norm",
+}
+FLUX = {
+    "_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "in_channels": 64, "joint_attention_dim": 4096,
+    "num_attention_heads": 24, "num_layers": 19, "num_single_layers": 38, "patch_size": 1, "pooled_projection_dim": 768,
+}
+FLUX_DEV = FLUX | {"guidance_embeds": True}
+# Small: without and with norms of queries and keys and dual attention; with and without guidance.
+SD3_PLAIN = SD3 | {
+    "attention_head_dim": 16, "caption_projection_dim": 48, "in_channels": 4, "joint_attention_dim": 20,
+    "num_attention_heads": 3, "num_layers": 2, "out_channels": 4, "pooled_projection_dim": 12, "pos_embed_max_size": 9,
+    "sample_size": 16,
+}
+SD3_DUAL = SD3_PLAIN | {
+    "attention_head_dim": 12, "caption_projection_dim": 24, "dual_attention_layers": [0, 2], "num_attention_heads": 2,
+    "num_layers": 3, "out_channels": 6, "pos_embed_max_size": 12, "qk_norm": "rms_norm",
+}
+FLUX_PLAIN = FLUX | {
+    "attention_head_dim": 16, "axes_dims_rope": [4, 6, 6], "in_channels": 16, "joint_attention_dim": 20,
+    "num_attention_heads": 3, "num_layers": 2, "num_single_layers": 2, "pooled_projection_dim": 12,
+}
+FLUX_GUIDED = FLUX_PLAIN | {
+    "attention_head_dim": 24, "axes_dims_rope": [4, 8, 12], "guidance_embeds": True, "num_attention_heads": 2,
+}
+# Blocks of full width: of the large model, with and without an end of the text tokens; one double and one single.
+SD35_BLOCKS = SD35_LARGE | {"num_layers": 2, "pos_embed_max_size": 16, "sample_size": 16}
+FLUX_BLOCKS = FLUX_DEV | {"num_layers": 1, "num_single_layers": 1}
 
 
 def write(name, config, model, prefix=""):
@@ -85,6 +133,18 @@ def main():
                              ("text_exact", TEXT_EXACT)]:
             # transformers 5 dropped the prefix that the public checkpoints have.
             write(name, config, CLIPTextModel(CLIPTextConfig(**config)), prefix="text_model.")
+        write("text_legacy", TEXT_LEGACY, CLIPTextModel(CLIPTextConfig(**TEXT_LEGACY)), prefix="text_model.")
+        for name, config in [("text_pooled", TEXT_POOLED), ("text_bigg", TEXT_BIGG)]:
+            write(name, config, CLIPTextModelWithProjection(CLIPTextConfig(**config)))
+        for name, config in [("t5_xxl", T5_XXL), ("t5_small", T5_SMALL)]:
+            write(name, config, T5EncoderModel(T5Config(**config)))
+        for name, config in [("sd3_medium", SD3), ("sd35_medium", SD35_MEDIUM), ("sd35_large", SD35_LARGE),
+                             ("sd3_plain", SD3_PLAIN), ("sd3_dual", SD3_DUAL),
+                             ("sd35_blocks", SD35_BLOCKS)]:
+            write(f"mmdit/{name}", config, SD3Transformer2DModel.from_config(config))
+        for name, config in [("flux_dev", FLUX_DEV), ("flux_guided", FLUX_GUIDED), ("flux_plain", FLUX_PLAIN),
+                             ("flux_blocks", FLUX_BLOCKS)]:
+            write(f"mmdit/{name}", config, FluxTransformer2DModel.from_config(config))
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ InputsOptions TrainingSetup::inputs_options() const {
 }
 
 std::string TrainingSetup::Describe() const {
-  const report::MachineInfo machine = report::CollectMachineInfo();
+  const MachineInfo machine = report::CollectMachineInfo();
   std::string data = absl::StrCat(Count(data_.training->dataset().size(), "image"), " in ",
                                   data_.training->dataset().name());
   const std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();

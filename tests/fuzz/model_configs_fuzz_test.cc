@@ -13,6 +13,8 @@
 #include "models/diffusion/samplers/samplers.h"
 #include "models/folder/model_index.h"
 #include "models/folder/scheduler_changes.h"
+#include "models/mmdit/flux_transformer_config.h"
+#include "models/mmdit/sd3_transformer_config.h"
 #include "models/pixel_unet/pixel_unet_config.h"
 #include "models/unet/unet_config.h"
 #include "models/vae/vae_config.h"
@@ -167,6 +169,14 @@ TEST(ModelConfigsFuzzTest, EveryReaderRefusesDeepNesting) {
           {"text encoder",
            [](const std::string& text) {
              return models::ParseClipTextConfig(text, "deep.json").status();
+           }},
+          {"FLUX",
+           [](const std::string& text) {
+             return models::ParseFluxTransformerConfig(text, "deep.json").status();
+           }},
+          {"Stable Diffusion 3",
+           [](const std::string& text) {
+             return models::ParseSd3TransformerConfig(text, "deep.json").status();
            }},
           {"ControlNet",
            [](const std::string& text) {

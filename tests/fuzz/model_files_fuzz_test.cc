@@ -7,6 +7,8 @@
 #include "core/tensor/safetensors.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text_config.h"
+#include "models/mmdit/flux_transformer_config.h"
+#include "models/mmdit/sd3_transformer_config.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet_config.h"
 #include "models/vae/vae_config.h"
@@ -107,6 +109,10 @@ TEST(ModelFilesFuzzTest, DamagedConfigsAreRefusedOrRead) {
     material.files.push_back(
         ReadFile(absl::StrCat("data/tiny_sd/", component, "/config.json")).value());
   }
+  for (const char* transformer : {"flux_guided", "sd3_dual"}) {
+    material.files.push_back(
+        ReadFile(absl::StrCat("models/testdata/mmdit/", transformer, ".json")).value());
+  }
   material.tokens = JsonTokens();
   int64_t num_errors = 0;
   const int64_t num_iterations = fuzz::NumIterations(3000);
@@ -117,9 +123,11 @@ TEST(ModelFilesFuzzTest, DamagedConfigsAreRefusedOrRead) {
     ExpectNamed(models::ParseUNetConfig(text, "damaged.json").status(), &num_errors);
     ExpectNamed(models::ParseVaeConfig(text, "damaged.json").status(), &num_errors);
     ExpectNamed(models::ParseClipTextConfig(text, "damaged.json").status(), &num_errors);
+    ExpectNamed(models::ParseFluxTransformerConfig(text, "damaged.json").status(), &num_errors);
+    ExpectNamed(models::ParseSd3TransformerConfig(text, "damaged.json").status(), &num_errors);
   }
   EXPECT_GT(num_errors, num_iterations);
-  EXPECT_LT(num_errors, 3 * num_iterations);
+  EXPECT_LT(num_errors, 5 * num_iterations);
   EXPECT_LT(fuzz::PeakMemoryMb(), fuzz::MemoryLimitMb());
 }
 

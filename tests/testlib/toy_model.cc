@@ -51,11 +51,13 @@ nn::LinearSpec Out(int64_t width) {
 nn::Program FrozenProgram(const std::string& name, const std::string& input,
                           const std::string& output, const ToyModelOptions& options) {
   ProgramBuilder builder(name);
-  ValueId x = builder.AddInput(input, {Shape{options.width}, Element::kCompute});
+  const ValueId in = builder.AddInput(input, {Shape{options.width}, Element::kCompute});
+  ValueId x = in;
   for (int i = 0; i < options.num_frozen_layers; ++i) {
     builder.BeginLayer(absl::StrCat(name, ".", i), LayerKind::kFrozen);
     x = AddLinear(&builder, absl::StrCat(name, ".", i), x, Out(options.width));
     x = AddActivation(&builder, x, ops::Activation::kSilu);
+    if (options.frozen_skip && i + 1 == options.num_frozen_layers) x = AddSum(&builder, x, in);
   }
   builder.MarkOutput(x, output);
   return builder.Build();

@@ -19,6 +19,7 @@ struct ToyModelOptions {
   int width = 16;
   int num_blocks = 6;         // of the backbone; each has three layers
   int num_frozen_layers = 4;  // of each frozen component
+  bool frozen_skip = false;   // a frozen component's last layer also reads its input
   bool u_shaped = false;      // block num_blocks - 1 - i also reads the output of block i
   bool second_backbone = false;
   bool self_conditioning = false;  // of the first backbone

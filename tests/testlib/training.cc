@@ -56,6 +56,7 @@ absl::StatusOr<TestPlans> MakeTestPlans(const ModelProfile& profile, const PlanR
   cluster.set_num_nodes(1);
   cluster.set_devices_per_node(request.num_devices);
   cluster.set_collectives_use_compute(true);
+  cluster.set_memory_bytes_per_device(request.memory_bytes);
   for (Link* link : {cluster.mutable_intra_node(), cluster.mutable_inter_node()}) {
     link->set_latency_ns(5 * kNanosPerMicro);
     link->set_bandwidth_bytes_per_s(1e10);

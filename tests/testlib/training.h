@@ -26,6 +26,7 @@ struct PlanRequest {
   int num_micro_batches = 0;  // 0: search
   int micro_batch_size = 0;
   int num_stages = 0;
+  int64_t memory_bytes = 0;  // per device; 0: unlimited
 };
 absl::StatusOr<Plan> MakeTestPlan(const ModelProfile& profile, const PlanRequest& request);
 // The plans of a model with self-conditioning: without and with the extra pass.

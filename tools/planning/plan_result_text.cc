@@ -170,7 +170,10 @@ std::string ListText() {
                   "  shard=        none, zero1, zero3; alternatives as a|b\n"
                   "  compress=     none, l-greco, cupcake\n"
                   "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
-                  "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
+                  "  partial_batch=, cross_iteration=, even_samples=, one_partial=, tune=  true, "
+                  "false\n"
+                  "  fill_rule=    own, published; with min_bubble_us=, local_batches=4|8 "
+                  "(published)\n                and fill_walks= (own)\n");
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include "core/nn/execution.h"
 #include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/norm_nodes.h"
 #include "core/nn/nodes/resize_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
@@ -87,6 +88,14 @@ ValueId Transformer(ProgramBuilder* builder, const BlockInputs& in, LayerKind ki
   spec.groups = 4;
   spec.kind = kind;
   return AddTransformer(builder, "block", in.x, in.context, spec);
+}
+
+// A norm of tokens whose input has another reader, and a norm of heads.
+ValueId RmsNorms(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
+  builder->BeginLayer("block", kind);
+  const ValueId norm = AddRmsNorm(builder, "norm", in.x, {});
+  const ValueId sum = AddSum(builder, AddLinear(builder, "linear", norm, {8}), in.x);
+  return AddRmsNorm(builder, "heads", sum, {}, 4);
 }
 
 ValueId Down(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
@@ -170,6 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair<std::string, AddBlock>("UpResnet", UpResnet),
                     std::pair<std::string, AddBlock>("Resized", Resized),
                     std::pair<std::string, AddBlock>("Transformer", Transformer),
+                    std::pair<std::string, AddBlock>("RmsNorms", RmsNorms),
                     std::pair<std::string, AddBlock>("Down", Down),
                     std::pair<std::string, AddBlock>("AsymmetricDown", AsymmetricDown),
                     std::pair<std::string, AddBlock>("Up", Up)),

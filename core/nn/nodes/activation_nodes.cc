@@ -5,16 +5,17 @@
 
 #include "core/base/check.h"
 #include "core/ops/elementwise/geglu.h"
+#include "core/ops/elementwise/multiply.h"
 
 namespace dpipe::nn {
 namespace {
 
-// Reads the input again for its gradient.
+// Reads the input, or both, again for the gradient.
 NodeWork ActivationWork(const WorkContext& context) {
   NodeWork work;
   work.ops = {roofline::ElementwiseWork(context.read_bytes(), context.output_bytes,
                                         context.gradient_bytes(), /*rereads=*/true)};
-  work.saved_inputs = 1;
+  work.saved_inputs = (1u << context.input_bytes.size()) - 1;
   return work;
 }
 
@@ -79,6 +80,34 @@ class GegluNode : public Node {
   Shape y_;
 };
 
+class ProductNode : public Node {
+ public:
+  explicit ProductNode(const Shape& shape) : shape_(shape) {}
+
+  absl::string_view kind() const override { return "product"; }
+  ValueType output() const override { return {shape_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return ActivationWork(context); }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    if (saved != nullptr) *saved = {inputs[0], inputs[1]};
+    return ops::Multiply(inputs[0], inputs[1]);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    std::vector<Tensor> grads(2);
+    for (int i = 0; i < 2; ++i) {
+      if (!context.WantsInputGrad(i)) continue;
+      DPIPE_ASSIGN_OR_RETURN(grads[i], ops::Multiply(dy, (*saved)[1 - i]));
+    }
+    return grads;
+  }
+
+ private:
+  const Shape shape_;
+};
+
 }  // namespace
 
 ValueId AddActivation(ProgramBuilder* builder, ValueId x, ops::Activation activation) {
@@ -88,6 +117,11 @@ ValueId AddActivation(ProgramBuilder* builder, ValueId x, ops::Activation activa
 ValueId AddGeglu(ProgramBuilder* builder, ValueId x) {
   DPIPE_CHECK_EQ(builder->shape(x)[-1] % 2, 0);
   return builder->AddNode(std::make_unique<GegluNode>(builder->shape(x)), {x});
+}
+
+ValueId AddProduct(ProgramBuilder* builder, ValueId a, ValueId b) {
+  DPIPE_CHECK_EQ(builder->shape(a), builder->shape(b));
+  return builder->AddNode(std::make_unique<ProductNode>(builder->shape(a)), {a, b});
 }
 
 }  // namespace dpipe::nn

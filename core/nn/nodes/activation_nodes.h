@@ -1,4 +1,4 @@
-// Activations as nodes.
+// Activations and gates as nodes.
 #ifndef DPIPE_CORE_NN_NODES_ACTIVATION_NODES_H_
 #define DPIPE_CORE_NN_NODES_ACTIVATION_NODES_H_
 
@@ -12,6 +12,9 @@ ValueId AddActivation(ProgramBuilder* builder, ValueId x, ops::Activation activa
 
 // x [..., 2C] -> [..., C]: value * gelu(gate). Saves x.
 ValueId AddGeglu(ProgramBuilder* builder, ValueId x);
+
+// a * b; shapes must be equal. Saves both.
+ValueId AddProduct(ProgramBuilder* builder, ValueId a, ValueId b);
 
 }  // namespace dpipe::nn
 

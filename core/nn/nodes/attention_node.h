@@ -11,6 +11,11 @@ namespace dpipe::nn {
 ValueId AddAttention(ProgramBuilder* builder, ValueId q, ValueId k, ValueId v, int num_heads,
                      bool causal = false);
 
+// The same with a relative bias, kF32 [num_heads, Tq + Tk - 1] (core/ops/attention/attention.h),
+// which is saved too, and with scores that are not scaled: T5's attention.
+ValueId AddAttentionWithBias(ProgramBuilder* builder, ValueId q, ValueId k, ValueId v,
+                             ValueId relative_bias, int num_heads);
+
 }  // namespace dpipe::nn
 
 #endif  // DPIPE_CORE_NN_NODES_ATTENTION_NODE_H_

@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/select_token.h"
 
 namespace dpipe::nn {
 namespace {
@@ -28,8 +29,10 @@ class TokenEmbeddingNode : public Node {
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
     if (saved != nullptr) *saved = {inputs[0]};
+    const bool has_positions = context.weights.size() == 2;
     return ops::EmbeddingForward(inputs[0], context.weights[0]->master(),
-                                 context.weights[1]->master(), context.compute_dtype);
+                                 has_positions ? context.weights[1]->master() : Tensor(),
+                                 context.compute_dtype);
   }
 
   absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
@@ -39,8 +42,9 @@ class TokenEmbeddingNode : public Node {
   }
 
   absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    const bool has_positions = context.weight_grads.size() == 2;
     return ops::EmbeddingWeightGrad((*saved)[0], (*saved)[1], context.weight_grads[0],
-                                    context.weight_grads[1]);
+                                    has_positions ? context.weight_grads[1] : nullptr);
   }
 
  private:
@@ -79,6 +83,71 @@ class LabelEmbeddingNode : public Node {
   const int64_t width_;
 };
 
+class RelativeBiasNode : public Node {
+ public:
+  RelativeBiasNode(const ops::RelativeBiasParams& params, int64_t heads)
+      : params_(params), bias_({heads, params.queries + params.keys - 1}) {}
+
+  absl::string_view kind() const override { return "relative_bias"; }
+  ValueType output() const override { return {bias_, Element::kF32}; }
+  NodeWork Work(const WorkContext& context) const override {
+    NodeWork work = WorkOfLookup(context);
+    work.saved_inputs = 0;
+    return work;
+  }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::RelativeBiasForward(params_, inputs[0].dim(0), context.weights[0]->master());
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    *saved = {dy};
+    return std::vector<Tensor>(1);
+  }
+
+  absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    return ops::RelativeBiasWeightGrad(params_, (*saved)[0], context.weight_grads[0]);
+  }
+
+ private:
+  const ops::RelativeBiasParams params_;
+  const Shape bias_;
+};
+
+class SelectTokenNode : public Node {
+ public:
+  SelectTokenNode(std::optional<int32_t> token, int64_t width) : token_(token), width_(width) {}
+
+  absl::string_view kind() const override { return "select_token"; }
+  ValueType output() const override { return {Shape({width_}), Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override {
+    NodeWork work;
+    work.ops = {roofline::ElementwiseWork(context.output_bytes, context.output_bytes,
+                                          context.WantsInputGrad(0) ? context.input_bytes[0] : 0,
+                                          /*rereads=*/false)};
+    work.saved_inputs = 0b10;
+    return work;
+  }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    if (saved != nullptr) *saved = {inputs[1]};
+    return ops::SelectTokenForward(token_, inputs[1], inputs[0]);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::SelectTokenInputGrad(token_, (*saved)[0], dy));
+    return std::vector<Tensor>{std::move(dx), Tensor()};
+  }
+
+ private:
+  const std::optional<int32_t> token_;
+  const int64_t width_;
+};
+
 class TimeEmbeddingNode : public Node {
  public:
   explicit TimeEmbeddingNode(const ops::TimeEmbeddingParams& params) : params_(params) {}
@@ -105,13 +174,17 @@ class TimeEmbeddingNode : public Node {
 ValueId AddTokenEmbedding(ProgramBuilder* builder, ValueId ids, const TokenEmbeddingSpec& spec) {
   const Shape shape = builder->shape(ids);
   DPIPE_CHECK_EQ(shape.rank(), 1);
-  DPIPE_CHECK_LE(shape[0], spec.positions);
-  const ParameterId table = builder->AddParameter(
-      spec.table_name, Shape({spec.vocabulary, spec.width}), InitRule::Normal(0.02f), true);
-  const ParameterId positions = builder->AddParameter(
-      spec.positions_name, Shape({spec.positions, spec.width}), InitRule::Normal(0.01f), true);
+  std::vector<ParameterId> parameters = {
+      builder->AddParameter(spec.table_name, Shape({spec.vocabulary, spec.width}),
+                            InitRule::Normal(spec.deviation), true)};
+  if (!spec.positions_name.empty()) {
+    DPIPE_CHECK_LE(shape[0], spec.positions);
+    parameters.push_back(builder->AddParameter(spec.positions_name,
+                                               Shape({spec.positions, spec.width}),
+                                               InitRule::Normal(spec.positions_deviation), true));
+  }
   return builder->AddNode(std::make_unique<TokenEmbeddingNode>(Shape({shape[0], spec.width})),
-                          {ids}, {table, positions});
+                          {ids}, parameters);
 }
 
 ValueId AddLabelEmbedding(ProgramBuilder* builder, const std::string& name, ValueId label,
@@ -120,6 +193,21 @@ ValueId AddLabelEmbedding(ProgramBuilder* builder, const std::string& name, Valu
   const ParameterId table = builder->AddParameter(name + ".weight", Shape({classes, width}),
                                                   InitRule::Normal(1.0f), true);
   return builder->AddNode(std::make_unique<LabelEmbeddingNode>(width), {label}, {table});
+}
+
+ValueId AddRelativeBias(ProgramBuilder* builder, const std::string& name, ValueId ids,
+                        int64_t heads, const ops::RelativeBiasParams& params) {
+  DPIPE_CHECK(builder->type(ids).element == Element::kI32) << name << ": ids have a gradient";
+  const ParameterId table = builder->AddParameter(
+      name + ".weight", Shape({params.num_buckets, heads}), InitRule::Normal(0.05f), true);
+  return builder->AddNode(std::make_unique<RelativeBiasNode>(params, heads), {ids}, {table});
+}
+
+ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
+                       std::optional<int32_t> token) {
+  DPIPE_CHECK_EQ(builder->shape(x).rank(), 2);
+  DPIPE_CHECK_EQ(builder->shape(ids), (Shape{builder->shape(x)[0]}));
+  return builder->AddNode(std::make_unique<SelectTokenNode>(token, builder->shape(x)[1]), {x, ids});
 }
 
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,

@@ -1,24 +1,27 @@
-// Embeddings of tokens and of timesteps as nodes.
+// Embeddings of tokens, of their distances and of timesteps as nodes.
 #ifndef DPIPE_CORE_NN_NODES_EMBEDDING_NODES_H_
 #define DPIPE_CORE_NN_NODES_EMBEDDING_NODES_H_
 
+#include <optional>
 #include <string>
 
 #include "core/nn/program_builder.h"
+#include "core/ops/embedding/relative_bias.h"
 #include "core/ops/embedding/time_embedding.h"
 
 namespace dpipe::nn {
 
 struct TokenEmbeddingSpec {
   std::string table_name;      // name of the parameter [vocabulary, width]
-  std::string positions_name;  // name of the parameter [positions, width]
+  std::string positions_name;  // name of the parameter [positions, width]; empty: none
   int64_t vocabulary = 0;
   int64_t positions = 0;
   int64_t width = 0;
+  // Standard deviations of the normal distributions that initialise the parameters. CLIP's.
+  float deviation = 0.02f, positions_deviation = 0.01f;
 };
 
-// ids int32 [T] -> [T, width]: table[id] + positions[t]. Parameters are initialised from a normal
-// distribution with a standard deviation of 0.02 (0.01 for positions), as in CLIP.
+// ids int32 [T] -> [T, width]: table[id] + positions[t].
 ValueId AddTokenEmbedding(ProgramBuilder* builder, ValueId ids, const TokenEmbeddingSpec& spec);
 
 // label int32 [] -> [width]: a row of the parameter `<name>.weight` [classes, width], which is
@@ -26,6 +29,17 @@ ValueId AddTokenEmbedding(ProgramBuilder* builder, ValueId ids, const TokenEmbed
 // outside [0, classes).
 ValueId AddLabelEmbedding(ProgramBuilder* builder, const std::string& name, ValueId label,
                           int64_t classes, int64_t width);
+
+// T5's relative position bias for AddAttentionWithBias: kF32 [heads, queries + keys - 1] from the
+// parameter `<name>.weight` [num_buckets, heads]. `ids` is any integer input; it only gives the
+// batch.
+ValueId AddRelativeBias(ProgramBuilder* builder, const std::string& name, ValueId ids,
+                        int64_t heads, const ops::RelativeBiasParams& params);
+
+// x [T, C], ids int32 [T] -> [C]: the row of the first `token` among the ids (row 0 if there is
+// none), or without `token` of the largest id. Saves the ids.
+ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
+                       std::optional<int32_t> token);
 
 // timesteps int32 [] -> sinusoids [dim]. No parameters, no gradient.
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,

@@ -93,6 +93,52 @@ class LayerNormNode : public Node {
   const Shape x_;
 };
 
+// Forward saves {x, rstd}; InputGrad leaves {sums}.
+class RmsNormNode : public Node {
+ public:
+  RmsNormNode(const ops::RmsNormParams& params, const Shape& x, int64_t width)
+      : params_(params), x_(x), width_(width) {}
+
+  absl::string_view kind() const override { return "rms_norm"; }
+  ValueType output() const override { return {x_, Element::kCompute}; }
+  NodeWork Work(const WorkContext& context) const override { return WorkOfNorm(context); }
+  bool AddsToGrad() const override { return true; }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    DPIPE_ASSIGN_OR_RETURN(
+        ops::RmsNormResult result,
+        ops::RmsNormForward(params_, Rows(inputs[0]), context.weights[0]->master()));
+    if (saved != nullptr) *saved = {inputs[0], result.rstd};
+    return result.y.Reshape(inputs[0].shape());
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    const Tensor& later = context.later_grad;
+    DPIPE_ASSIGN_OR_RETURN(
+        ops::RmsNormGrads grads,
+        ops::RmsNormInputGrad(Rows((*saved)[0]), Rows(dy), (*saved)[1],
+                              context.weights[0]->master(), later.defined() ? Rows(later) : later));
+    *saved = {std::move(grads.sums)};
+    return std::vector<Tensor>{grads.dx.Reshape(dy.shape())};
+  }
+
+  absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    return ops::RmsNormWeightGrad((*saved)[0], context.weight_grads[0]);
+  }
+
+ private:
+  // Returns x as [batch, rows, width].
+  Tensor Rows(const Tensor& x) const {
+    return x.Reshape({x.dim(0), x.num_elements() / x.dim(0) / width_, width_});
+  }
+
+  const ops::RmsNormParams params_;
+  const Shape x_;
+  const int64_t width_;
+};
+
 std::vector<ParameterId> AddScaleAndBias(ProgramBuilder* builder, const std::string& name,
                                          int64_t channels) {
   return {builder->AddParameter(name + ".weight", Shape({channels}), InitRule::Ones(), false),
@@ -114,6 +160,16 @@ ValueId AddLayerNorm(ProgramBuilder* builder, const std::string& name, ValueId x
   const Shape shape = builder->shape(x);
   const auto parameters = AddScaleAndBias(builder, name, shape[-1]);
   return builder->AddNode(std::make_unique<LayerNormNode>(params, shape), {x}, parameters);
+}
+
+ValueId AddRmsNorm(ProgramBuilder* builder, const std::string& name, ValueId x,
+                   const ops::RmsNormParams& params, int64_t width) {
+  const Shape shape = builder->shape(x);
+  if (width == 0) width = shape[-1];
+  DPIPE_CHECK_EQ(shape[-1] % width, 0) << name << ": width";
+  const ParameterId scale =
+      builder->AddParameter(name + ".weight", Shape({width}), InitRule::Ones(), false);
+  return builder->AddNode(std::make_unique<RmsNormNode>(params, shape, width), {x}, {scale});
 }
 
 }  // namespace dpipe::nn

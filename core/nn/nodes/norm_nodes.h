@@ -1,4 +1,4 @@
-// Group and layer normalisation as nodes.
+// Group, layer and RMS normalisation as nodes.
 #ifndef DPIPE_CORE_NN_NODES_NORM_NODES_H_
 #define DPIPE_CORE_NN_NODES_NORM_NODES_H_
 
@@ -7,6 +7,7 @@
 #include "core/nn/program_builder.h"
 #include "core/ops/norm/group_norm.h"
 #include "core/ops/norm/layer_norm.h"
+#include "core/ops/norm/rms_norm.h"
 
 namespace dpipe::nn {
 
@@ -16,6 +17,13 @@ ValueId AddGroupNorm(ProgramBuilder* builder, const std::string& name, ValueId x
                      const ops::GroupNormParams& params);
 ValueId AddLayerNorm(ProgramBuilder* builder, const std::string& name, ValueId x,
                      const ops::LayerNormParams& params);
+
+// x [..., n * width] -> the same shape. Normalizes each run of `width` elements: 0, the default,
+// means the whole last dimension; the size of an attention head means that each head is normalized
+// by itself. Parameter `<name>.weight`, [width]. Saves x and a number per run, then a few numbers
+// per element of the weight.
+ValueId AddRmsNorm(ProgramBuilder* builder, const std::string& name, ValueId x,
+                   const ops::RmsNormParams& params, int64_t width = 0);
 
 }  // namespace dpipe::nn
 

@@ -61,6 +61,65 @@ class ConcatNode : public ShapeNode {
   const std::vector<int64_t> channels_;
 };
 
+class SliceNode : public ShapeNode {
+ public:
+  SliceNode(ValueType output, int64_t begin, int64_t channels)
+      : ShapeNode(std::move(output)), begin_(begin), channels_(channels) {}
+  absl::string_view kind() const override { return "slice"; }
+  NodeWork Work(const WorkContext& context) const override {
+    NodeWork work;  // does not read the rest of its input
+    work.ops = {roofline::ElementwiseWork(context.output_bytes, context.output_bytes,
+                                          context.gradient_bytes(), /*rereads=*/false)};
+    return work;
+  }
+  bool AddsToGrad() const override { return true; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::SliceChannels(inputs[0], begin_, output().shape[-1]);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors*,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx,
+                           ops::SliceChannelsInputGrad(dy, begin_, channels_, context.later_grad));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+
+ private:
+  const int64_t begin_, channels_;
+};
+
+// Cuts an image into patches or, with `joins`, the inverse. `image`: without the batch.
+class PatchNode : public ShapeNode {
+ public:
+  PatchNode(ValueType output, ops::PatchOrder order, int64_t size, const Shape& image, bool joins)
+      : ShapeNode(std::move(output)),
+        order_(order),
+        size_(size),
+        height_(image[0]),
+        width_(image[1]),
+        joins_(joins) {}
+  absl::string_view kind() const override { return joins_ ? "unpatchify" : "patchify"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return Moved(joins_, inputs[0]);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, Moved(!joins_, dy));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+
+ private:
+  absl::StatusOr<Tensor> Moved(bool join, const Tensor& x) const {
+    return join ? ops::Unpatchify(order_, size_, height_, width_, x)
+                : ops::Patchify(order_, size_, x);
+  }
+
+  const ops::PatchOrder order_;
+  const int64_t size_, height_, width_;
+  const bool joins_;
+};
+
 class UpsampleNode : public ShapeNode {
  public:
   using ShapeNode::ShapeNode;
@@ -167,6 +226,54 @@ ValueId AddConcat(ProgramBuilder* builder, const std::vector<ValueId>& parts) {
   }
   output.shape.Set(-1, sum);
   return builder->AddNode(std::make_unique<ConcatNode>(output, channels), parts);
+}
+
+ValueId AddSlice(ProgramBuilder* builder, ValueId x, int64_t begin, int64_t width) {
+  ValueType output = builder->type(x);
+  const int64_t channels = output.shape[-1];
+  DPIPE_CHECK(0 <= begin && 0 < width && begin + width <= channels)
+      << "elements [" << begin << ", " << begin + width << ") of " << output.shape;
+  output.shape.Set(-1, width);
+  return builder->AddNode(std::make_unique<SliceNode>(output, begin, channels), {x});
+}
+
+ValueId AddJoinTokens(ProgramBuilder* builder, ValueId a, ValueId b) {
+  const Shape first = builder->shape(a), second = builder->shape(b);
+  DPIPE_CHECK_EQ(first[1], second[1]);
+  const auto flat = [&](ValueId x) {
+    return AddReshape(builder, x, Shape({builder->shape(x).num_elements()}));
+  };
+  const ValueId joined = AddConcat(builder, {flat(a), flat(b)});
+  return AddReshape(builder, joined, Shape({first[0] + second[0], first[1]}));
+}
+
+ValueId AddSliceTokens(ProgramBuilder* builder, ValueId x, int64_t begin, int64_t count) {
+  const Shape shape = builder->shape(x);
+  const int64_t width = shape[1];
+  const ValueId flat = AddReshape(builder, x, Shape({shape[0] * width}));
+  return AddReshape(builder, AddSlice(builder, flat, begin * width, count * width),
+                    Shape({count, width}));
+}
+
+ValueId AddPatchify(ProgramBuilder* builder, ValueId x, ops::PatchOrder order, int64_t size) {
+  const ValueType& type = builder->type(x);
+  const Shape image = type.shape;
+  DPIPE_CHECK(image[0] % size == 0 && image[1] % size == 0)
+      << image << " in patches of " << size << " x " << size;
+  const ValueType output{Shape({image[0] / size * (image[1] / size), image[2] * size * size}),
+                         type.element};
+  return builder->AddNode(std::make_unique<PatchNode>(output, order, size, image, /*joins=*/false),
+                          {x});
+}
+
+ValueId AddUnpatchify(ProgramBuilder* builder, ValueId patches, ops::PatchOrder order, int64_t size,
+                      int64_t height, int64_t width) {
+  const ValueType& type = builder->type(patches);
+  const Shape image({height, width, type.shape[1] / (size * size)});
+  DPIPE_CHECK_EQ(type.shape, Shape({height / size * (width / size), image[2] * size * size}));
+  return builder->AddNode(std::make_unique<PatchNode>(ValueType{image, type.element}, order, size,
+                                                      image, /*joins=*/true),
+                          {patches});
 }
 
 ValueId AddUpsample2x(ProgramBuilder* builder, ValueId x) {

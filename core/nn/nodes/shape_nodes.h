@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/nn/program_builder.h"
+#include "core/ops/image/patchify.h"
 
 namespace dpipe::nn {
 
@@ -13,6 +14,22 @@ ValueId AddSum(ProgramBuilder* builder, ValueId a, ValueId b);
 
 // Concatenates along the last dimension; all others must be equal. Saves nothing.
 ValueId AddConcat(ProgramBuilder* builder, const std::vector<ValueId>& parts);
+
+// x [..., C] -> [..., width]: the elements from `begin` on. Saves nothing.
+ValueId AddSlice(ProgramBuilder* builder, ValueId x, int64_t begin, int64_t width);
+
+// a [T, C], b [U, C] -> [T + U, C]. Saves nothing.
+ValueId AddJoinTokens(ProgramBuilder* builder, ValueId a, ValueId b);
+
+// x [T, C] -> [count, C]: the tokens from `begin` on. Saves nothing.
+ValueId AddSliceTokens(ProgramBuilder* builder, ValueId x, int64_t begin, int64_t count);
+
+// x [H, W, C] -> [(H / size) (W / size), C size^2]: squares as tokens. Saves nothing.
+ValueId AddPatchify(ProgramBuilder* builder, ValueId x, ops::PatchOrder order, int64_t size);
+
+// The inverse: [(height / size) (width / size), C size^2] -> [height, width, C].
+ValueId AddUnpatchify(ProgramBuilder* builder, ValueId patches, ops::PatchOrder order, int64_t size,
+                      int64_t height, int64_t width);
 
 // x [H, W, C] -> [2H, 2W, C], pixels repeated. Saves nothing.
 ValueId AddUpsample2x(ProgramBuilder* builder, ValueId x);

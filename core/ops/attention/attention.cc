@@ -8,7 +8,8 @@
 namespace dpipe::ops {
 namespace {
 
-void CheckInputs(const AttentionParams& params, const Tensor& q, const Tensor& k, const Tensor& v) {
+void CheckInputs(const AttentionParams& params, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const Tensor& relative_bias) {
   CheckFloat(q);
   CheckSameType(q, k);
   CheckAlike(k, v);
@@ -24,6 +25,9 @@ void CheckInputs(const AttentionParams& params, const Tensor& q, const Tensor& k
   DPIPE_CHECK_GE(k.dim(1), 1) << "keys " << k.shape();
   DPIPE_CHECK(!params.causal || q.dim(1) == k.dim(1))
       << "causal attention of " << q.dim(1) << " queries over " << k.dim(1) << " keys";
+  if (relative_bias.defined()) {
+    CheckFp32(relative_bias, {q.dim(0), params.num_heads, q.dim(1) + k.dim(1) - 1});
+  }
 }
 
 }  // namespace
@@ -33,30 +37,31 @@ float AttentionScale(int64_t width, int num_heads) {
 }
 
 absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
-                                                 const Tensor& k, const Tensor& v,
-                                                 bool keep_saved) {
-  CheckInputs(params, q, k, v);
+                                                 const Tensor& k, const Tensor& v, bool keep_saved,
+                                                 const Tensor& relative_bias) {
+  CheckInputs(params, q, k, v, relative_bias);
   absl::StatusOr<AttentionResult> result;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *q.device(), "attention",
-      [&] { result = ref::AttentionForward(params, q, k, v, keep_saved); },
-      [&] { result = cpu::AttentionForward(params, q, k, v, keep_saved); },
-      [&] { result = cuda::AttentionForward(params, q, k, v, keep_saved); }));
+      [&] { result = ref::AttentionForward(params, q, k, v, keep_saved, relative_bias); },
+      [&] { result = cpu::AttentionForward(params, q, k, v, keep_saved, relative_bias); },
+      [&] { result = cuda::AttentionForward(params, q, k, v, keep_saved, relative_bias); }));
   return result;
 }
 
 absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
                                                   const Tensor& q, const Tensor& k, const Tensor& v,
-                                                  const Tensor& saved) {
-  CheckInputs(params, q, k, v);
+                                                  const Tensor& saved,
+                                                  const Tensor& relative_bias) {
+  CheckInputs(params, q, k, v, relative_bias);
   CheckAlike(dy, q);
   DPIPE_CHECK(saved.defined()) << "attention's forward pass was run without keep_saved";
   absl::StatusOr<AttentionGrads> grads;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *q.device(), "attention's input gradient",
-      [&] { grads = ref::AttentionInputGrad(params, dy, q, k, v); },
-      [&] { grads = cpu::AttentionInputGrad(params, dy, q, k, v, saved); },
-      [&] { grads = cuda::AttentionInputGrad(params, dy, q, k, v, saved); }));
+      [&] { grads = ref::AttentionInputGrad(params, dy, q, k, v, relative_bias); },
+      [&] { grads = cpu::AttentionInputGrad(params, dy, q, k, v, saved, relative_bias); },
+      [&] { grads = cuda::AttentionInputGrad(params, dy, q, k, v, saved, relative_bias); }));
   return grads;
 }
 

@@ -66,7 +66,7 @@ absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int6
 
 absl::Status ForwardHead(const Device& device, const AttentionParams& params,
                          const AttentionSizes& s, const Matrix& q, const Matrix& k, const Matrix& v,
-                         const Matrix& y, const Tensor& saved, int64_t offset,
+                         const Matrix& y, const float* bias, const Tensor& saved, int64_t offset,
                          float* scores_scratch) {
   const bool keep = saved.defined(), keep_p = keep && s.save_probabilities;
   for (int64_t i = 0; i < s.queries; i += s.block) {
@@ -74,7 +74,7 @@ absl::Status ForwardHead(const Device& device, const AttentionParams& params,
     float* const p = keep_p && !s.bf16 ? saved.data<float>() + offset + i * s.keys : scores_scratch;
     DPIPE_RETURN_IF_ERROR(Multiply(device, true, rows, s.keys, s.head, q.Row(i), k, {p, s.keys}));
     float* const log_sums = keep && !keep_p ? saved.data<float>() + offset + i : nullptr;
-    Softmax(BlockRows(params, s, i, rows), p, log_sums);
+    Softmax(BlockRows(params, s, bias, i, rows), p, log_sums);
     DPIPE_RETURN_IF_ERROR(Multiply(device, false, rows, s.head, s.keys, {p, s.keys}, v, y.Row(i)));
     if (keep_p && s.bf16) {
       Narrow(rows * s.keys, p, saved.data<Bf16>() + offset + i * s.keys);
@@ -86,9 +86,9 @@ absl::Status ForwardHead(const Device& device, const AttentionParams& params,
 // Returns the probabilities of queries [i, i + rows): in `saved` if it has them in fp32, else
 // widened or recomputed in `scratch`.
 absl::StatusOr<const float*> Probabilities(const AttentionParams& params, const AttentionSizes& s,
-                                           const Matrix& q, const Matrix& k, const Tensor& saved,
-                                           int64_t offset, int64_t i, int64_t rows,
-                                           float* scratch) {
+                                           const Matrix& q, const Matrix& k, const float* bias,
+                                           const Tensor& saved, int64_t offset, int64_t i,
+                                           int64_t rows, float* scratch) {
   if (s.save_probabilities) {
     if (!s.bf16) return saved.data<float>() + offset + i * s.keys;
     Widen(rows * s.keys, saved.data<Bf16>() + offset + i * s.keys, scratch);
@@ -96,12 +96,26 @@ absl::StatusOr<const float*> Probabilities(const AttentionParams& params, const 
   }
   DPIPE_RETURN_IF_ERROR(onednn::Gemm(false, true, rows, s.keys, s.head, q.data + i * q.stride,
                                      q.stride, k.data, k.stride, 0, scratch, s.keys));
-  SoftmaxFromLogSums(BlockRows(params, s, i, rows), saved.data<float>() + offset + i, scratch);
+  SoftmaxFromLogSums(BlockRows(params, s, bias, i, rows), saved.data<float>() + offset + i,
+                     scratch);
   return scratch;
+}
+
+// Allocates the gradients, of which that of the bias is zero.
+AttentionGrads NewGrads(const Tensor& q, const Tensor& k, const Tensor& relative_bias) {
+  AttentionGrads grads = {Tensor::Empty(q.device(), q.shape(), q.dtype()),
+                          Tensor::Empty(q.device(), k.shape(), q.dtype()),
+                          Tensor::Empty(q.device(), k.shape(), q.dtype()), Tensor()};
+  if (relative_bias.defined()) {
+    grads.drelative_bias = Tensor::Zeros(q.device(), relative_bias.shape(), DType::kF32);
+  }
+  return grads;
 }
 
 struct HeadMatrices {
   Matrix dy, q, k, v, dq, dk, dv;
+  const float* bias;  // null: none
+  float* dbias;       // zeros at first
 };
 
 absl::Status InputGradHead(const AttentionParams& params, const AttentionSizes& s,
@@ -111,13 +125,15 @@ absl::Status InputGradHead(const AttentionParams& params, const AttentionSizes& 
     const int64_t rows = std::min(s.block, s.queries - i);
     const float* const dy = m.dy.data + i * m.dy.stride;
     const float beta = i == 0 ? 0 : 1;  // every block of queries adds to all keys
-    DPIPE_ASSIGN_OR_RETURN(const float* p,
-                           Probabilities(params, s, m.q, m.k, saved, offset, i, rows, p_scratch));
+    DPIPE_ASSIGN_OR_RETURN(const float* p, Probabilities(params, s, m.q, m.k, m.bias, saved, offset,
+                                                         i, rows, p_scratch));
     DPIPE_RETURN_IF_ERROR(onednn::Gemm(true, false, s.keys, s.head, rows, p, s.keys, dy,
                                        m.dy.stride, beta, m.dv.data, m.dv.stride));
     DPIPE_RETURN_IF_ERROR(onednn::Gemm(false, true, rows, s.keys, s.head, dy, m.dy.stride, m.v.data,
                                        m.v.stride, 0, ds, s.keys));
-    SoftmaxGrad(BlockRows(params, s, i, rows), p, ds);
+    const SoftmaxRows block = BlockRows(params, s, m.bias, i, rows);
+    SoftmaxGrad(block, p, ds);
+    if (m.bias != nullptr) AddRelativeBiasGrad(block, ds, BiasOfQuery(s, m.dbias, i));
     DPIPE_RETURN_IF_ERROR(onednn::Gemm(false, false, rows, s.head, s.keys, ds, s.keys, m.k.data,
                                        m.k.stride, 0, m.dq.data + i * m.dq.stride, m.dq.stride));
     DPIPE_RETURN_IF_ERROR(onednn::Gemm(true, false, s.keys, s.head, rows, ds, s.keys,
@@ -130,10 +146,10 @@ absl::Status InputGradHead(const AttentionParams& params, const AttentionSizes& 
 }  // namespace
 
 absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
-                                                 const Tensor& k, const Tensor& v,
-                                                 bool keep_saved) {
+                                                 const Tensor& k, const Tensor& v, bool keep_saved,
+                                                 const Tensor& relative_bias) {
   const AttentionSizes s(params, q, k);
-  if (s.native) return NativeAttention(params, s, q, k, v, keep_saved);
+  if (s.native) return NativeAttention(params, s, q, k, v, keep_saved, relative_bias);
   const Tensor y = Tensor::Empty(q.device(), q.shape(), q.dtype());
   const Tensor saved = keep_saved ? NewSaved(s, q) : Tensor();
   const int64_t scores = Arena::Rounded(s.block * s.keys);
@@ -144,7 +160,8 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
         const Matrix q_head = ReadHead(s, q, b, h, &arena), k_head = ReadHead(s, k, b, h, &arena);
         const Matrix v_head = ReadHead(s, v, b, h, &arena), y_head = NewHead(s, y, b, h, &arena);
         absl::Status status = ForwardHead(*q.device(), params, s, q_head, k_head, v_head, y_head,
-                                          saved, SavedOffset(s, b, h), arena.Take(scores));
+                                          BiasOfHead(s, relative_bias, b, h), saved,
+                                          SavedOffset(s, b, h), arena.Take(scores));
         WriteHead(s, y_head, b, h, y);
         return status;
       }));
@@ -153,22 +170,28 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
 
 absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
                                                   const Tensor& q, const Tensor& k, const Tensor& v,
-                                                  const Tensor& saved) {
+                                                  const Tensor& saved,
+                                                  const Tensor& relative_bias) {
   const AttentionSizes s(params, q, k);
-  if (s.native) return NativeAttentionGrad(params, s, dy, q, k, v, saved);
-  const AttentionGrads grads = {Tensor::Empty(q.device(), q.shape(), q.dtype()),
-                                Tensor::Empty(q.device(), k.shape(), q.dtype()),
-                                Tensor::Empty(q.device(), k.shape(), q.dtype())};
+  const AttentionGrads grads = NewGrads(q, k, relative_bias);
+  if (s.native) {
+    DPIPE_RETURN_IF_ERROR(NativeAttentionGrad(params, s, dy, q, k, v, saved, relative_bias, grads));
+    return grads;
+  }
   const int64_t scores = Arena::Rounded(s.block * s.keys);
   const int64_t heads =
       s.bf16 ? 3 * Arena::Rounded(s.queries * s.head) + 4 * Arena::Rounded(s.keys * s.head) : 0;
   DPIPE_RETURN_IF_ERROR(
       ForEachHead(s, q.device(), 2 * scores + heads, [&](int64_t b, int64_t h, Arena arena) {
-        const HeadMatrices m = {
-            ReadHead(s, dy, b, h, &arena),      ReadHead(s, q, b, h, &arena),
-            ReadHead(s, k, b, h, &arena),       ReadHead(s, v, b, h, &arena),
-            NewHead(s, grads.dq, b, h, &arena), NewHead(s, grads.dk, b, h, &arena),
-            NewHead(s, grads.dv, b, h, &arena)};
+        const HeadMatrices m = {ReadHead(s, dy, b, h, &arena),
+                                ReadHead(s, q, b, h, &arena),
+                                ReadHead(s, k, b, h, &arena),
+                                ReadHead(s, v, b, h, &arena),
+                                NewHead(s, grads.dq, b, h, &arena),
+                                NewHead(s, grads.dk, b, h, &arena),
+                                NewHead(s, grads.dv, b, h, &arena),
+                                BiasOfHead(s, relative_bias, b, h),
+                                BiasOfHead(s, grads.drelative_bias, b, h)};
         float* const p = arena.Take(scores);
         absl::Status status =
             InputGradHead(params, s, m, saved, SavedOffset(s, b, h), p, arena.Take(scores));

@@ -19,6 +19,11 @@ Matrix ScoresOf(const Tensor& t) {
   return {t.raw_data(), t.dtype(), t.dim(2), t.dim(1) * t.dim(2)};
 }
 
+// Returns a sample's part of the bias or of its gradient.
+float* BiasOf(const Tensor& relative_bias, int64_t sample) {
+  return relative_bias.Slice(sample, sample + 1).data<float>();
+}
+
 // Products and kernels of one sample after another, so that scores need little memory.
 class Attention {
  public:
@@ -37,7 +42,12 @@ class Attention {
   Tensor InPlaceOf(const Tensor& scores, DType dtype) const {
     return dtype == DType::kF32 ? scores : Scores(dtype);
   }
-  const SoftmaxShape& softmax() const { return softmax_; }
+  // For a sample, with its part of the bias, which may be undefined.
+  SoftmaxShape softmax(const Tensor& relative_bias, int64_t sample) const {
+    SoftmaxShape shape = softmax_;
+    if (relative_bias.defined()) shape.relative_bias = BiasOf(relative_bias, sample);
+    return shape;
+  }
 
   // scores = q k^T; also the gradients of the probabilities, dy v^T.
   absl::Status QueryByKey(const Tensor& q, const Tensor& k, int64_t sample,
@@ -111,11 +121,14 @@ AttentionShape ShapeOf(const AttentionParams& params, const Tensor& q, const Ten
           params.scale, params.causal && keys > 1};
 }
 
-// cuDNN's attention has no engine for fp32.
-bool FitsCudnn(const Tensor& q) { return q.dtype() == DType::kBf16; }
+// cuDNN's attention has no engine for fp32. A relative bias would have to be written out for each
+// query and key; only frozen text encoders have one, whose attention is a small part of their work.
+bool FitsCudnn(const Tensor& q, const Tensor& relative_bias) {
+  return q.dtype() == DType::kBf16 && !relative_bias.defined();
+}
 
 absl::Status ForwardByProducts(const AttentionParams& params, const Tensor& q, const Tensor& k,
-                               const Tensor& v, const Saved& saved) {
+                               const Tensor& v, const Tensor& relative_bias, const Saved& saved) {
   const Attention attention(params, q, k);
   const Tensor y = saved.y(), scores = attention.Scores(DType::kF32);
   const Tensor p = attention.InPlaceOf(scores, q.dtype());
@@ -123,7 +136,7 @@ absl::Status ForwardByProducts(const AttentionParams& params, const Tensor& q, c
     DPIPE_RETURN_IF_ERROR(attention.QueryByKey(q, k, b, scores));
     WithElements(
         [&](auto* to) {
-          SoftmaxOfRows(StreamOf(q), attention.softmax(), scores.data<float>(), to,
+          SoftmaxOfRows(StreamOf(q), attention.softmax(relative_bias, b), scores.data<float>(), to,
                         saved.log_sums() + b * params.num_heads * q.dim(1));
         },
         p);
@@ -133,8 +146,8 @@ absl::Status ForwardByProducts(const AttentionParams& params, const Tensor& q, c
 }
 
 absl::Status GradByProducts(const AttentionParams& params, const Tensor& dy, const Tensor& q,
-                            const Tensor& k, const Tensor& v, const Saved& saved,
-                            const AttentionGrads& grads) {
+                            const Tensor& k, const Tensor& v, const Tensor& relative_bias,
+                            const Saved& saved, const AttentionGrads& grads) {
   const Attention attention(params, q, k);
   const Tensor scores = attention.Scores(DType::kF32), dp = attention.Scores(DType::kF32);
   const Tensor p = attention.InPlaceOf(scores, q.dtype()), ds = attention.InPlaceOf(dp, q.dtype());
@@ -143,9 +156,13 @@ absl::Status GradByProducts(const AttentionParams& params, const Tensor& dy, con
     DPIPE_RETURN_IF_ERROR(attention.QueryByKey(dy, v, b, dp));
     WithElements(
         [&](auto* to_p, auto* to_ds) {
-          SoftmaxGradOfRows(StreamOf(q), attention.softmax(), scores.data<float>(),
+          const SoftmaxShape shape = attention.softmax(relative_bias, b);
+          SoftmaxGradOfRows(StreamOf(q), shape, scores.data<float>(),
                             saved.log_sums() + b * params.num_heads * q.dim(1), dp.data<float>(),
                             to_p, to_ds);
+          if (relative_bias.defined()) {
+            RelativeBiasGrad(StreamOf(q), shape, to_ds, BiasOf(grads.drelative_bias, b));
+          }
         },
         p, ds);
     DPIPE_RETURN_IF_ERROR(attention.ScoresByQuery(p, dy, b, grads.dv));
@@ -158,14 +175,14 @@ absl::Status GradByProducts(const AttentionParams& params, const Tensor& dy, con
 }  // namespace
 
 absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
-                                                 const Tensor& k, const Tensor& v,
-                                                 bool keep_saved) {
+                                                 const Tensor& k, const Tensor& v, bool keep_saved,
+                                                 const Tensor& relative_bias) {
   const Saved saved = Saved::Make(params, q);
   absl::Status done = absl::UnimplementedError("");
-  if (FitsCudnn(q)) {
+  if (FitsCudnn(q, relative_bias)) {
     done = AttendByCudnn(ShapeOf(params, q, k), q, k, v, saved.y(), saved.log_sums());
   }
-  if (absl::IsUnimplemented(done)) done = ForwardByProducts(params, q, k, v, saved);
+  if (absl::IsUnimplemented(done)) done = ForwardByProducts(params, q, k, v, relative_bias, saved);
   DPIPE_RETURN_IF_ERROR(done);
   AttentionResult result;
   result.y = saved.y();
@@ -175,16 +192,21 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
 
 absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
                                                   const Tensor& q, const Tensor& k, const Tensor& v,
-                                                  const Tensor& memory) {
+                                                  const Tensor& memory,
+                                                  const Tensor& relative_bias) {
   const Saved saved(q, memory);
-  const auto like = [](const Tensor& t) { return Tensor::Empty(t.device(), t.shape(), t.dtype()); };
-  const AttentionGrads grads = {like(q), like(k), like(v)};
+  const auto like = [](const Tensor& t) {
+    return t.defined() ? Tensor::Empty(t.device(), t.shape(), t.dtype()) : Tensor();
+  };
+  const AttentionGrads grads = {like(q), like(k), like(v), like(relative_bias)};
   absl::Status done = absl::UnimplementedError("");
-  if (FitsCudnn(q)) {
+  if (FitsCudnn(q, relative_bias)) {
     done = AttendGradByCudnn(ShapeOf(params, q, k), dy, q, k, v, saved.y(), saved.log_sums(),
                              grads.dq, grads.dk, grads.dv);
   }
-  if (absl::IsUnimplemented(done)) done = GradByProducts(params, dy, q, k, v, saved, grads);
+  if (absl::IsUnimplemented(done)) {
+    done = GradByProducts(params, dy, q, k, v, relative_bias, saved, grads);
+  }
   DPIPE_RETURN_IF_ERROR(done);
   return grads;
 }

@@ -84,9 +84,23 @@ absl::Status ForEachHead(const AttentionSizes& s, const std::shared_ptr<Device>&
   return absl::OkStatus();
 }
 
-inline SoftmaxRows BlockRows(const AttentionParams& params, const AttentionSizes& s, int64_t first,
-                             int64_t rows) {
-  return {rows, s.keys, params.causal, first, params.scale};
+// Returns a head's part of a relative bias or its gradient, or null if it is undefined.
+inline float* BiasOfHead(const AttentionSizes& s, const Tensor& relative_bias, int64_t b,
+                         int64_t h) {
+  if (!relative_bias.defined()) return nullptr;
+  return relative_bias.data<float>() + (b * s.heads + h) * (s.queries + s.keys - 1);
+}
+
+// Returns the element of BiasOfHead for query `first` and key 0, or null.
+template <typename T>
+T* BiasOfQuery(const AttentionSizes& s, T* of_head, int64_t first) {
+  return of_head == nullptr ? nullptr : of_head + s.queries - 1 - first;
+}
+
+// `bias`: of BiasOfHead.
+inline SoftmaxRows BlockRows(const AttentionParams& params, const AttentionSizes& s,
+                             const float* bias, int64_t first, int64_t rows) {
+  return {rows, s.keys, params.causal, first, params.scale, BiasOfQuery(s, bias, first)};
 }
 
 // Returns the offset of a head's probabilities or log-sums in `saved`.

@@ -145,7 +145,8 @@ class KeySums {
 
 absl::StatusOr<AttentionResult> NativeAttention(const AttentionParams& params,
                                                 const AttentionSizes& s, const Tensor& q,
-                                                const Tensor& k, const Tensor& v, bool keep_saved) {
+                                                const Tensor& k, const Tensor& v, bool keep_saved,
+                                                const Tensor& relative_bias) {
   const Tensor y = Tensor::Empty(q.device(), q.shape(), q.dtype());
   const Tensor saved = keep_saved ? NewSaved(s, q) : Tensor();
   const bool keep_p = keep_saved && s.save_probabilities;
@@ -162,7 +163,8 @@ absl::StatusOr<AttentionResult> NativeAttention(const AttentionParams& params,
           DPIPE_RETURN_IF_ERROR(head.ByKey(rows, queries.Row(i), HeadOf(s, k, b, h), scores));
           float* const log_sums =
               keep_saved && !keep_p ? saved.data<float>() + offset + i : nullptr;
-          Softmax(BlockRows(params, s, i, rows), scores, log_sums);
+          Softmax(BlockRows(params, s, BiasOfHead(s, relative_bias, b, h), i, rows), scores,
+                  log_sums);
           Bf16* const p = keep_p ? saved.data<Bf16>() + offset + i * s.keys : rounded;
           Narrow(rows * s.keys, scores, p);
           DPIPE_RETURN_IF_ERROR(head.OfQueries(rows, p, HeadOf(s, v, b, h), output.Row(i)));
@@ -172,19 +174,16 @@ absl::StatusOr<AttentionResult> NativeAttention(const AttentionParams& params,
   return AttentionResult{y, saved};
 }
 
-absl::StatusOr<AttentionGrads> NativeAttentionGrad(const AttentionParams& params,
-                                                   const AttentionSizes& s, const Tensor& dy,
-                                                   const Tensor& q, const Tensor& k,
-                                                   const Tensor& v, const Tensor& saved) {
-  const AttentionGrads grads = {Tensor::Empty(q.device(), q.shape(), q.dtype()),
-                                Tensor::Empty(q.device(), k.shape(), q.dtype()),
-                                Tensor::Empty(q.device(), k.shape(), q.dtype())};
+absl::Status NativeAttentionGrad(const AttentionParams& params, const AttentionSizes& s,
+                                 const Tensor& dy, const Tensor& q, const Tensor& k,
+                                 const Tensor& v, const Tensor& saved, const Tensor& relative_bias,
+                                 const AttentionGrads& grads) {
   const int64_t scores = s.block * s.keys;
   const int64_t scratch =
       2 * Arena::Rounded(scores) + 2 * FloatsOf(scores) + 2 * KeySums::ScratchFloats(s);
   const Head head(q.device(), s);
-  DPIPE_RETURN_IF_ERROR(
-      ForEachHead(s, q.device(), scratch, [&](int64_t b, int64_t h, Arena arena) -> absl::Status {
+  return ForEachHead(
+      s, q.device(), scratch, [&](int64_t b, int64_t h, Arena arena) -> absl::Status {
         float* const p = arena.Take(scores);
         float* const ds = arena.Take(scores);
         Bf16* const p_scratch = TakeBf16(&arena, scores);
@@ -195,7 +194,8 @@ absl::StatusOr<AttentionGrads> NativeAttentionGrad(const AttentionParams& params
         const int64_t offset = SavedOffset(s, b, h);
         for (int64_t i = 0; i < s.queries; i += s.block) {
           const int64_t rows = std::min(s.block, s.queries - i);
-          const SoftmaxRows block = BlockRows(params, s, i, rows);
+          const SoftmaxRows block =
+              BlockRows(params, s, BiasOfHead(s, relative_bias, b, h), i, rows);
           Bf16* p_rounded = p_scratch;
           if (s.save_probabilities) {
             p_rounded = saved.data<Bf16>() + offset + i * s.keys;
@@ -208,6 +208,10 @@ absl::StatusOr<AttentionGrads> NativeAttentionGrad(const AttentionParams& params
           DPIPE_RETURN_IF_ERROR(dv.Add(head, rows, p_rounded, outputs.Row(i), i == 0));
           DPIPE_RETURN_IF_ERROR(head.ByKey(rows, outputs.Row(i), values, ds));
           SoftmaxGrad(block, p, ds);
+          if (relative_bias.defined()) {
+            AddRelativeBiasGrad(block, ds,
+                                BiasOfQuery(s, BiasOfHead(s, grads.drelative_bias, b, h), i));
+          }
           Narrow(rows * s.keys, ds, rounded);
           DPIPE_RETURN_IF_ERROR(
               head.OfQueries(rows, rounded, keys, HeadOf(s, grads.dq, b, h).Row(i)));
@@ -216,8 +220,7 @@ absl::StatusOr<AttentionGrads> NativeAttentionGrad(const AttentionParams& params
         dk.Finish();
         dv.Finish();
         return absl::OkStatus();
-      }));
-  return grads;
+      });
 }
 
 }  // namespace dpipe::ops::cpu

@@ -11,14 +11,16 @@
 
 namespace dpipe::ops::cpu {
 
-// All tensors are bf16.
+// All tensors are bf16, except the bias.
 absl::StatusOr<AttentionResult> NativeAttention(const AttentionParams& params,
                                                 const AttentionSizes& s, const Tensor& q,
-                                                const Tensor& k, const Tensor& v, bool keep_saved);
-absl::StatusOr<AttentionGrads> NativeAttentionGrad(const AttentionParams& params,
-                                                   const AttentionSizes& s, const Tensor& dy,
-                                                   const Tensor& q, const Tensor& k,
-                                                   const Tensor& v, const Tensor& saved);
+                                                const Tensor& k, const Tensor& v, bool keep_saved,
+                                                const Tensor& relative_bias);
+// Writes the gradients of q, k and v, and adds to that of the bias.
+absl::Status NativeAttentionGrad(const AttentionParams& params, const AttentionSizes& s,
+                                 const Tensor& dy, const Tensor& q, const Tensor& k,
+                                 const Tensor& v, const Tensor& saved, const Tensor& relative_bias,
+                                 const AttentionGrads& grads);
 
 }  // namespace dpipe::ops::cpu
 

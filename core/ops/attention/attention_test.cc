@@ -78,6 +78,36 @@ TEST_P(AttentionTest, CpuAgreesWithReference) {
   }
 }
 
+// All cases above, with a bias of size 1.
+TEST_P(AttentionTest, RelativeBiasAgreesWithReference) {
+  cpu_->allocator().set_poison(true);
+  // The bias makes single probabilities larger, and so do their roundings to bf16: twice the error.
+  Tolerance gradient_tolerance = ForGradient(dtype());
+  gradient_tolerance.absolute *= 2;
+  for (const Case& c : kCases) {
+    const AttentionParams params = Params(c);
+    const Inputs in(cpu_, c, dtype(), 1);
+    const Tensor bias =
+        RandomTensor(cpu_, {c.batch, c.heads, c.queries + c.keys - 1}, DType::kF32, 9);
+    SCOPED_TRACE(in.q.shape().ToString() + " " + in.k.shape().ToString());
+    const AttentionResult result = *AttentionForward(params, in.q, in.k, in.v, true, bias);
+    const AttentionGrads grads =
+        *AttentionInputGrad(params, in.dy, in.q, in.k, in.v, result.saved, bias);
+    const Tensor q = OnDevice(ref_, in.q), k = OnDevice(ref_, in.k), v = OnDevice(ref_, in.v);
+    const Tensor ref_bias = OnDevice(ref_, bias);
+    const AttentionResult expected = *AttentionForward(params, q, k, v, true, ref_bias);
+    ExpectClose(result.y, expected.y, ForOutput());
+    const AttentionGrads expected_grads =
+        *AttentionInputGrad(params, OnDevice(ref_, in.dy), q, k, v, expected.saved, ref_bias);
+    ExpectClose(grads.dq, expected_grads.dq, gradient_tolerance);
+    ExpectClose(grads.dk, expected_grads.dk, gradient_tolerance);
+    ExpectClose(grads.dv, expected_grads.dv, gradient_tolerance);
+    ExpectClose(grads.drelative_bias, expected_grads.drelative_bias, gradient_tolerance);
+    const AttentionResult plain = *AttentionForward(params, in.q, in.k, in.v, false, bias);
+    ExpectSameBits(plain.y, result.y);
+  }
+}
+
 TEST_P(AttentionTest, WithoutSavedTheOutputIsTheSame) {
   for (const Case& c : kCases) {
     const Inputs in(cpu_, c, dtype(), 1);
@@ -179,19 +209,38 @@ TEST(AttentionReferenceTest, ByHand) {
   EXPECT_NEAR(Values(AttentionForward({1, 1.0f, false}, q, k, v)->y)[0], 7, 1e-6);
 }
 
+TEST(AttentionReferenceTest, RelativeBiasByHand) {
+  const auto ref = Device::CpuReference();
+  // Two queries and two keys with equal scores. Biases of j - i = -1, 0, 1: the first query has
+  // probabilities 1/4 and 3/4, the second one 5/6 and 1/6.
+  const Tensor q = Tensor::Zeros(ref, {1, 2, 1}, DType::kF32);
+  const Tensor v = Tensor::FromHost<float>(ref, {1, 2, 1}, {4, 8});
+  const Tensor bias = Tensor::FromHost<float>(ref, {1, 1, 3}, {std::log(5.0f), 0, std::log(3.0f)});
+  const std::vector<double> y = Values(AttentionForward({1, 1.0f, false}, q, q, v, true, bias)->y);
+  EXPECT_NEAR(y[0], 7, 1e-6);
+  EXPECT_NEAR(y[1], 14.0 / 3, 1e-6);
+}
+
 TEST(AttentionReferenceTest, GradientsAgreeWithFiniteDifferences) {
   const auto ref = Device::CpuReference();
   for (const Case& c : {Case{2, 4, 5, 2, 3, false}, Case{1, 6, 6, 1, 4, true}}) {
     const AttentionParams params = Params(c);
     const Inputs in(ref, c, DType::kF32, 1);
-    const Tensor saved = AttentionForward(params, in.q, in.k, in.v)->saved;
-    const AttentionGrads grads = *AttentionInputGrad(params, in.dy, in.q, in.k, in.v, saved);
-    const auto loss = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-      return Dot(in.dy, AttentionForward(params, q, k, v)->y);
-    };
-    ExpectGradient([&](const Tensor& t) { return loss(t, in.k, in.v); }, in.q, grads.dq);
-    ExpectGradient([&](const Tensor& t) { return loss(in.q, t, in.v); }, in.k, grads.dk);
-    ExpectGradient([&](const Tensor& t) { return loss(in.q, in.k, t); }, in.v, grads.dv);
+    const Shape bias_shape = {c.batch, c.heads, c.queries + c.keys - 1};
+    for (const Tensor& bias : {Tensor(), RandomTensor(ref, bias_shape, DType::kF32, 9)}) {
+      const Tensor saved = AttentionForward(params, in.q, in.k, in.v, true, bias)->saved;
+      const AttentionGrads grads =
+          *AttentionInputGrad(params, in.dy, in.q, in.k, in.v, saved, bias);
+      const auto loss = [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& b) {
+        return Dot(in.dy, AttentionForward(params, q, k, v, true, b)->y);
+      };
+      ExpectGradient([&](const Tensor& t) { return loss(t, in.k, in.v, bias); }, in.q, grads.dq);
+      ExpectGradient([&](const Tensor& t) { return loss(in.q, t, in.v, bias); }, in.k, grads.dk);
+      ExpectGradient([&](const Tensor& t) { return loss(in.q, in.k, t, bias); }, in.v, grads.dv);
+      if (!bias.defined()) continue;
+      ExpectGradient([&](const Tensor& t) { return loss(in.q, in.k, in.v, t); }, bias,
+                     grads.drelative_bias);
+    }
   }
 }
 

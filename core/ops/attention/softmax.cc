@@ -123,6 +123,12 @@ DPIPE_VECTOR_INLINE float ExpOfDifference(float x) {
   return e * power;
 }
 
+// x = scale * x + bias.
+DPIPE_VECTOR_INLINE void AddBias(float* __restrict x, int64_t n, float scale,
+                                 const float* __restrict bias) {
+  for (int64_t i = 0; i < n; ++i) x[i] = scale * x[i] + bias[i];
+}
+
 // x = exp(scale * x - shift). A separate loop, because it does not vectorize together with the sum.
 DPIPE_VECTOR_INLINE void ExpRow(float* x, int64_t n, float scale, float shift) {
   for (int64_t i = 0; i < n; ++i) x[i] = ExpOfDifference(x[i] * scale - shift);
@@ -138,8 +144,11 @@ DPIPE_VECTOR_CLONES void Softmax(const SoftmaxRows& rows, float* scores, float* 
   for (int64_t r = 0; r < rows.rows; ++r) {
     float* const x = scores + r * rows.columns;
     const int64_t n = Visible(rows, r);
-    const float largest = RowMax(x, n) * rows.scale;
-    ExpRow(x, n, rows.scale, largest);
+    const bool biased = rows.relative_bias != nullptr;
+    if (biased) AddBias(x, n, rows.scale, rows.relative_bias - r);
+    const float scale = biased ? 1.0f : rows.scale;
+    const float largest = RowMax(x, n) * scale;
+    ExpRow(x, n, scale, largest);
     const float sum = RowSum(x, n);
     const float inverse = 1.0f / sum;
     for (int64_t i = 0; i < n; ++i) x[i] *= inverse;
@@ -153,7 +162,9 @@ DPIPE_VECTOR_CLONES void SoftmaxFromLogSums(const SoftmaxRows& rows, const float
   for (int64_t r = 0; r < rows.rows; ++r) {
     float* const x = scores + r * rows.columns;
     const int64_t n = Visible(rows, r);
-    ExpRow(x, n, rows.scale, log_sums[r]);
+    const bool biased = rows.relative_bias != nullptr;
+    if (biased) AddBias(x, n, rows.scale, rows.relative_bias - r);
+    ExpRow(x, n, biased ? 1.0f : rows.scale, log_sums[r]);
     for (int64_t i = n; i < rows.columns; ++i) x[i] = 0;
   }
 }
@@ -166,6 +177,16 @@ DPIPE_VECTOR_CLONES void SoftmaxGrad(const SoftmaxRows& rows, const float* proba
     const float mean = RowDot(p, g, rows.columns);
     const float scale = rows.scale;
     for (int64_t i = 0; i < rows.columns; ++i) g[i] = scale * (p[i] * (g[i] - mean));
+  }
+}
+
+DPIPE_VECTOR_CLONES void AddRelativeBiasGrad(const SoftmaxRows& rows, const float* gradients,
+                                             float* dbias) {
+  const float inverse = 1.0f / rows.scale;
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    const float* __restrict const g = gradients + r * rows.columns;
+    float* __restrict const sums = dbias - r;
+    for (int64_t i = 0; i < rows.columns; ++i) sums[i] += inverse * g[i];
   }
 }
 

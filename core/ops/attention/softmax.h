@@ -13,18 +13,23 @@ struct SoftmaxRows {
   bool causal = false;
   int64_t first_row = 0;  // the index of the first of these rows; only if causal
   float scale = 1;        // positive
+  // If not null, bias[c - r] is added to the scaled score in row r, column c.
+  const float* relative_bias = nullptr;
 };
 
-// scores [rows, columns] -> probabilities softmax(scale * scores), zero for masked columns. Writes
-// log(sum(exp(scale * scores))) to `log_sums` [rows] unless it is null.
+// scores [rows, columns] -> probabilities softmax(scale * scores + bias), zero for masked columns.
+// Writes log(sum(exp(scale * scores + bias))) to `log_sums` [rows] unless it is null.
 void Softmax(const SoftmaxRows& rows, float* scores, float* log_sums);
 
-// Computes the same probabilities from known `log_sums`: exp(scale * scores - log_sum).
+// Computes the same probabilities from known `log_sums`: exp(scale * scores + bias - log_sum).
 void SoftmaxFromLogSums(const SoftmaxRows& rows, const float* log_sums, float* scores);
 
 // Computes, in place, the gradients [rows, columns] of the scores from those of the probabilities:
 // scale * p * (g - sum(p * g)). Masked columns get zero, because their p is zero.
 void SoftmaxGrad(const SoftmaxRows& rows, const float* probabilities, float* gradients);
+
+// Adds to dbias[c - r] the gradient of the bias in row r, column c, from SoftmaxGrad's result.
+void AddRelativeBiasGrad(const SoftmaxRows& rows, const float* gradients, float* dbias);
 
 }  // namespace dpipe::ops
 

@@ -1,7 +1,9 @@
 #include "core/ops/cuda/parity.h"
 #include "core/ops/elementwise/activation.h"
 #include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/gated_add.h"
 #include "core/ops/elementwise/geglu.h"
+#include "core/ops/elementwise/multiply.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -47,6 +49,15 @@ TEST_P(ElementwiseParityTest, Geglu) {
   }
 }
 
+TEST_P(ElementwiseParityTest, Multiply) {
+  for (const Shape& shape : kShapes) {
+    ExpectParity({Random(shape), Random(shape)}, {0, 0},
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*Multiply(in[0], in[1])};
+                 });
+  }
+}
+
 TEST_P(ElementwiseParityTest, AddScaleAndAxpy) {
   for (const Shape& shape : kShapes) {
     ExpectParity({Random(shape), Random(shape), Random(shape, DType::kF32)}, {3e-7, 3e-7},
@@ -70,6 +81,17 @@ TEST_P(ElementwiseParityTest, ResultDoesNotDependOnPositionInTheTensor) {
     ExpectSameBits(Here(alone), Here(y.Slice(b, b + 1)));
     ExpectSameBits(Here(*ActivationInputGrad(Activation::kSilu, row, d)), Here(dx.Slice(b, b + 1)));
     ExpectSameBits(Here(*Add(row, d)), Here(sum.Slice(b, b + 1)));
+  }
+}
+
+TEST_P(ElementwiseParityTest, GatedAdd) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 130, 7}, Shape{2, 6, 5, 264}}) {
+    // Sums of up to 130 products of size up to 20.
+    ExpectParity({Random(shape), Random({shape[0], shape[-1]}), Random(shape), Random(shape)},
+                 {3e-5, 2e-4}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   const GatedAddGrads grads = *GatedAddInputGrad(in[1], in[2], in[3]);
+                   return Tensors{*GatedAddForward(in[0], in[1], in[2]), grads.dgate, grads.dh};
+                 });
   }
 }
 

@@ -1,6 +1,7 @@
 #include "core/ops/cuda/parity.h"
 #include "core/ops/image/average_pool.h"
 #include "core/ops/image/concat.h"
+#include "core/ops/image/patchify.h"
 #include "core/ops/image/resize_bilinear.h"
 #include "core/ops/image/upsample.h"
 
@@ -64,6 +65,32 @@ TEST_P(ImagesParityTest, ConcatAndSplitMoveBits) {
       all.push_back(joined);
       return all;
     });
+  }
+}
+
+TEST_P(ImagesParityTest, SlicesAndTheirGradients) {
+  for (const int64_t begin : {0, 8, 13}) {
+    for (const int64_t width : {1, 24, 51}) {
+      const Shape part{3, 5, width}, whole{3, 5, 64};
+      ExpectParity({Random(whole), Random(part), Random(whole)}, {1e-6, 0},
+                   [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     return Tensors{*SliceChannels(in[0], begin, width),
+                                    *SliceChannelsInputGrad(in[1], begin, 64),
+                                    *SliceChannelsInputGrad(in[1], begin, 64, in[2])};
+                   });
+    }
+  }
+}
+
+TEST_P(ImagesParityTest, PatchesMoveBits) {
+  for (const PatchOrder order : {PatchOrder::kChannelFirst, PatchOrder::kPixelFirst}) {
+    for (const int64_t size : {1, 2, 3}) {
+      ExpectParity({Random({2, 6, 12, 5})}, {0, 0},
+                   [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     const Tensor patches = *Patchify(order, size, in[0]);
+                     return Tensors{patches, *Unpatchify(order, size, 6, 12, patches)};
+                   });
+    }
   }
 }
 

@@ -4,6 +4,8 @@
 #include "core/ops/elementwise/add.h"
 #include "core/ops/norm/group_norm.h"
 #include "core/ops/norm/layer_norm.h"
+#include "core/ops/norm/modulated_layer_norm.h"
+#include "core/ops/norm/rms_norm.h"
 #include "core/ops/support/backend.h"
 #include "core/ops/support/reference.h"
 
@@ -116,6 +118,45 @@ TEST_P(NormsParityTest, LayerNormOfManySamplesMatchesEachSample) {
   }
 }
 
+// Rows of 8, 16 and 32 lanes, rows that are too long or not whole packs, and many samples, which
+// without modulation have another kernel.
+TEST_P(NormsParityTest, ModulatedLayerNorm) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 130, 7}, Shape{2, 5, 320}, Shape{2, 4, 640},
+                             Shape{2, 3, 1280}, Shape{2, 4, 2000}, Shape{257, 1, 40}}) {
+    for (const bool shift_first : {false, true}) {
+      const ModulatedLayerNormParams params = {1e-6f, shift_first};
+      ExpectParity({Random(shape, GetParam(), 2, 0.5f), Random({shape[0], 2 * shape[-1]}),
+                    Random(shape), Random(shape)},
+                   kSums, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     const auto y = *ModulatedLayerNormForward(params, in[0], in[1]);
+                     const auto g = *ModulatedLayerNormInputGrad(params, in[0], in[2], y.stats,
+                                                                 y.scale, in[3]);
+                     return Tensors{y.y, y.stats, y.scale, g.dx, g.dv};
+                   });
+    }
+  }
+}
+
+// Also rows of heads, and as many rows per sample as need the second kernel that adds runs.
+TEST_P(NormsParityTest, RmsNorm) {
+  std::vector<Shape> shapes(std::begin(kLayerShapes), std::end(kLayerShapes));
+  shapes.insert(shapes.end(), {{2, 90, 3, 64}, {1, 50, 2, 128}, {1, 8200, 1, 8}});
+  for (const Shape& shape : shapes) {
+    const Tensor x = Random(shape, GetParam(), 2, 1), scale = Random({shape[-1]}, DType::kF32);
+    ExpectParity({x, scale}, kNorm, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+      const RmsNormResult result = *RmsNormForward({}, in[0], in[1]);
+      return Tensors{result.y, result.rstd};
+    });
+    const Tensor rstd = RmsNormForward({}, x, scale)->rstd;
+    ExpectParity({x, Random(shape), rstd, scale}, kSums,
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   const RmsNormGrads grads = *RmsNormInputGrad(in[0], in[1], in[2], in[3]);
+                   const RmsNormGrads added = *RmsNormInputGrad(in[0], in[1], in[2], in[3], in[1]);
+                   return Tensors{grads.dx, grads.sums, added.dx, added.sums};
+                 });
+  }
+}
+
 TEST_P(NormsParityTest, WeightGradsAddTheSamplesSums) {
   for (const int64_t channels : {1, 7, 300}) {
     const Tensor scale = Random({channels}, DType::kF32), bias = Random({channels}, DType::kF32);
@@ -124,9 +165,11 @@ TEST_P(NormsParityTest, WeightGradsAddTheSamplesSums) {
         {1e-6, 2e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
           Tensor group_scale = in[2].Clone(), group_bias = in[3].Clone();
           Tensor layer_scale = in[2].Clone(), layer_bias = in[3].Clone();
+          Tensor rms_scale = in[2].Clone();
           DPIPE_RETURN_IF_ERROR(GroupNormWeightGrad(in[0], &group_scale, &group_bias));
           DPIPE_RETURN_IF_ERROR(LayerNormWeightGrad(in[1], &layer_scale, &layer_bias));
-          return Tensors{group_scale, group_bias, layer_scale, layer_bias};
+          DPIPE_RETURN_IF_ERROR(RmsNormWeightGrad(in[1].Reshape({10, in[2].dim(0)}), &rms_scale));
+          return Tensors{group_scale, group_bias, layer_scale, layer_bias, rms_scale};
         });
   }
 }
@@ -190,6 +233,14 @@ TEST_P(NormsParityTest, SamplesDoNotDependOnTheirNeighbours) {
       ExpectSameBits(Here(own.dx), Here(grads.dx.Slice(b, b + 1)));
       ExpectSameBits(Here(own.sums), Here(grads.sums.Slice(b, b + 1)));
     }
+    const RmsNormResult rms = *RmsNormForward({}, x, scale);
+    const RmsNormGrads rms_grads = *RmsNormInputGrad(x, dy, rms.rstd, scale);
+    const Tensor alone = x.Slice(1, 2).Clone();
+    const RmsNormResult rms_alone = *RmsNormForward({}, alone, scale);
+    ExpectSameBits(Here(rms_alone.y), Here(rms.y.Slice(1, 2)));
+    const RmsNormGrads own = *RmsNormInputGrad(alone, dy.Slice(1, 2), rms_alone.rstd, scale);
+    ExpectSameBits(Here(own.dx), Here(rms_grads.dx.Slice(1, 2)));
+    ExpectSameBits(Here(own.sums), Here(rms_grads.sums.Slice(1, 2)));
   }
 }
 

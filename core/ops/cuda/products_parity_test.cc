@@ -143,6 +143,16 @@ class ProductsParityTest : public ParityTest {
                        *AttentionInputGrad(params, in[3], in[0], in[1], in[2], kept.saved);
                    return Tensors{kept.y, only.y, grads.dq, grads.dk, grads.dv};
                  });
+    // The bias's gradient sums up to 77 gradients of scores, each below 1 and rounded to bf16.
+    const Tensor bias = Random({c.batch, c.heads, c.queries + c.keys - 1}, DType::kF32);
+    ExpectParity({Random(q), Random(k), Random(k), Random(q), bias}, tolerance,
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   const AttentionResult kept =
+                       *AttentionForward(params, in[0], in[1], in[2], true, in[4]);
+                   const AttentionGrads grads =
+                       *AttentionInputGrad(params, in[3], in[0], in[1], in[2], kept.saved, in[4]);
+                   return Tensors{kept.y, grads.dq, grads.dk, grads.dv, grads.drelative_bias};
+                 });
   }
 };
 

@@ -3,6 +3,10 @@
 #include "core/ops/diffusion/gaussian_sample.h"
 #include "core/ops/diffusion/mse_loss.h"
 #include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/position_table.h"
+#include "core/ops/embedding/relative_bias.h"
+#include "core/ops/embedding/rotary_embedding.h"
+#include "core/ops/embedding/select_token.h"
 #include "core/ops/embedding/time_embedding.h"
 #include "core/ops/norm/modulate.h"
 #include "core/ops/product/bias_grad.h"
@@ -180,6 +184,34 @@ TEST_P(SamplesParityTest, TimeEmbedding) {
   }
 }
 
+// T5's buckets, and few buckets some of which have no distance.
+TEST_P(SamplesParityTest, RelativeBias) {
+  if (GetParam() == DType::kBf16) GTEST_SKIP() << "the bias is always fp32";
+  for (const RelativeBiasParams& params :
+       {RelativeBiasParams{32, 128, 150, 150}, RelativeBiasParams{32, 10, 40, 31},
+        RelativeBiasParams{4, 4, 3, 2}, RelativeBiasParams{32, 128, 1, 1}}) {
+    const int64_t heads = 3, offsets = params.queries + params.keys - 1;
+    // The gradient sums up to 600 numbers of size 1 in the same order.
+    ExpectParity({Random({params.num_buckets, heads}), Random({2, heads, offsets})}, {0, 0},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   Tensor dtable = in[0].Clone();
+                   DPIPE_RETURN_IF_ERROR(RelativeBiasWeightGrad(params, in[1], &dtable));
+                   return Tensors{*RelativeBiasForward(params, 2, in[0]), dtable};
+                 });
+  }
+}
+
+TEST_P(SamplesParityTest, SelectToken) {
+  const Tensor ids = Tensor::FromHost<int32_t>(host_, {3, 4}, {7, 2, 2, 9, 2, 9, 9, 1, 5, 3, 5, 4});
+  ExpectParity({ids, Random({3, 4, 130}), Random({3, 130})}, {0, 0},
+               [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                 return Tensors{*SelectTokenForward(2, in[0], in[1]),
+                                *SelectTokenForward({}, in[0], in[1]),
+                                *SelectTokenInputGrad(2, in[0], in[2]),
+                                *SelectTokenInputGrad({}, in[0], in[2])};
+               });
+}
+
 TEST_P(SamplesParityTest, GaussianSample) {
   for (const Shape& shape : {Shape{1, 1}, Shape{2, 5, 3, 4}, Shape{3, 300}}) {
     Shape moments = shape;
@@ -191,6 +223,37 @@ TEST_P(SamplesParityTest, GaussianSample) {
           return Tensors{*GaussianSampleForward(0.18f, in[0], in[1]),
                          *GaussianSampleInputGrad(0.18f, in[0], in[1], in[2])};
         });
+  }
+}
+
+TEST_P(SamplesParityTest, RotaryEmbedding) {
+  const struct {
+    std::array<int64_t, 3> axes;
+    int64_t text_tokens, columns;
+    Shape x;
+  } cases[] = {{{2, 4, 6}, 5, 4, {2, 17, 36}},
+               {{16, 56, 56}, 3, 7, {1, 24, 256}},
+               {{0, 2, 4}, 0, 1, {3, 40, 6}},
+               {{4, 2, 2}, 6, 9, {1, 6, 16}}};
+  for (const auto& c : cases) {
+    RotaryParams params;
+    params.axes = c.axes;
+    params.text_tokens = c.text_tokens;
+    params.image_columns = c.columns;
+    ExpectParity({Random(c.x)}, {1e-6, 2e-6}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+      return Tensors{*RotaryEmbeddingForward(params, in[0]),
+                     *RotaryEmbeddingInputGrad(params, in[0])};
+    });
+  }
+}
+
+TEST_P(SamplesParityTest, PositionTable) {
+  for (const int64_t width : {4, 20, 48}) {
+    const PositionTableParams params = {3, 5, 12, 4};
+    ExpectParity({Random({2, 15, width})}, {1e-6, 1e-6},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*AddPositionTable(params, in[0])};
+                 });
   }
 }
 

@@ -1,12 +1,15 @@
 #include "core/ops/image/concat.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
 #include "core/ops/cuda/kernels/images.h"
 #include "core/ops/cuda/stream_of.h"
+#include "core/ops/elementwise/addend.h"
 #include "core/ops/support/backend.h"
 #include "core/ops/support/parallel.h"
+#include "core/ops/support/vector_clones.h"
 
 namespace dpipe::ops {
 namespace {
@@ -20,6 +23,31 @@ void CopyColumns(const Device& device, const char* from, int64_t from_stride, ch
     const int64_t end = std::min(rows, (piece + 1) * kRowsPerPiece);
     for (int64_t row = piece * kRowsPerPiece; row < end; ++row) {
       std::memcpy(to + row * to_stride, from + row * from_stride, width_bytes);
+    }
+  });
+}
+
+// Writes rows of `channels` elements: `from` at element `begin`, zeros elsewhere, plus `added`
+// unless null. A row may be a whole image, so pieces are runs of a row.
+template <typename T>
+void PadRows(const Device& device, int64_t rows, int64_t width, const T* from, int64_t begin,
+             int64_t channels, const T* added, T* to) {
+  constexpr int64_t kRun = 16384;
+  const int64_t runs = (channels + kRun - 1) / kRun;
+  ParallelFor(device, rows * runs, [&](int64_t piece) {
+    const int64_t row = piece / runs, first = piece % runs * kRun;
+    const int64_t end = std::min(channels, first + kRun), offset = row * channels;
+    const int64_t slice_begin = std::clamp(begin, first, end);
+    const int64_t slice_end = std::clamp(begin + width, first, end);
+    if (added == nullptr) {
+      std::fill(to + offset + first, to + offset + end, T());
+      std::copy(from + row * width + slice_begin - begin, from + row * width + slice_end - begin,
+                to + offset + slice_begin);
+      return;
+    }
+    std::copy(added + offset + first, added + offset + end, to + offset + first);
+    for (int64_t i = slice_begin; i < slice_end; ++i) {
+      Store(to + offset + i, Load(added + offset + i) + Load(from + row * width + i - begin));
     }
   });
 }
@@ -116,6 +144,53 @@ absl::StatusOr<std::vector<Tensor>> SplitChannels(const Tensor& x,
   };
   DPIPE_RETURN_IF_ERROR(RunOn(*x.device(), "split", copy, copy, enqueue));
   return parts;
+}
+
+absl::StatusOr<Tensor> SliceChannels(const Tensor& x, int64_t begin, int64_t width) {
+  CheckFloat(x);
+  DPIPE_CHECK(0 <= begin && 0 < width && begin + width <= x.dim(-1))
+      << "elements [" << begin << ", " << begin + width << ") of " << x.shape();
+  const Tensor part = Tensor::Empty(x.device(), WithWidth(x.shape(), width), x.dtype());
+  const auto copy = [&] {
+    const int64_t element = SizeOf(x.dtype());
+    CopyColumns(*x.device(), static_cast<const char*>(x.raw_data()) + begin * element,
+                x.dim(-1) * element, static_cast<char*>(part.raw_data()), width * element,
+                width * element, x.num_elements() / x.dim(-1));
+  };
+  DPIPE_RETURN_IF_ERROR(
+      RunOn(*x.device(), "slice", copy, copy, [&] { CopyFromOnGpu(x, begin, part); }));
+  return part;
+}
+
+absl::StatusOr<Tensor> SliceChannelsInputGrad(const Tensor& dy, int64_t begin, int64_t channels,
+                                              const Tensor& addend) {
+  CheckFloat(dy);
+  const int64_t width = dy.dim(-1), rows = dy.num_elements() / width;
+  DPIPE_CHECK(0 <= begin && begin + width <= channels)
+      << dy.shape() << " at element " << begin << " of " << channels;
+  const Shape shape = WithWidth(dy.shape(), channels);
+  CheckAddend(addend, shape, dy.dtype());
+  const Tensor dx = Tensor::Empty(dy.device(), shape, dy.dtype());
+  const auto elements = [&](const auto& f) {
+    WithElements(
+        [&](const auto* from, auto* to) {
+          f(from,
+            addend.defined() ? static_cast<decltype(from)>(addend.raw_data()) : decltype(from)(),
+            to);
+        },
+        dy, dx);
+  };
+  const auto pad = [&] {
+    elements([&](const auto* from, const auto* added, auto* to) {
+      PadRows(*dy.device(), rows, width, from, begin, channels, added, to);
+    });
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*dy.device(), "slice's input gradient", pad, pad, [&] {
+    elements([&](const auto* from, const auto* added, auto* to) {
+      cuda::PadColumns(cuda::StreamOf(dy), rows, width, from, begin, channels, added, to);
+    });
+  }));
+  return dx;
 }
 
 }  // namespace dpipe::ops

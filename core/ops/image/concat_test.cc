@@ -1,5 +1,6 @@
 #include "core/ops/image/concat.h"
 
+#include "core/ops/elementwise/add.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {
@@ -33,6 +34,27 @@ TEST(ConcatTest, SinglePartIsACopy) {
   const Tensor joined = *ConcatChannels({a});
   ExpectSameBits(joined, a);
   EXPECT_NE(joined.raw_data(), a.raw_data());
+}
+
+TEST(SliceTest, IsAPartOfASplit) {
+  const auto cpu = Device::Cpu();
+  cpu->allocator().set_poison(true);
+  for (DType dtype : {DType::kF32, DType::kBf16}) {
+    // Rows longer than a piece, too.
+    for (const int64_t width : {7, 20000}) {
+      const Tensor x = RandomTensor(cpu, {3, 2, 5 + width + 3}, dtype, 1);
+      const Tensor part = *SliceChannels(x, 5, width);
+      ExpectSameBits(part, (*SplitChannels(x, {5, width, 3}))[1]);
+      // The gradient is the part and zeros; an addend is added in fp32 and rounded once.
+      const Tensor dx = *SliceChannelsInputGrad(part, 5, 5 + width + 3);
+      const std::vector<Tensor> parts = *SplitChannels(dx, {5, width, 3});
+      ExpectSameBits(parts[0], Tensor::Zeros(cpu, {3, 2, 5}, dtype));
+      ExpectSameBits(parts[1], part);
+      ExpectSameBits(parts[2], Tensor::Zeros(cpu, {3, 2, 3}, dtype));
+      const Tensor later = RandomTensor(cpu, x.shape(), dtype, 2);
+      ExpectSameBits(*SliceChannelsInputGrad(part, 5, 5 + width + 3, later), *Add(dx, later));
+    }
+  }
 }
 
 }  // namespace

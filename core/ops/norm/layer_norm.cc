@@ -5,13 +5,24 @@
 #include "core/ops/support/backend.h"
 
 namespace dpipe::ops {
+namespace {
+
+void CheckVector(const Tensor& x, const Tensor& v) {
+  if (v.shape().rank() == 2) {
+    CheckFp32(v, {x.dim(0), x.dim(-1)});
+  } else {
+    CheckFp32(v, {x.dim(-1)});
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<LayerNormResult> LayerNormForward(const LayerNormParams& params, const Tensor& x,
                                                  const Tensor& scale, const Tensor& bias) {
   CheckFloat(x);
   const int64_t channels = x.dim(-1);
-  CheckFp32(scale, {channels});
-  CheckFp32(bias, {channels});
+  CheckVector(x, scale);
+  CheckFp32(bias, scale.shape());
   LayerNormResult result;
   result.y = Tensor::Empty(x.device(), x.shape(), x.dtype());
   result.stats = Tensor::Empty(x.device(), {x.num_elements() / channels, 2}, DType::kF32);
@@ -28,7 +39,7 @@ absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor&
   CheckFloat(x);
   CheckAlike(x, dy);
   const int64_t channels = x.dim(-1);
-  CheckFp32(scale, {channels});
+  CheckVector(x, scale);
   CheckFp32(stats, {x.num_elements() / channels, 2});
   CheckAddend(addend, x.shape(), x.dtype());
   LayerNormGrads grads;

@@ -16,16 +16,19 @@ struct LayerNormResult {
   Tensor stats;  // fp32 [rows, 2]: mean and 1 / sqrt(variance + eps); kept for the backward pass
 };
 
-// x [..., C] in fp32 or bf16; scale and bias fp32 [C]. A row is one run of C elements.
+// x [B, ..., C] in fp32 or bf16; scale and bias both fp32 [C], or both fp32 [B, C] with numbers of
+// each sample. A row is one run of C elements.
 absl::StatusOr<LayerNormResult> LayerNormForward(const LayerNormParams& params, const Tensor& x,
                                                  const Tensor& scale, const Tensor& bias);
 
 struct LayerNormGrads {
-  Tensor dx;    // x's shape and dtype
-  Tensor sums;  // fp32 [B, 2, C], B = x.dim(0): all that the weight gradient needs
+  Tensor dx;  // x's shape and dtype
+  // fp32 [B, 2, C], B = x.dim(0): the gradients of bias and scale, summed over a sample's rows. All
+  // that the weight gradient needs.
+  Tensor sums;
 };
 
-// `x` and `stats` are the forward pass's. dy has x's shape and dtype. So has `addend`, the
+// `x`, `stats` and `scale` are the forward pass's. dy has x's shape and dtype. So has `addend`, the
 // contribution of other readers of x to its gradient, which is added to dx unless undefined.
 absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor& dy,
                                                   const Tensor& stats, const Tensor& scale,

@@ -93,16 +93,19 @@ DPIPE_VECTOR_CLONES void LayerNormGradRows(const Bf16* x, const Bf16* dy, const 
 
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, LayerNormResult* result) {
-  const int64_t channels = x.dim(-1), rows = x.num_elements() / channels;
+  const int64_t channels = x.dim(-1), vectors = scale.num_elements() / channels;
+  const int64_t rows = x.num_elements() / channels / vectors;  // that share a vector
   constexpr int64_t kRowsPerPiece = 64;
+  const int64_t pieces = (rows + kRowsPerPiece - 1) / kRowsPerPiece;
   WithElements(
       [&](const auto* from, auto* to) {
-        ParallelFor(*x.device(), (rows + kRowsPerPiece - 1) / kRowsPerPiece, [&](int64_t piece) {
-          const int64_t begin = piece * kRowsPerPiece;
-          LayerNormRows(params.eps, from + begin * channels, scale.data<float>(),
-                        bias.data<float>(), to + begin * channels,
+        ParallelFor(*x.device(), vectors * pieces, [&](int64_t piece) {
+          const int64_t v = piece / pieces, first = piece % pieces * kRowsPerPiece;
+          const int64_t begin = v * rows + first;
+          LayerNormRows(params.eps, from + begin * channels, scale.data<float>() + v * channels,
+                        bias.data<float>() + v * channels, to + begin * channels,
                         result->stats.template data<float>() + 2 * begin,
-                        std::min(kRowsPerPiece, rows - begin), channels);
+                        std::min(kRowsPerPiece, rows - first), channels);
         });
       },
       x, result->y);
@@ -111,6 +114,7 @@ void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tens
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
                         const Tensor& addend, LayerNormGrads* grads) {
   const int64_t channels = x.dim(-1), rows = x.num_elements() / channels / x.dim(0);
+  const int64_t scale_stride = scale.shape().rank() == 2 ? channels : 0;
   WithElements(
       [&](const auto* from, const auto* gradient, auto* to) {
         const auto* added =
@@ -118,9 +122,9 @@ void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, 
         ParallelFor(*x.device(), x.dim(0), [&](int64_t b) {
           const int64_t begin = b * rows * channels;
           LayerNormGradRows(from + begin, gradient + begin, stats.data<float>() + b * rows * 2,
-                            scale.data<float>(), added == nullptr ? nullptr : added + begin,
-                            to + begin, grads->sums.template data<float>() + b * 2 * channels, rows,
-                            channels);
+                            scale.data<float>() + b * scale_stride,
+                            added == nullptr ? nullptr : added + begin, to + begin,
+                            grads->sums.template data<float>() + b * 2 * channels, rows, channels);
         });
       },
       x, dy, grads->dx);

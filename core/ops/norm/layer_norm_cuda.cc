@@ -9,10 +9,11 @@ namespace dpipe::ops::cuda {
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, LayerNormResult* result) {
   const int64_t channels = x.dim(-1), rows = x.num_elements() / channels;
+  const int64_t vectors = scale.num_elements() / channels;
   WithElements(
       [&](const auto* from, auto* to) {
-        LayerNormValues(StreamOf(x), rows, channels, params.eps, from, scale.data<float>(),
-                        bias.data<float>(), result->stats.data<float>(), to);
+        LayerNormValues(StreamOf(x), rows, channels, rows / vectors, params.eps, from,
+                        scale.data<float>(), bias.data<float>(), result->stats.data<float>(), to);
       },
       x, result->y);
 }
@@ -26,7 +27,8 @@ void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, 
         const auto* added =
             addend.defined() ? static_cast<decltype(in)>(addend.raw_data()) : nullptr;
         LayerNormGradient(StreamOf(x), shape, in, grad, stats.data<float>(), scale.data<float>(),
-                          added, run_sums.data<float>(), grads->sums.data<float>(), to);
+                          scale.shape().rank() == 2 ? shape.channels : 0, added,
+                          run_sums.data<float>(), grads->sums.data<float>(), to);
       },
       x, dy, grads->dx);
 }

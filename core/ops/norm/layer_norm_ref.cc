@@ -5,6 +5,15 @@
 #include "core/ops/support/reference.h"
 
 namespace dpipe::ops::ref {
+namespace {
+
+// Returns the index of the first number of a row in `v`, [C] or [B, C].
+int64_t VectorOf(const Tensor& x, const Tensor& v, int64_t row) {
+  if (v.shape().rank() == 1) return 0;
+  return row * x.dim(-1) / (x.num_elements() / x.dim(0)) * x.dim(-1);
+}
+
+}  // namespace
 
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, LayerNormResult* result) {
@@ -17,9 +26,10 @@ void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tens
       variance += d * d / channels;
     }
     const double rstd = 1 / std::sqrt(variance + params.eps);
+    const int64_t v = VectorOf(x, scale, row);
     for (int64_t c = 0; c < channels; ++c) {
       const double h = (Get(x, row * channels + c) - mean) * rstd;
-      Put(result->y, row * channels + c, h * Get(scale, c) + Get(bias, c));
+      Put(result->y, row * channels + c, h * Get(scale, v + c) + Get(bias, v + c));
     }
     Put(result->stats, 2 * row, mean);
     Put(result->stats, 2 * row + 1, rstd);
@@ -34,19 +44,20 @@ void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, 
   std::vector<double> sums(grads->sums.num_elements());
   for (int64_t row = 0; row < x.num_elements() / channels; ++row) {
     const int64_t begin = row * channels;
+    const int64_t v = VectorOf(x, scale, row);
     double* sample_sums = sums.data() + begin / sample * 2 * channels;
     const double mean = Get(stats, 2 * row), rstd = Get(stats, 2 * row + 1);
     double first = 0, second = 0;
     for (int64_t c = 0; c < channels; ++c) {
       const double d = Get(dy, begin + c), h = (Get(x, begin + c) - mean) * rstd;
-      first += d * Get(scale, c) / channels;
-      second += d * Get(scale, c) * h / channels;
+      first += d * Get(scale, v + c) / channels;
+      second += d * Get(scale, v + c) * h / channels;
       sample_sums[c] += d;
       sample_sums[channels + c] += d * h;
     }
     for (int64_t c = 0; c < channels; ++c) {
       const double h = (Get(x, begin + c) - mean) * rstd;
-      const double dx = rstd * (Get(dy, begin + c) * Get(scale, c) - first - h * second);
+      const double dx = rstd * (Get(dy, begin + c) * Get(scale, v + c) - first - h * second);
       Put(grads->dx, begin + c, addend.defined() ? dx + Get(addend, begin + c) : dx);
     }
   }

@@ -1,6 +1,7 @@
 #include "core/planner/costs/estimate.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/planner/pipeline/pipeline_schedule.h"
@@ -56,12 +57,14 @@ PipelineShape ShapeOfLinks(const PipelineShape& shape) {
 
 }  // namespace
 
-StepEstimator::StepEstimator(const Strategy& strategy, const CostModel& cost)
+StepEstimator::StepEstimator(const Strategy& strategy, const CostModel& cost,
+                             std::shared_ptr<EstimateTables> tables)
     : cost_(cost),
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration()),
       cached_(strategy.frozen() == "cached"),
       recomputes_(strategy.recompute() == "full"),
-      forward_passes_(1 + cost.profile().self_conditioning_probability()) {
+      forward_passes_(1 + cost.profile().self_conditioning_probability()),
+      tables_(tables != nullptr ? std::move(tables) : std::make_shared<EstimateTables>()) {
   double sum = 0;
   least_speed_ = cost.SpeedOf(0);
   for (int r = 0; r < cost.num_devices(); ++r) {
@@ -111,11 +114,16 @@ double StepEstimator::Ramp(const PipelineShape& shape, const Passes& passes) {
       small.num_stages == shape.num_stages ? 1 : (shape.num_stages - 1.0) / (small.num_stages - 1);
   const auto found = ramps_.find(key);
   if (found != ramps_.end()) return found->second * more;
-  PipelineScheduleOptions options;
-  options.num_backbones = static_cast<int>(cost_.backbones().size());
+  const auto [schedule, is_new] = tables_->schedules.try_emplace(key);
+  if (is_new) {
+    PipelineScheduleOptions options;
+    options.num_backbones = static_cast<int>(cost_.backbones().size());
+    absl::StatusOr<Schedule> made = MakePipelineSchedule(small, options);
+    if (made.ok()) schedule->second = std::make_shared<const Schedule>(*std::move(made));
+  }
+  const std::shared_ptr<const Schedule>& structure = schedule->second;
   double ramp = 0;
-  const absl::StatusOr<Schedule> structure = MakePipelineSchedule(small, options);
-  if (structure.ok()) {
+  if (structure != nullptr) {
     // One micro-batch passes through the stages of one chain per backbone.
     int stages = 0;
     for (size_t c = 0; c < structure->chains().size(); ++c) {
@@ -149,9 +157,9 @@ double StepEstimator::Unevenness(const PipelineShape& shape) const {
   return 0.5 * stages / layers;
 }
 
-const std::vector<StepEstimator::Crossing>& StepEstimator::Crossings(const PipelineShape& shape) {
+const std::vector<EstimateTables::Crossing>& StepEstimator::Crossings(const PipelineShape& shape) {
   const auto [entry, added] =
-      crossings_.try_emplace({shape.schedule, shape.num_stages, shape.stages_per_device});
+      tables_->crossings.try_emplace({shape.schedule, shape.num_stages, shape.stages_per_device});
   if (!added) return entry->second;
   PipelineScheduleOptions options;
   options.num_backbones = static_cast<int>(cost_.backbones().size());
@@ -188,7 +196,7 @@ double StepEstimator::InterfacesOf(const PipelineShape& shape) const {
 double StepEstimator::LinkPath(const PipelineShape& shape) {
   const ClusterSpec& cluster = cost_.cluster();
   double path = 0;
-  for (const Crossing& crossing : Crossings(shape)) {
+  for (const EstimateTables::Crossing& crossing : Crossings(shape)) {
     const bool inner = cost_.NodeOf(crossing.from * shape.replicas()) ==
                        cost_.NodeOf(crossing.to * shape.replicas());
     const Link& link = inner ? cluster.intra_node() : cluster.inter_node();
@@ -207,7 +215,7 @@ double StepEstimator::LinkPace(const PipelineShape& shape) {
   const int replicas = shape.replicas();
   std::vector<double> sent(cluster.num_nodes(), 0);  // bytes per sample, by node
   double pace = 0;
-  for (const Crossing& crossing : Crossings(shape)) {
+  for (const EstimateTables::Crossing& crossing : Crossings(shape)) {
     const int from = cost_.NodeOf(crossing.from * replicas);
     const int to = cost_.NodeOf(crossing.to * replicas);
     if (from != to) {

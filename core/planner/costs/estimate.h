@@ -13,6 +13,7 @@
 #define DPIPE_CORE_PLANNER_COSTS_ESTIMATE_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -27,11 +28,26 @@
 
 namespace dpipe {
 
+// What estimates for one model and one cluster share, whatever the strategy.
+struct EstimateTables {
+  // Bytes per sample sent from device to device under an even cut, scaled by the share of
+  // micro-batches of a chain if copies share them.
+  struct Crossing {
+    int from = 0, to = 0;
+    double forward_bytes = 0, gradient_bytes = 0;
+  };
+  // Schedules at unit costs by name, devices, micro-batches and stages per device. Null if there is
+  // none.
+  std::map<std::tuple<std::string, int, int, int>, std::shared_ptr<const Schedule>> schedules;
+  std::map<std::tuple<std::string, int, int>, std::vector<Crossing>> crossings;
+};
+
 // Not thread-safe: caches what it has simulated.
 class StepEstimator {
  public:
-  // `cost` must outlive this.
-  StepEstimator(const Strategy& strategy, const CostModel& cost);
+  // `cost` must outlive this. `tables`: null for its own.
+  StepEstimator(const Strategy& strategy, const CostModel& cost,
+                std::shared_ptr<EstimateTables> tables = nullptr);
 
   Nanos Estimate(const PipelineShape& shape);
   // Same, with recomputation of that share of the forward passes.
@@ -62,13 +78,7 @@ class StepEstimator {
   double Ramp(const PipelineShape& shape, const Passes& passes);
   // Returns the ratio of the longest stage to the mean stage, minus one.
   double Unevenness(const PipelineShape& shape) const;
-  // Bytes per sample sent from device to device under an even cut, scaled by the share of
-  // micro-batches of a chain if copies share them.
-  struct Crossing {
-    int from = 0, to = 0;
-    double forward_bytes = 0, gradient_bytes = 0;
-  };
-  const std::vector<Crossing>& Crossings(const PipelineShape& shape);
+  const std::vector<EstimateTables::Crossing>& Crossings(const PipelineShape& shape);
   double LinkPace(const PipelineShape& shape);
   // Returns the time of the first micro-batch's messages on its way in and the last one's on its
   // way out.
@@ -86,7 +96,7 @@ class StepEstimator {
   double mean_speed_ = 1, least_speed_ = 1;
   std::map<std::pair<int, int>, double> speeds_;  // by D and S
   std::map<std::tuple<std::string, int, int, int>, double> ramps_;
-  std::map<std::tuple<std::string, int, int>, std::vector<Crossing>> crossings_;
+  const std::shared_ptr<EstimateTables> tables_;
 };
 
 }  // namespace dpipe

@@ -221,6 +221,12 @@ Nanos ModelStageCosts::ComputeNs(const DeviceSeat& seat, LayerRange layers) cons
   return cost_.OnRank(forward + costs.times->Backward(layers), costs.slowest_rank);
 }
 
+std::vector<double> ModelStageCosts::TimesKey(const DeviceSeat& seat) const {
+  const SeatCosts& costs = Of(seat);
+  return {static_cast<double>(costs.local_batch), cost_.SpeedOf(costs.slowest_rank),
+          options_.forward_passes, seat.recompute ? 1.0 : 0.0};
+}
+
 std::vector<ModelStageCosts::LinkLoad> ModelStageCosts::MakeLoads(const DeviceSeat& from,
                                                                   const DeviceSeat& to) const {
   std::set<LinkLoad> distinct;

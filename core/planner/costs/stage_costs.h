@@ -29,7 +29,7 @@
 
 namespace dpipe {
 
-// Tables that depend only on the backbone; made once per search.
+// Tables that depend only on the backbone; made once per plan. Not thread-safe: keeps cuts.
 class BackboneTables {
  public:
   BackboneTables(const CostModel& cost, int component);
@@ -37,9 +37,11 @@ class BackboneTables {
   int component() const { return component_; }
   int64_t WorkspaceBytesPerSample(LayerRange layers) const;  // O(1)
   const std::vector<ChainValue>& values() const { return values_; }
+  KnownCuts* known_cuts() const { return &known_cuts_; }
 
  private:
   int component_ = 0;
+  mutable KnownCuts known_cuts_;
   std::vector<std::vector<int64_t>> workspace_;  // [k][i]: maximum of layers [i, i + 2^k)
   std::vector<ChainValue> values_;
 };
@@ -80,6 +82,8 @@ class ModelStageCosts : public StageCosts {
     return replicas >= 1 && options_.micro_batch_size % replicas == 0;
   }
   Nanos ComputeNs(const DeviceSeat& seat, LayerRange layers) const override;
+  std::vector<double> TimesKey(const DeviceSeat& seat) const override;
+  KnownCuts* known_cuts() const override { return tables_->known_cuts(); }
   Nanos ForwardNs(const DeviceSeat& seat, LayerRange layers) const;
   Nanos BackwardNs(const DeviceSeat& seat, LayerRange layers) const override;
   Nanos LinkNs(int cut, const DeviceSeat& from, const DeviceSeat& to) const override;

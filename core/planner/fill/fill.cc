@@ -12,12 +12,10 @@
 #include "core/planner/fill/frozen_work.h"
 #include "core/planner/fill/greedy/assign.h"
 #include "core/planner/fill/greedy/pack.h"
+#include "core/planner/fill/idle_intervals.h"
 
 namespace dpipe {
 namespace {
-
-// Allowance for rounding up by 1 ns per instruction; no relevant gap has more instructions.
-constexpr Nanos kRoundingNs = 64;
 
 // A rank's gaps and the positions of the compute instructions that end them.
 struct RankGaps {
@@ -25,50 +23,20 @@ struct RankGaps {
   std::vector<int> positions;  // by gap, then the position of the optimizer step
 };
 
-// Converts the length of an idle interval into usable time on the profile's time scale.
-struct GapScale {
-  double usable = 1;      // fraction left after contention and the margin
-  double speed = 1;       // of the rank, relative to the profile
-  Nanos rounding_ns = 0;  // CostModel::OnRank rounds up the time of each instruction
-
-  Nanos operator()(Nanos length_ns) const {
-    if (usable == 1 && speed == 1) return length_ns;
-    const double ns = static_cast<double>(length_ns - rounding_ns) * usable * speed;
-    return std::max<Nanos>(0, static_cast<Nanos>(ns));
-  }
-};
-
-GapScale ScaleOfRank(const CostModel& cost, const FillOptions& options, int rank) {
-  GapScale scale;
-  scale.usable = (1 - options.margin) / std::max(1.0, cost.cluster().contention_factor());
-  scale.speed = cost.SpeedOf(rank);
-  scale.rounding_ns = scale.speed == 1 ? 0 : kRoundingNs;
-  return scale;
-}
-
-RankGaps GapsOfRank(const Plan& plan, const std::vector<StreamEvent>& events, int rank,
+RankGaps GapsOfRank(const Plan& plan, const std::vector<IdleInterval>& idle, int rank,
                     const GapScale& scale) {
-  const DeviceProgram& program = plan.devices(rank);
-  const std::vector<int> compute = ComputeInstructions(program);
+  const std::vector<int> compute = ComputeInstructions(plan.devices(rank));
   RankGaps gaps;
   gaps.device.speed = scale.speed;
-  Nanos busy_until_ns = events.empty() ? 0 : events.front().end_ns;
-  for (size_t i = 1; i < events.size(); ++i) {
-    const StreamEvent& event = events[i];
-    const int position = static_cast<int>(
-        std::lower_bound(compute.begin(), compute.end(), event.instruction) - compute.begin());
-    const Nanos length_ns = event.start_ns - busy_until_ns;
-    if (program.instructions(event.instruction).kind() == Instruction::OPTIMIZER_STEP) {
-      gaps.device.end_ns = busy_until_ns;
-      gaps.device.optimizer_ns = event.start_ns;
-      gaps.positions.push_back(position);
-      break;
+  for (const IdleInterval& interval : idle) {
+    gaps.positions.push_back(static_cast<int>(
+        std::lower_bound(compute.begin(), compute.end(), interval.instruction) - compute.begin()));
+    if (&interval == &idle.back()) {
+      gaps.device.end_ns = interval.start_ns;
+      gaps.device.optimizer_ns = interval.end_ns;
+    } else {
+      gaps.device.gaps.push_back(scale(interval.length_ns()));
     }
-    if (length_ns > 0) {
-      gaps.device.gaps.push_back(scale(length_ns));
-      gaps.positions.push_back(position);
-    }
-    busy_until_ns = event.end_ns;
   }
   return gaps;
 }
@@ -106,6 +74,8 @@ class Filler {
       if (cost.MemoryLimitOf(r) > 0) memory_ = std::make_unique<FillMemory>(unfilled, cost);
     }
     assign_.pack.partial_batch = options.partial_batch;
+    assign_.pack.one_partial = options.one_partial;
+    if (options.beam_width > 0) assign_.pack.beam_width = options.beam_width;
     assign_.pack.min_gap_ns = options.min_bubble_ns > 0
                                   ? options.min_bubble_ns
                                   : static_cast<Nanos>(cost.profile().launch_overhead_ns());
@@ -217,27 +187,6 @@ class Filler {
   std::vector<std::pair<std::vector<DeviceGaps>, Assignment>> known_;
 };
 
-// Returns, by rank and in list order, the last compute event of step 0 and then those of step 1.
-std::vector<std::vector<StreamEvent>> EventsByRank(const Plan& plan,
-                                                   const std::vector<StreamEvent>& events) {
-  const auto place = [](const StreamEvent& e) { return std::make_pair(e.step, e.instruction); };
-  std::vector<std::vector<StreamEvent>> by_rank(plan.devices_size());
-  std::vector<StreamEvent> last(plan.devices_size());
-  for (StreamEvent& before : last) before.step = -1;
-  for (const StreamEvent& event : events) {
-    if (event.stream != TraceEvent::COMPUTE) continue;
-    if (event.step == 1) by_rank[event.rank].push_back(event);
-    StreamEvent& before = last[event.rank];
-    if (event.step == 0 && place(before) < place(event)) before = event;
-  }
-  for (int r = 0; r < plan.devices_size(); ++r) {
-    std::sort(by_rank[r].begin(), by_rank[r].end(),
-              [&](const StreamEvent& a, const StreamEvent& b) { return place(a) < place(b); });
-    if (last[r].step == 0) by_rank[r].insert(by_rank[r].begin(), last[r]);
-  }
-  return by_rank;
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
@@ -262,11 +211,11 @@ absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
   }
   const FrozenWork work = MakeFrozenWork(cost, samples_per_group / cost.frozen_quantum());
   Filler filler(unfilled, work, options, cost);
-  const std::vector<std::vector<StreamEvent>> by_rank = EventsByRank(unfilled, events);
+  const std::vector<std::vector<IdleInterval>> idle = IdleIntervals(unfilled, events);
   for (int g = 0; g < num_groups; ++g) {
     std::vector<RankGaps> ranks;
     for (int r = g * group_size; r < (g + 1) * group_size; ++r) {
-      ranks.push_back(GapsOfRank(unfilled, by_rank[r], r, ScaleOfRank(cost, options, r)));
+      ranks.push_back(GapsOfRank(unfilled, idle[r], r, ScaleOfRank(cost, options.margin, r)));
     }
     DPIPE_RETURN_IF_ERROR(filler.FillGroup(ranks, g * group_size, g * samples_per_group, items));
   }

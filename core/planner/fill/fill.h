@@ -40,13 +40,20 @@ struct FillOptions {
   // (frozen_work.h) with a heavy one is restricted to the same ranks.
   std::vector<int> heavy_components = {};
   std::vector<bool> hosts = {};
-  Nanos min_bubble_ns = 0;  // shorter bubbles are not used; 0: the profile's launch overhead
+  int beam_width = 0;        // PackOptions.beam_width; 0: its default
+  bool one_partial = false;  // PackOptions.one_partial
+  Nanos min_bubble_ns = 0;   // shorter bubbles are not used; 0: the profile's launch overhead
   // Fraction of each gap that is left free, in [0, 1), for passes and frozen work that take longer
   // than profiled.
   double margin = 0;
   // Computes the optimal instead of the greedy assignment, for small instances (exact.h).
   bool exact = false;
   ExactOptions exact_limits = {};
+  // FillPlan only: fills by the published rule (published/published_fill.h), to which of the fields
+  // above only `partial_batch`, `min_bubble_ns` and `margin` apply, with partial batches of these
+  // sizes.
+  bool published = false;
+  std::vector<int> local_batches = {};
 };
 
 // Returns the fill items for LowerPlan. `unfilled` is the plan lowered without fill items, and

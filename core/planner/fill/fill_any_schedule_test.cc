@@ -76,6 +76,36 @@ TEST_P(FillAnyScheduleTest, PlansAreValidWithoutFlush) {
   EXPECT_GT(filled_plans, 10);
 }
 
+// Messages are free, so the rule's own times are right: work in a bubble delays no pass.
+TEST_P(FillAnyScheduleTest, PublishedRuleGivesValidPlans) {
+  RandomStream random(22, 0, 0, RandomPurpose::kTest);
+  int filled_plans = 0, moves = 0;
+  for (int round = 0; round < 25; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const absl::StatusOr<Instance> instance = RandomInstance(random, GetParam());
+    ASSERT_TRUE(instance.ok()) << instance.status();
+    FillOptions fill;
+    fill.published = true;
+    fill.partial_batch = random.NextBelow(4) > 0;
+    fill.min_bubble_ns = 1 + random.NextBelow(300);
+    if (random.NextBelow(2) == 0) fill.local_batches = {1, 2, 4};
+    const absl::StatusOr<FilledPlan> filled =
+        FillPlan(instance->layout, instance->schedule, {}, fill, instance->cost);
+    ASSERT_TRUE(filled.ok()) << filled.status();
+    const absl::Status verified = VerifyPlan(filled->plan, instance->cost);
+    ASSERT_TRUE(verified.ok()) << verified;
+    filled_plans += filled->bubble_ratio < filled->unfilled_bubble_ratio;
+    for (const DeviceProgram& program : filled->plan.devices()) {
+      for (const Instruction& instruction : program.instructions()) {
+        moves += instruction.payload() == Instruction::FROZEN_VALUES;
+        ASSERT_NE(instruction.kind(), Instruction::FLUSH);
+      }
+    }
+  }
+  EXPECT_GT(filled_plans, 10);
+  EXPECT_GT(moves, 10);
+}
+
 INSTANTIATE_TEST_SUITE_P(Schedules, FillAnyScheduleTest,
                          testing::Values("gpipe", "1f1b", "eager-1f1b", "interleaved", "zb-h1",
                                          "zb-h2", "zb-auto", "zb-v", "v-half", "v-min"),

@@ -4,8 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/status.h"
+#include "core/planner/fill/published/published_fill.h"
 #include "core/proto/instruction_parts.h"
+#include "core/schedule/lowering/weave.h"
+#include "core/schedule/memory/memory.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe {
@@ -74,6 +78,55 @@ bool AnyLater(const std::vector<std::vector<Nanos>>& starts,
   return false;
 }
 
+// Simulates the filled plan. Returns true if a pass starts later than expected.
+absl::StatusOr<bool> Measure(const std::vector<std::vector<Nanos>>& expected, const CostModel& cost,
+                             FilledPlan* filled) {
+  DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(filled->plan, cost));
+  filled->step_ns = simulation.stats.step_ns;
+  filled->bubble_ratio = simulation.stats.bubble_ratio;
+  const Nanos origin = OriginOf(filled->plan, simulation.events);
+  filled->finish_ns = Finishes(filled->plan, simulation.events, origin);
+  return AnyLater(PassStarts(filled->plan, simulation.events, origin), expected);
+}
+
+// Fills by the published rule, in batches as large as memory allows. If a pass starts later, also
+// tries an exchange of outputs between two FLUSHes, and keeps the shorter step.
+absl::Status FillByPublishedRule(const Plan& alone, const std::vector<StreamEvent>& events,
+                                 const std::vector<std::vector<Nanos>>& expected,
+                                 const FillOptions& fill, const CostModel& cost,
+                                 FilledPlan* filled) {
+  if (fill.exact) {
+    return absl::InvalidArgumentError(
+        "fill_rule=published is a greedy rule; exact filling needs fill_rule=own");
+  }
+  PublishedOptions options;
+  options.partial_batch = fill.partial_batch;
+  options.min_bubble_ns = fill.min_bubble_ns > 0
+                              ? fill.min_bubble_ns
+                              : static_cast<Nanos>(cost.profile().launch_overhead_ns());
+  options.local_batches = fill.local_batches;
+  options.margin = fill.margin;
+  WeaveOptions weave;
+  weave.start_ns = StartsByRank(alone, events);
+  const int quantum = cost.frozen_quantum();
+  std::vector<FrozenPhase> phases;
+  while (true) {
+    phases = PlaceByPublishedRule(alone, events, cost, options);
+    DPIPE_ASSIGN_OR_RETURN(filled->plan, WeaveFrozenWork(alone, phases, weave, cost));
+    const int largest = LargestFrozenBatch(filled->plan);
+    if (largest <= quantum || !FrozenWorkExceedsMemory(filled->plan, cost)) break;
+    options.max_batch = std::max(1, largest / 2 / quantum) * quantum;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const bool is_late, Measure(expected, cost, filled));
+  if (!is_late) return absl::OkStatus();
+  FilledPlan flushed = *filled;
+  weave.flush_exchange = true;
+  DPIPE_ASSIGN_OR_RETURN(flushed.plan, WeaveFrozenWork(alone, phases, weave, cost));
+  DPIPE_RETURN_IF_ERROR(Measure(expected, cost, &flushed).status());
+  if (flushed.step_ns < filled->step_ns) *filled = std::move(flushed);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule& schedule,
@@ -88,18 +141,19 @@ absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule
   filled.step_ns = filled.unfilled_step_ns = unfilled.stats.step_ns;
   filled.bubble_ratio = filled.unfilled_bubble_ratio = unfilled.stats.bubble_ratio;
   if (step_limit_ns > 0 && filled.unfilled_step_ns > step_limit_ns) return filled;
-  DPIPE_ASSIGN_OR_RETURN(options.fill, PlaceFrozenWork(alone, unfilled.events, cost, fill));
   const std::vector<std::vector<Nanos>> expected =
       PassStarts(alone, unfilled.events, OriginOf(alone, unfilled.events));
+  if (fill.published) {
+    DPIPE_RETURN_IF_ERROR(
+        FillByPublishedRule(alone, unfilled.events, expected, fill, cost, &filled));
+    return filled;
+  }
+  DPIPE_ASSIGN_OR_RETURN(options.fill, PlaceFrozenWork(alone, unfilled.events, cost, fill));
   for (bool flush : {false, true}) {
     options.flush_exchange = flush;
     DPIPE_ASSIGN_OR_RETURN(filled.plan, LowerPlan(layout, schedule, options, cost));
-    DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(filled.plan, cost));
-    filled.step_ns = simulation.stats.step_ns;
-    filled.bubble_ratio = simulation.stats.bubble_ratio;
-    const Nanos origin = OriginOf(filled.plan, simulation.events);
-    filled.finish_ns = Finishes(filled.plan, simulation.events, origin);
-    if (!AnyLater(PassStarts(filled.plan, simulation.events, origin), expected)) break;
+    DPIPE_ASSIGN_OR_RETURN(const bool is_late, Measure(expected, cost, &filled));
+    if (!is_late) break;
   }
   return filled;
 }

@@ -6,6 +6,9 @@
 //      messages of frozen outputs between two FLUSHes after everything else. The optimizer step
 //      waits for them.
 //
+// With FillOptions.published, step 2 is published/published_fill.h and lowering is weave.h. Passes
+// may then start later.
+//
 // Pass starts are compared relative to the last start of an optimizer step in the previous step.
 // The work itself fits in the gaps as simulated; only its messages can delay a pass, if they share
 // links with gradients or activations in flight.

@@ -94,8 +94,8 @@ TEST(PartitionTest, ErrorsNameBothValues) {
   EXPECT_EQ(PartitionUniform(outside).status().message(),
             "stage 1 is on device 2, but there are 2 devices");
   EXPECT_EQ(FindPartitioner("magic").status().message(),
-            "unknown partitioner 'magic'; there are balanced, by_parameters, dapple, dawnpiper, "
-            "heterogeneous and 5 more; bazel run //tools:plan -- --list shows all");
+            "unknown partitioner 'magic'; there are balanced, by_bound, by_parameters, dapple, "
+            "dawnpiper and 6 more; bazel run //tools:plan -- --list shows all");
 }
 
 }  // namespace

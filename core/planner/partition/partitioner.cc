@@ -24,6 +24,7 @@ struct Entry {
 
 constexpr Entry kPartitioners[] = {
     {"balanced", &PartitionBalanced},
+    {"by_bound", &PartitionBalanced},
     {"by_parameters", &PartitionByParameters},
     {"dapple", &PartitionDapple},
     {"dawnpiper", &PartitionDawnPiper},

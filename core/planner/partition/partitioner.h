@@ -16,9 +16,11 @@ namespace dpipe {
 // ResourceExhausted if no partition of its kind fits in memory.
 using Partitioner = absl::StatusOr<Partition> (*)(const PartitionProblem& problem);
 
-// Returns the partitioner of that name: "balanced" (ours), "by_parameters", "dapple", "dawnpiper",
-// "heterogeneous", "none", "pipedream", "skip_aware", "spp" or "uniform". Each is in a file of its
-// name, which says what it optimises. Returns NotFound, listing the names, for any other name.
+// Returns the partitioner of that name: "balanced" (ours), "by_bound", "by_parameters",
+// "dapple", "dawnpiper", "heterogeneous", "none", "pipedream", "skip_aware", "spp" or "uniform".
+// Each is in a file of its name, which says what it optimises. "by_bound" is "balanced", but the
+// planner keeps its cut as it is: it compares it with no other cut and moves no layers. Returns
+// NotFound, listing the names, for any other name.
 absl::StatusOr<Partitioner> FindPartitioner(absl::string_view name);
 
 // Returns the names in alphabetical order.

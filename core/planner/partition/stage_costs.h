@@ -5,6 +5,7 @@
 #define DPIPE_CORE_PLANNER_PARTITION_STAGE_COSTS_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "core/base/range.h"
@@ -40,6 +41,10 @@ struct ChainValue {
   bool has_gradient = false;
 };
 
+// Cuts without memory limits that are known, by what determines them: the numbers of
+// StageCosts::TimesKey of all seats.
+using KnownCuts = std::map<std::vector<double>, std::vector<LayerRange>>;
+
 // Times never fall when a layer is added to a stage. Bytes never fall when a layer is added at its
 // end. A stage that recomputes keeps what crosses the cut at its beginning, so it may need less
 // with another layer at its front.
@@ -52,6 +57,10 @@ class StageCosts {
   // Returns the time of the forward and backward passes of one micro-batch on one rank of the seat.
   // With recomputation, includes the second forward pass.
   virtual Nanos ComputeNs(const DeviceSeat& seat, LayerRange layers) const = 0;
+  // Returns numbers that determine ComputeNs of a seat for all layers.
+  virtual std::vector<double> TimesKey(const DeviceSeat& seat) const { return {}; }
+  // Returns a place to keep cuts in, for all costs of the same layers. Null: nothing is kept.
+  virtual KnownCuts* known_cuts() const { return nullptr; }
   // Returns the part of ComputeNs after the incoming gradient arrives.
   virtual Nanos BackwardNs(const DeviceSeat& seat, LayerRange layers) const = 0;
   // Returns the time to move one micro-batch over the cut before layer `cut`, 0 < cut <

@@ -14,6 +14,7 @@
 #include "core/planner/partition/solvers/pair.h"
 #include "core/planner/pipeline/pipeline_schedule.h"
 #include "core/planner/strategy.h"
+#include "core/schedule/memory/memory.h"
 #include "core/schedule/schedule_traits.h"
 #include "core/sim/simulator.h"
 
@@ -51,6 +52,12 @@ int ChainMicroBatches(const PipelineShape& shape) {
 
 }  // namespace
 
+PlanTables::PlanTables(const CostModel& cost) : memory_bound(cost) {
+  for (int backbone : cost.backbones()) {
+    backbones.push_back(std::make_shared<const BackboneTables>(cost, backbone));
+  }
+}
+
 PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
                          const CostModel& cost)
     : strategy_(strategy),
@@ -58,7 +65,8 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
       cost_(cost),
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration() &&
              !cost.frozen_components().empty()),
-      memory_bound_(cost) {
+      shared_(options.tables != nullptr ? options.tables : std::make_shared<PlanTables>(cost)),
+      tables_(shared_->backbones) {
   if (!cached()) {
     const int64_t limit = MinMemoryLimit(cost_);
     for (int c : cost_.frozen_components()) {
@@ -70,9 +78,6 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
       heavy_components_.push_back(c);
       heavy_bytes_ += bytes;
     }
-  }
-  for (int backbone : cost_.backbones()) {
-    tables_.push_back(std::make_shared<const BackboneTables>(cost_, backbone));
   }
 }
 
@@ -126,15 +131,15 @@ std::optional<double> PlanBuilder::MemoryShare(const PipelineShape& shape) {
   const bool chooses_ranks =
       tables_.size() == 1 &&
       (partitioner == "dapple" || partitioner == "pipedream" || partitioner == "spp");
-  return memory_bound_.ShareOf(shape, {frozen_bytes_ - heavy_bytes_, heavy_bytes_},
-                               RecomputeOf(strategy_) != Recompute::kNone, chooses_ranks);
+  return shared_->memory_bound.ShareOf(shape, {frozen_bytes_ - heavy_bytes_, heavy_bytes_},
+                                       RecomputeOf(strategy_) != Recompute::kNone, chooses_ranks);
 }
 
 absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(PartitionerOf(shape)));
-  PipelineScheduleOptions structure;
-  structure.num_backbones = static_cast<int>(tables_.size());
-  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakePipelineSchedule(shape, structure));
+  DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<const Schedule> structure,
+                         StructureOf(shape, /*self_conditioning=*/false));
+  const Schedule& schedule = *structure;
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
   // Each device has one stage of each backbone.
   if (traits.num_backbones == 2 && traits.stages_per_device == 2) return CutPair(shape, schedule);
@@ -202,16 +207,32 @@ absl::StatusOr<PipelineCut> PlanBuilder::CutPair(const PipelineShape& shape,
   return JoinPartitions(partitions);
 }
 
-absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
-                                                 bool self_conditioning) const {
-  if (cut.schedule != nullptr && !self_conditioning) return *cut.schedule;
+absl::StatusOr<std::shared_ptr<const Schedule>> PlanBuilder::StructureOf(
+    const PipelineShape& shape, bool self_conditioning) const {
+  const StructureKey key = {shape.schedule,          shape.num_stages, shape.num_micro_batches,
+                            shape.stages_per_device, shape.peak_limit, self_conditioning};
+  if (last_structure_.second != nullptr && last_structure_.first == key) {
+    return last_structure_.second;
+  }
   PipelineScheduleOptions options;
   options.num_backbones = static_cast<int>(tables_.size());
   options.self_conditioning = self_conditioning;
   DPIPE_ASSIGN_OR_RETURN(Schedule structure, MakePipelineSchedule(shape, options));
+  last_structure_ = {key, std::make_shared<const Schedule>(std::move(structure))};
+  return last_structure_.second;
+}
+
+absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
+                                                 bool self_conditioning) const {
+  if (cut.schedule != nullptr && !self_conditioning) return *cut.schedule;
+  DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<const Schedule> structure,
+                         StructureOf(shape, self_conditioning));
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
-  if (!traits.takes_costs && !self_conditioning) return structure;
-  options.costs = StagePassCosts(structure, cut, shape, cost_);
+  if (!traits.takes_costs && !self_conditioning) return *structure;
+  PipelineScheduleOptions options;
+  options.num_backbones = static_cast<int>(tables_.size());
+  options.self_conditioning = self_conditioning;
+  options.costs = StagePassCosts(*structure, cut, shape, cost_);
   return MakePipelineSchedule(shape, options);
 }
 
@@ -309,6 +330,11 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   fill.exact = options_.exact && extent == Extent::kWhole;
   fill.partial_batch = strategy_.partial_batch();
   fill.even_samples = strategy_.even_samples();
+  fill.beam_width = strategy_.fill_walks();
+  fill.one_partial = strategy_.one_partial();
+  fill.min_bubble_ns = strategy_.min_bubble_us() * kNanosPerMicro;
+  fill.published = strategy_.fill_rule() == "published";
+  fill.local_batches = LocalBatches(strategy_);
   if (shape.frozen_hosts > 0) {
     fill.heavy_components = heavy_components_;
     fill.hosts.assign(shape.devices_per_pipeline, false);
@@ -345,9 +371,21 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
                                                         const PipelineCut& cut, Extent extent,
                                                         bool self_conditioning) {
   const bool one_stage = strategy_.frozen() == "first_stage";
-  return Lower(shape, cut,
-               Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst),
-               extent, self_conditioning);
+  LowerOptions options =
+      Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst);
+  DPIPE_ASSIGN_OR_RETURN(BuiltPlan whole, Lower(shape, cut, options, extent, self_conditioning));
+  const CostModel& cost = CostOf(shape, extent);
+  if (!FrozenWorkExceedsMemory(whole.plan, cost)) return whole;
+  const int quantum = cost.frozen_quantum();
+  absl::StatusOr<BuiltPlan> pieces;
+  for (int batch = LargestFrozenBatch(whole.plan) / 2; batch > quantum / 2; batch /= 2) {
+    options.max_frozen_batch = std::max(batch, quantum);
+    pieces = Lower(shape, cut, options, extent, self_conditioning);
+    if (!pieces.ok()) return whole;
+    // Smaller pieces do not help if something else exceeds the memory, too.
+    if (!FrozenWorkExceedsMemory(pieces->plan, cost)) return pieces;
+  }
+  return whole;
 }
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {

@@ -13,6 +13,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,9 +43,19 @@ struct BuiltPlan {
   bool exceeded_limit = false;       // no plan was built; a filled one takes at least step_ns
 };
 
+// Tables that depend only on the model and the cluster: all builders for one plan share them. Not
+// thread-safe.
+struct PlanTables {
+  explicit PlanTables(const CostModel& cost);  // `cost` must outlive this
+
+  std::vector<std::shared_ptr<const BackboneTables>> backbones;
+  MemoryBound memory_bound;
+};
+
 struct BuildOptions {
   bool global_norm = true;
   bool exact = false;  // fill plans for all devices optimally (fill/exact.h)
+  std::shared_ptr<PlanTables> tables = nullptr;  // null: the builder's own
 };
 
 // Builds plans from shapes and cuts for one model, cluster and strategy. The shape supplies the
@@ -106,7 +118,8 @@ class PlanBuilder {
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
                                   Extent extent = Extent::kOneGroup, bool self_conditioning = false,
                                   Nanos step_limit_ns = 0);
-  // Same, with the frozen work before the pipeline.
+  // Same, with the frozen work before the pipeline. It runs in pieces if a rank's whole share at
+  // once exceeds the memory: the largest halves of halves that fit, down to the frozen quantum.
   absl::StatusOr<BuiltPlan> BuildFrozenFirst(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent = Extent::kOneGroup,
                                              bool self_conditioning = false);
@@ -121,6 +134,9 @@ class PlanBuilder {
   const CostModel& CostOf(const PipelineShape& shape, Extent extent);
 
  private:
+  // Returns the schedule at unit costs: its stages and their devices are those of every order.
+  absl::StatusOr<std::shared_ptr<const Schedule>> StructureOf(const PipelineShape& shape,
+                                                              bool self_conditioning) const;
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
   // Returns the cut of the only backbone with the shortest step, starting from `partition`.
   absl::StatusOr<PipelineCut> ShortestOf(const PipelineShape& shape, const Schedule& schedule,
@@ -147,12 +163,15 @@ class PlanBuilder {
   const BuildOptions options_;
   const CostModel& cost_;
   const bool fills_;
-  MemoryBound memory_bound_;
+  const std::shared_ptr<PlanTables> shared_;
+  const std::vector<std::shared_ptr<const BackboneTables>>& tables_;  // by backbone
   int64_t frozen_bytes_ = 0;           // weights on a device that runs every frozen component
   std::vector<int> heavy_components_;  // frozen; some devices need not run them
   int64_t heavy_bytes_ = 0;            // part of frozen_bytes_
-  std::vector<std::shared_ptr<const BackboneTables>> tables_;  // by backbone
-  std::map<int, std::unique_ptr<CostModel>> groups_;           // by D
+  std::map<int, std::unique_ptr<CostModel>> groups_;  // by D
+  // The last structure: all orders of a shape are usually made one after another.
+  using StructureKey = std::tuple<std::string, int, int, int, int, bool>;
+  mutable std::pair<StructureKey, std::shared_ptr<const Schedule>> last_structure_;
 };
 
 }  // namespace dpipe

@@ -57,13 +57,14 @@ bool LowerPeak(PipelineShape* shape) {
 
 }  // namespace
 
-Explorer::Explorer(const Strategy& strategy, const CostModel& cost, const PlanOptions& options)
+Explorer::Explorer(const Strategy& strategy, const CostModel& cost, const PlanOptions& options,
+                   const SearchTables& tables)
     : strategy_(strategy),
       cost_(cost),
       options_(options),
-      estimator_(strategy, cost),
+      estimator_(strategy, cost, tables.estimates),
       frontier_(cost.cluster().devices_per_node()),
-      pairs_(strategy, {options.global_norm, options.exact}, cost),
+      pairs_(strategy, {options.global_norm, options.exact, tables.plans}, cost),
       work_(cost, pairs_.builder().fills()),
       self_conditioning_(cost.profile().self_conditioning_probability()) {}
 
@@ -106,11 +107,11 @@ void Explorer::Add(bool may_recompute, Candidate* candidate) {
   frontier_.Add(candidate);
 }
 
-Nanos Explorer::MinIdealStep() {
+Nanos Explorer::MinIdealStep(bool tunes) {
   Nanos least = 0;
   for (const Candidate& candidate : candidates_) {
     if (MemoryShareOf(candidate) > 1) continue;
-    const Nanos ideal = estimator_.Ideal(candidate.shape, /*ramp_share=*/1);
+    const Nanos ideal = estimator_.Ideal(candidate.shape, tunes ? kMinRampShare : 1);
     least = least == 0 ? ideal : std::min(least, ideal);
   }
   return least;

@@ -15,6 +15,7 @@
 #define DPIPE_CORE_PLANNER_SEARCH_EXPLORER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "core/cost/cost_model.h"
 #include "core/planner/costs/estimate.h"
 #include "core/planner/plan_options.h"
+#include "core/planner/search/build_plan.h"
 #include "core/planner/search/frontier.h"
 #include "core/planner/search/pair_builder.h"
 #include "core/planner/search/search_work.h"
@@ -30,11 +32,21 @@
 
 namespace dpipe {
 
+// What all searches for one plan share. Not thread-safe.
+struct SearchTables {
+  explicit SearchTables(const CostModel& cost)
+      : plans(std::make_shared<PlanTables>(cost)), estimates(std::make_shared<EstimateTables>()) {}
+
+  std::shared_ptr<PlanTables> plans;
+  std::shared_ptr<EstimateTables> estimates;
+};
+
 // Not thread-safe.
 class Explorer {
  public:
-  // All arguments must outlive this.
-  Explorer(const Strategy& strategy, const CostModel& cost, const PlanOptions& options);
+  // The first three arguments must outlive this.
+  Explorer(const Strategy& strategy, const CostModel& cost, const PlanOptions& options,
+           const SearchTables& tables);
 
   // Makes and estimates the candidates. Returns InvalidArgument if an option is out of range.
   absl::Status Prepare();
@@ -56,7 +68,8 @@ class Explorer {
   // Returns the work of one simulation, in instructions.
   int64_t Work(const PipelineShape& shape);
   // Returns the minimum Ideal step of the candidates that memory may admit; 0 if there are none.
-  Nanos MinIdealStep();
+  // `tunes`: with the idle time that tuning cannot remove instead of all.
+  Nanos MinIdealStep(bool tunes);
 
   // Returns the minimum expected step of an alternative's candidates, by all that is known after
   // Run. Candidates count with their Ideal step if their schedule has not been simulated. Returns 0

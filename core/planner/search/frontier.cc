@@ -28,9 +28,11 @@ Frontier::Kinds Frontier::KindsOf(const Candidate& candidate) const {
   return kinds;
 }
 
-void Frontier::Learn(int kind, double error, Errors& errors) {
+bool Frontier::Learn(int kind, double error, Errors& errors) {
   if (kind >= static_cast<int>(errors.size())) errors.resize(kind + 1, 0);
-  errors[kind] = errors[kind] == 0 ? error : std::min(errors[kind], error);
+  if (errors[kind] != 0 && errors[kind] <= error) return false;
+  errors[kind] = error;
+  return true;
 }
 
 double Frontier::Find(const Kinds& kinds, const Errors& errors, double otherwise) {
@@ -40,21 +42,35 @@ double Frontier::Find(const Kinds& kinds, const Errors& errors, double otherwise
   return otherwise;
 }
 
-void Frontier::Add(Candidate* candidate) { waiting_.push_back({candidate, KindsOf(*candidate)}); }
+void Frontier::Add(Candidate* candidate) {
+  const Kinds kinds = KindsOf(*candidate);
+  waiting_.push_back({candidate, kinds, candidate->exceeds_memory_bound(),
+                      static_cast<Nanos>(Expected(*candidate, kinds))});
+}
+
+void Frontier::UpdateExpected(int kind) {
+  for (Waiting& waiting : waiting_) {
+    if (kind != kAny && waiting.kinds[0] != kind) continue;
+    waiting.expected_ns = static_cast<Nanos>(Expected(*waiting.candidate, waiting.kinds));
+  }
+}
 
 void Frontier::LearnCut(const Candidate& candidate) {
   if (candidate.estimate_ns <= 0) return;
   const double error =
       static_cast<double>(candidate.cut_estimate_ns) / static_cast<double>(candidate.estimate_ns);
   // With other S and M, other memory limits apply.
-  Learn(KindsOf(candidate)[0], error, cut_errors_);
+  const int kind = KindsOf(candidate)[0];
+  if (Learn(kind, error, cut_errors_)) UpdateExpected(kind);
 }
 
 void Frontier::LearnStep(const Candidate& candidate, Nanos step_ns) {
   if (candidate.cut_estimate_ns <= 0) return;
   const double error = static_cast<double>(step_ns) / candidate.cut_estimate_ns;
+  bool changes = error < least_step_error_;
   least_step_error_ = std::min(least_step_error_, error);
-  for (int kind : KindsOf(candidate)) Learn(kind, error, step_errors_);
+  for (int kind : KindsOf(candidate)) changes |= Learn(kind, error, step_errors_);
+  if (changes) UpdateExpected(kAny);
   const PipelineShape& shape = candidate.shape;
   if (shape.devices_per_pipeline <= devices_per_node_) {
     within_nodes_.insert({candidate.alternative, shape.num_stages, shape.num_micro_batches,
@@ -89,7 +105,8 @@ double Frontier::Expected(const Candidate& candidate, const Kinds& kinds) const 
 Candidate* Frontier::TakeOut(size_t index) {
   if (index == waiting_.size()) return nullptr;
   Candidate* const taken = waiting_[index].candidate;
-  waiting_.erase(waiting_.begin() + index);
+  waiting_[index] = waiting_.back();
+  waiting_.pop_back();
   return taken;
 }
 
@@ -98,9 +115,7 @@ Candidate* Frontier::Next() {
   std::pair<bool, Nanos> least;
   for (size_t i = 0; i < waiting_.size(); ++i) {
     const Candidate& candidate = *waiting_[i].candidate;
-    const std::pair<bool, Nanos> here = {
-        candidate.exceeds_memory_bound(),
-        static_cast<Nanos>(Expected(candidate, waiting_[i].kinds))};
+    const std::pair<bool, Nanos> here = {waiting_[i].exceeds_memory_bound, waiting_[i].expected_ns};
     if (best < waiting_.size() &&
         (least < here ||
          (here == least && !(Order(candidate) < Order(*waiting_[best].candidate))))) {
@@ -115,9 +130,7 @@ Candidate* Frontier::Next() {
 Candidate* Frontier::NextByMemory() {
   const auto place = [this](const Waiting& waiting) {
     const Candidate& candidate = *waiting.candidate;
-    return std::make_tuple(candidate.memory_share,
-                           static_cast<Nanos>(Expected(candidate, waiting.kinds)),
-                           Order(candidate));
+    return std::make_tuple(candidate.memory_share, waiting.expected_ns, Order(candidate));
   };
   const auto least =
       std::min_element(waiting_.begin(), waiting_.end(),

@@ -97,12 +97,18 @@ class Frontier {
   struct Waiting {
     Candidate* candidate = nullptr;
     Kinds kinds;
+    bool exceeds_memory_bound = false;
+    Nanos expected_ns = 0;  // by what is known so far
   };
 
   Kinds KindsOf(const Candidate& candidate) const;
-  static void Learn(int kind, double error, Errors& errors);
+  // Returns true if that changes what is known.
+  static bool Learn(int kind, double error, Errors& errors);
   static double Find(const Kinds& kinds, const Errors& errors, double otherwise);
   double Expected(const Candidate& candidate, const Kinds& kinds) const;
+  // Updates the expected steps of the waiting candidates of a kind; kAny: of all.
+  static constexpr int kAny = -1;
+  void UpdateExpected(int kind);
   Candidate* TakeOut(size_t index);
 
   const int devices_per_node_;

@@ -18,15 +18,25 @@ constexpr int64_t kSimulationsPerFilledPlan = 3;
 // count as one instruction. Each gap is packed with some of the units of each layer.
 constexpr int64_t kMinFilling = 5000;
 constexpr int64_t kFillingShare = 800;
-// Cost of cutting, per layer, and how many of (devices x layers^2) count as one instruction.
+// Cost of cutting: per layer, and how many of layers^2 count as one instruction. The latter for any
+// cut, and for a V or two-way placement in addition, per device. Most cuts of a V are known from
+// another schedule.
 constexpr int64_t kCutPerLayer = 8;
-constexpr int64_t kFoldedShare = 6;
+constexpr int64_t kSquaredShare = 20;
+constexpr int64_t kFoldedShare = 40;
 // With more (device, first layer, last layer) than this, the cut is only nearly exact
-// (NestedProblem.max_ranges) and costs one instruction per pair of layers.
+// (NestedProblem.max_ranges). How many of layers^2 count as one instruction then.
 constexpr int64_t kMaxRanges = 1'000'000;
-// The same for two backbones in opposite directions: of (devices x layers of one x layers of the
-// other).
+constexpr int64_t kLargeShare = 10;
+// For two backbones in opposite directions, how many of (devices x layers of one x layers of the
+// other) count as one instruction.
 constexpr int64_t kPairShare = 2;
+// Cost of orders: how many passes, over all orders that a generator makes, count as one
+// instruction. Per cut of one backbone and of several: the number of orders made, if they depend on
+// costs.
+constexpr int64_t kPassesShare = 5;
+constexpr int64_t kOrdersPerCut = 4;
+constexpr int64_t kOrdersPerJoinedCut = 2;
 
 bool IsInARow(const PipelineShape& shape) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
@@ -77,15 +87,28 @@ int64_t SearchWork::OfPlan(const PipelineShape& shape, int num_devices) const {
   return once * (cost_.profile().self_conditioning_probability() > 0 ? 2 : 1);
 }
 
+int64_t SearchWork::OfOrders(const PipelineShape& shape) const {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  if (!traits.ok()) return 0;
+  const int64_t stages = int64_t{shape.num_stages} * StagesPerDevice(shape);
+  const int64_t passes = stages * shape.num_micro_batches * (traits->splits_backward ? 3 : 2);
+  int64_t orders = 1;
+  if (traits->takes_costs) {
+    orders = cost_.backbones().size() == 1 ? kOrdersPerCut : kOrdersPerJoinedCut;
+  }
+  return passes * orders * traits->num_tried / kPassesShare;
+}
+
 int64_t SearchWork::OfCut(const PipelineShape& shape) const {
-  const int64_t straight = kCutPerLayer * layers_;
+  const int64_t straight =
+      kCutPerLayer * layers_ + squared_layers_ / kSquaredShare + OfOrders(shape);
   if (IsPair(shape) && cost_.backbones().size() == 2) {
     return straight + int64_t{shape.num_stages} * cost_.num_layers(cost_.backbones()[0]) *
                           cost_.num_layers(cost_.backbones()[1]) / kPairShare;
   }
   if (IsInARow(shape)) return straight;
   const int64_t ranges = shape.num_stages * squared_layers_;
-  return straight + (ranges > kMaxRanges ? squared_layers_ : ranges / kFoldedShare);
+  return straight + (ranges > kMaxRanges ? squared_layers_ / kLargeShare : ranges / kFoldedShare);
 }
 
 }  // namespace dpipe

@@ -18,11 +18,13 @@ class SearchWork {
   // Returns the work to lower, simulate and, if bubbles are filled, fill a plan of `num_devices`
   // devices: those of the shape or of one of its groups.
   int64_t OfPlan(const PipelineShape& shape, int num_devices) const;
-  // Returns the work to cut the backbones. Exact and quick if each backbone has one stage per
-  // device and one copy; otherwise by searches over pairs of boundaries.
+  // Returns the work to cut the backbones and to make the orders by which cuts are judged. Cutting
+  // is exact and quick if each backbone has one stage per device and one copy; otherwise it
+  // searches over pairs of boundaries.
   int64_t OfCut(const PipelineShape& shape) const;
 
  private:
+  int64_t OfOrders(const PipelineShape& shape) const;
   int64_t OfFilling(const PipelineShape& shape, int num_devices) const;
 
   const CostModel& cost_;

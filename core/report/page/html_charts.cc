@@ -7,68 +7,75 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/report/page/markup.h"
-#include "core/report/page/palette.h"
+#include "core/report/markup.h"
+#include "core/report/palette.h"
+#include "core/report/results/results.h"
 #include "core/report/text_width.h"
 
 namespace dpipe::report {
 namespace {
 
-double LargestSample(const BenchResults& results) {
-  double largest = 0;
-  for (const StrategyResult& result : results.results) {
-    for (double sample : result.images_per_second) largest = std::max(largest, sample);
-  }
-  return largest;
-}
-
 constexpr int kBarPx = 16;
 
-// Draws the dots of all samples, and the median's interval over the bar's end.
-std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, double full_scale) {
+// In the order in which idle time appears in a step; index k has class "why" + k.
+constexpr const char* kReasons[] = {"warm-up", "steady", "cool-down", "gradient sync", "optimizer"};
+
+// The axis of throughputs.
+struct ThroughputScale {
+  double full = 0;       // images per second at the right edge
+  double reference = 0;  // at the dashed line; 0: no line
+
+  std::string Percent(double value) const { return NumberText(100 * value / full) + "%"; }
+};
+
+// Draws the dots of all turns, and the median's interval over the bar's end.
+std::string TurnDots(const StrategyAnalysis& strategy, int warm_up_turns,
+                     const ThroughputScale& scale) {
   const int y = kBarPx / 2;
-  const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
+  const StrategyResult& result = *strategy.result;
   std::string svg;
-  for (size_t i = 0; i < result.images_per_second.size(); ++i) {
-    const bool outlier = i < marks.outliers.size() && marks.outliers[i];
-    const bool warm_up = static_cast<int>(i) < marks.warm_up;
+  for (int i = 0; i < result.images_per_second_size(); ++i) {
+    const bool outlier = strategy.outliers[i];
+    const bool warm_up = i < warm_up_turns;
+    const double speed = result.images_per_second(i);
     absl::StrAppend(&svg, "<circle class=\"sample", outlier ? " outlier" : "",
-                    warm_up ? " warm-up" : "", "\" cx=\"", percent(result.images_per_second[i]),
-                    "%\" cy=\"", y, "\" r=\"", outlier ? "3.5" : "2.5", "\"><title>turn ", i + 1,
-                    ": ", NumberText(result.images_per_second[i]), " img/s",
-                    outlier ? ", an outlier" : "", warm_up ? ", warm-up" : "", "</title></circle>");
+                    warm_up ? " warm-up" : "", "\" cx=\"", scale.Percent(speed), "\" cy=\"", y,
+                    "\" r=\"", outlier ? "3.5" : "2.5", "\"><title>turn ", i + 1, ": ",
+                    NumberText(speed), " img/s", outlier ? ", an outlier" : "",
+                    warm_up ? ", warm-up" : "", "</title></circle>");
   }
-  if (std::isnan(marks.low) || marks.low == marks.high) return svg;
-  const std::string low = percent(marks.low), high = percent(marks.high);
-  absl::StrAppend(&svg, "<g class=\"whisker\"><line x1=\"", low, "%\" x2=\"", high, "%\" y1=\"", y,
+  const Interval& interval = strategy.images_per_second;
+  if (std::isnan(interval.low) || interval.low == interval.high) return svg;
+  const std::string low = scale.Percent(interval.low), high = scale.Percent(interval.high);
+  absl::StrAppend(&svg, "<g class=\"whisker\"><line x1=\"", low, "\" x2=\"", high, "\" y1=\"", y,
                   "\" y2=\"", y, "\"/>");
   for (const std::string& end : {low, high}) {
-    absl::StrAppend(&svg, "<line x1=\"", end, "%\" x2=\"", end, "%\" y1=\"", y - 5, "\" y2=\"",
-                    y + 5, "\"/>");
+    absl::StrAppend(&svg, "<line x1=\"", end, "\" x2=\"", end, "\" y1=\"", y - 5, "\" y2=\"", y + 5,
+                    "\"/>");
   }
   return svg + "</g>";
 }
 
-// `reference` is the images per second at the dashed line; 0: no line.
-std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks, double full_scale,
-                          double reference, bool best) {
-  const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
-  const double median = result.MedianImagesPerSecond();
-  std::string value = absl::StrFormat(median >= 100 ? "%.1f img/s" : "%.2f img/s", median);
-  if (!std::isnan(result.speedup_vs_data_parallel)) {
-    absl::StrAppend(&value, absl::StrFormat(" · %.2f×", result.speedup_vs_data_parallel));
+std::string ThroughputRow(const StrategyAnalysis& strategy, int warm_up_turns,
+                          const ThroughputScale& scale, bool best) {
+  const std::string& name = strategy.result->strategy();
+  std::string value = "invalid";
+  if (strategy.result->invalid().empty()) {
+    value = EstimateText(strategy.images_per_second) + " img/s";
+    const Interval& ratio = strategy.vs_data_parallel;
+    if (!std::isnan(ratio.estimate)) absl::StrAppend(&value, " · ", RatioText(ratio), "×");
   }
-  if (!result.invalid.empty()) value = "invalid";
-  std::string drawing =
-      absl::StrCat("<rect class=\"bar", best ? " best" : "", "\" width=\"", percent(median),
-                   "%\" height=\"", kBarPx, "\" rx=\"3\"><title>", EscapeMarkup(result.strategy),
-                   ": ", value, "</title></rect>", SampleDots(result, marks, full_scale));
-  if (reference > 0) {
-    const std::string x = percent(reference);
-    absl::StrAppend(&drawing, "<line class=\"ref\" x1=\"", x, "%\" x2=\"", x, "%\" y1=\"0\" y2=\"",
+  const double speed = strategy.images_per_second.estimate;
+  std::string drawing = absl::StrCat("<rect class=\"bar", best ? " best" : "", "\" width=\"",
+                                     scale.Percent(std::isnan(speed) ? 0 : speed), "\" height=\"",
+                                     kBarPx, "\" rx=\"3\"><title>", EscapeMarkup(name), ": ", value,
+                                     "</title></rect>", TurnDots(strategy, warm_up_turns, scale));
+  if (scale.reference > 0) {
+    const std::string x = scale.Percent(scale.reference);
+    absl::StrAppend(&drawing, "<line class=\"ref\" x1=\"", x, "\" x2=\"", x, "\" y1=\"0\" y2=\"",
                     kBarPx, "\"/>");
   }
-  return ChartRowHtml(result.strategy, value, kBarPx, drawing);
+  return ChartRowHtml(name, value, kBarPx, drawing);
 }
 
 // The axes of a plot of losses.
@@ -163,37 +170,70 @@ std::string ChartRowHtml(const std::string& name, const std::string& value, int 
                       "\" aria-hidden=\"true\">", drawing, "</svg></li>\n");
 }
 
-std::string ThroughputChart(const BenchResults& results, const std::vector<SampleMarks>& marks) {
-  const double full_scale = LargestSample(results) * 1.01;
-  if (full_scale <= 0) return "";
-  double best = 0;
-  for (const StrategyResult& result : results.results) {
-    if (result.counts()) best = std::fmax(best, result.MedianImagesPerSecond());
+std::string ThroughputChart(const CaseAnalysis& analysis) {
+  ThroughputScale scale;
+  for (const StrategyAnalysis& strategy : analysis.strategies) {
+    for (const double speed : strategy.result->images_per_second()) {
+      scale.full = std::max(scale.full, 1.01 * speed);
+    }
+    const double speed = strategy.images_per_second.estimate;
+    if (strategy.result->strategy() == "data_parallel" && speed > 0) scale.reference = speed;
   }
-  const StrategyResult* data_parallel = results.Find("data_parallel");
-  const bool refers = data_parallel != nullptr && data_parallel->counts();
-  const double reference = refers ? data_parallel->MedianImagesPerSecond() : 0;
+  if (scale.full <= 0) return "";
   std::string html = "<ul class=\"rows throughput\" aria-label=\"images per second\">\n";
-  for (size_t i = 0; i < results.results.size(); ++i) {
-    const StrategyResult& result = results.results[i];
-    if (result.images_per_second.empty()) continue;
-    html += ThroughputRow(result, marks.empty() ? SampleMarks() : marks[i], full_scale, reference,
-                          result.counts() && result.MedianImagesPerSecond() == best);
+  for (const StrategyAnalysis& strategy : analysis.strategies) {
+    if (strategy.result->images_per_second().empty()) continue;
+    html += ThroughputRow(strategy, analysis.warm_up_turns, scale, &strategy == analysis.Fastest());
   }
   return html + "</ul>\n";
 }
 
-std::vector<LossGroup> GroupLosses(const BenchResults& results) {
+std::string BubbleChart(const CaseResult& results) {
+  constexpr int kHeight = 14;
+  double largest = 0.05;  // minimum scale, so that little idle time does not look like much
+  std::vector<const StrategyResult*> shown;
+  for (const StrategyResult& result : results.strategies()) {
+    if (!Counts(result) || result.idle_by_reason().empty()) continue;
+    double sum = 0;
+    for (const auto& [reason, share] : result.idle_by_reason()) sum += share;
+    largest = std::max(largest, sum);
+    shown.push_back(&result);
+  }
+  if (shown.empty()) return "";
+  std::string html = "<ul class=\"legend\">";
+  for (size_t k = 0; k < std::size(kReasons); ++k) {
+    absl::StrAppend(&html, "<li><svg width=\"12\" height=\"12\"><rect class=\"why", k,
+                    "\" width=\"12\" height=\"12\" rx=\"2\"/></svg>", kReasons[k], "</li>");
+  }
+  html += "</ul>\n<ul class=\"rows\" aria-label=\"idle time by reason\">\n";
+  for (const StrategyResult* result : shown) {
+    double x = 0;
+    std::string bar;
+    for (size_t k = 0; k < std::size(kReasons); ++k) {
+      const auto found = result->idle_by_reason().find(kReasons[k]);
+      if (found == result->idle_by_reason().end() || found->second <= 0) continue;
+      absl::StrAppend(&bar, "<rect class=\"why", k, "\" x=\"", NumberText(100 * x / largest),
+                      "%\" width=\"", NumberText(100 * found->second / largest), "%\" height=\"",
+                      kHeight, "\"><title>", kReasons[k], ": ", PercentText(found->second),
+                      "</title></rect>");
+      x += found->second;
+    }
+    html += ChartRowHtml(result->strategy(), PercentText(x), kHeight, bar);
+  }
+  return html + "</ul>\n";
+}
+
+std::vector<LossGroup> GroupLosses(const CaseResult& results) {
   std::vector<LossGroup> groups;
-  for (const StrategyResult& result : results.results) {
-    if (result.losses.empty()) continue;
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const LossGroup& group) {
-      return group.losses == result.losses;
-    });
+  for (const StrategyResult& result : results.strategies()) {
+    if (result.losses().empty()) continue;
+    const std::vector<double> losses = Numbers(result.losses());
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const LossGroup& group) { return group.losses == losses; });
     if (same != groups.end()) {
-      same->strategies.push_back(result.strategy);
+      same->strategies.push_back(result.strategy());
     } else {
-      groups.push_back({{result.strategy}, result.losses, 0});
+      groups.push_back({{result.strategy()}, losses, 0});
     }
   }
   for (LossGroup& group : groups) {
@@ -264,6 +304,8 @@ std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::v
 }
 
 std::string ChartCss() {
+  // Hues of stages are cool and similar; reasons need distinct ones.
+  constexpr double kReasonHues[] = {85, 30, 330, 265, 200};
   std::string css;
   for (const Theme theme : {Theme::kLight, Theme::kDark}) {
     if (theme == Theme::kDark) css += "@media (prefers-color-scheme:dark){\n";
@@ -271,6 +313,11 @@ std::string ChartCss() {
                     ";--fg:", HexText(TextColor(theme)), "}\n");
     for (int i = 0; i < kNumSeriesColors; ++i) {
       absl::StrAppend(&css, ".q", i, "{stroke:", HexText(SeriesColor(theme, i)), "}");
+    }
+    for (size_t k = 0; k < std::size(kReasonHues); ++k) {
+      const double lightness = theme == Theme::kLight ? 0.72 : 0.62;
+      absl::StrAppend(&css, ".why", k,
+                      "{fill:", HexText(OklchToRgb(lightness, 0.13, kReasonHues[k])), "}");
     }
     css += theme == Theme::kDark ? "}\n" : "\n";
   }

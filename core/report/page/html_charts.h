@@ -6,18 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/report/results.h"
+#include "core/proto/results.pb.h"
+#include "core/report/results/case_analysis.h"
 #include "core/report/timeline/bubbles.h"
 
 namespace dpipe::report {
-
-// Statistics of a strategy's samples, to be drawn beside them.
-struct SampleMarks {
-  double low = kNotMeasured;  // the median's confidence interval, images per second
-  double high = kNotMeasured;
-  std::vector<bool> outliers;  // by sample; drawn as rings
-  int warm_up = 0;             // number of initial samples that are drawn faintly
-};
 
 // Returns one row of a chart, for use in <ul class="rows">: a name, which wraps if it is too long,
 // and a value at the right edge. Below them is `drawing`, the content of an <svg> as wide as the
@@ -25,11 +18,14 @@ struct SampleMarks {
 std::string ChartRowHtml(const std::string& name, const std::string& value, int height_px,
                          const std::string& drawing);
 
-// Draws one bar per strategy: the median of images per second, every sample as a dot, and the
-// speedup. A dashed line marks data_parallel. The fastest strategy stands out. `marks` is empty or
-// has one entry per result.
-std::string ThroughputChart(const BenchResults& results,
-                            const std::vector<SampleMarks>& marks = {});
+// Draws one bar per strategy: the median of images per second with its interval, every turn as a
+// dot (outliers as rings, warm-up faintly), and the speedup. A dashed line marks data_parallel. The
+// fastest strategy stands out.
+std::string ThroughputChart(const CaseAnalysis& analysis);
+
+// Draws one bar per strategy: the idle share of its devices' time, divided by reason, all on one
+// scale. Empty if nothing is known.
+std::string BubbleChart(const CaseResult& results);
 
 // Strategies whose losses have the same bits; drawn as one curve.
 struct LossGroup {
@@ -40,7 +36,7 @@ struct LossGroup {
 };
 
 // Groups strategies in the order of `results`; omits strategies without losses.
-std::vector<LossGroup> GroupLosses(const BenchResults& results);
+std::vector<LossGroup> GroupLosses(const CaseResult& results);
 
 std::string LossChart(const std::vector<LossGroup>& groups);
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "core/proto/results.pb.h"
 #include "core/proto/trace.pb.h"
-#include "core/report/results.h"
 
 namespace dpipe::report {
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/report/markup.h"
 #include "core/report/page/html_charts.h"
-#include "core/report/page/markup.h"
 #include "core/report/timeline/bubbles.h"
 #include "core/report/timeline/timeline_style.h"
 

@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/bytes.h"
+#include "core/report/markup.h"
 #include "core/report/page/html_assets.h"
 #include "core/report/page/html_charts.h"
 #include "core/report/page/html_timeline.h"
-#include "core/report/page/markup.h"
-#include "core/report/page/palette.h"
+#include "core/report/palette.h"
 #include "core/report/timeline/bubbles.h"
 
 namespace dpipe::report {

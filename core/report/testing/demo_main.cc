@@ -9,8 +9,10 @@
 #include "core/base/files/file.h"
 #include "core/base/philox.h"
 #include "core/base/status.h"
-#include "core/report/page/html_report.h"
-#include "core/report/results_table.h"
+#include "core/report/machine.h"
+#include "core/report/page/results_page.h"
+#include "core/report/results/results.h"
+#include "core/report/results/results_table.h"
 #include "core/report/testing/synthetic_trace.h"
 #include "core/report/timeline/bubbles.h"
 #include "core/report/timeline/perfetto.h"
@@ -25,45 +27,46 @@ absl::StatusOr<StrategyResult> MakeResult(const Trace& trace) {
   const Plan& plan = trace.plan();
   DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(trace));
   StrategyResult result;
-  result.strategy = plan.strategy();
-  result.is_unfilled_pipeline = plan.strategy() == "gpipe" || plan.strategy() == "1f1b";
+  result.set_strategy(plan.strategy());
+  result.set_is_unfilled_pipeline(plan.strategy() == "gpipe" || plan.strategy() == "1f1b");
   for (int step = 0; step < index.num_steps(); ++step) {
     const double step_ns = static_cast<double>(index.StepEnd(step) - index.StepStart(step));
-    result.step_ms.push_back(step_ns / kNanosPerMilli);
-    result.images_per_second.push_back(plan.global_batch() * kNanosPerSecond / step_ns);
+    result.add_step_ms(step_ns / kNanosPerMilli);
+    result.add_images_per_second(plan.global_batch() * kNanosPerSecond / step_ns);
   }
-  result.bubble_ratio_measured = BubbleRatio(DeviceTimes(index, index.SteadySteps()));
-  result.bubble_ratio_predicted = plan.prediction().bubble_ratio();
-  result.step_ms_predicted = static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
-  result.step_over_bound = 1.01 / (1 - result.bubble_ratio_measured);
-  result.peak_memory_bytes.assign(trace.peak_memory_bytes().begin(),
-                                  trace.peak_memory_bytes().end());
+  result.set_bubble_ratio_measured(BubbleRatio(DeviceTimes(index, index.SteadySteps())));
+  result.set_bubble_ratio_predicted(plan.prediction().bubble_ratio());
+  result.set_step_ms_predicted(static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli);
+  result.set_step_ms_bound(result.step_ms_predicted() * (1 - result.bubble_ratio_predicted()));
+  *result.mutable_peak_memory_bytes() = trace.peak_memory_bytes();
   RandomStream random(7, 0, 0, RandomPurpose::kTest);
   for (int step = 0; step < 40; ++step) {
-    result.losses.push_back(0.4 + 0.7 * std::exp(-step / 9.0) + 0.04 * random.NextUniform());
-    if (plan.strategy() == "data_parallel") result.losses.back() += 1e-7 * (step % 3);
+    const double difference = plan.strategy() == "data_parallel" ? 1e-7 * (step % 3) : 0;
+    result.add_losses(0.4 + 0.7 * std::exp(-step / 9.0) + 0.04 * random.NextUniform() + difference);
   }
-  result.plan = {plan.stages_size(), plan.num_micro_batches(), plan.micro_batch_size(),
-                 plan.devices_per_pipeline(), ""};
+  PlanSummary& summary = *result.mutable_plan();
+  summary.set_num_stages(plan.stages_size());
+  summary.set_num_micro_batches(plan.num_micro_batches());
+  summary.set_micro_batch_size(plan.micro_batch_size());
   return result;
 }
 
 absl::Status WriteDemo(const std::string& folder) {
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   for (const int num_devices : {2, 4}) {
-    BenchResults results;
-    results.benchmark = "sd_pipeline";
-    results.model = "tiny_sd";
-    results.backend = "cpu";
-    results.dtype = "fp32";
-    results.num_devices = num_devices;
-    results.global_batch = 32;
-    results.created = "2026-01-31T12:00:00Z";
-    results.command_line = absl::StrCat("sd_pipeline --devices=", num_devices, " --steps=6");
-    results.machine = CollectMachineInfo();
-    results.versions = {{"oneDNN", "2.7.3"}, {"protobuf", "3.21.12"}};
-    results.flags = {
-        {"devices", absl::StrCat(num_devices)}, {"steps", "6"}, {"data", "(built in)"}};
+    Results all;
+    all.set_benchmark("sd_pipeline");
+    CaseResult& results = *all.add_cases();
+    results.set_model("tiny_sd");
+    results.set_backend("cpu");
+    results.set_dtype("fp32");
+    results.set_num_devices(num_devices);
+    results.set_global_batch(32);
+    results.set_created("2026-01-31T12:00:00Z");
+    results.set_command_line(absl::StrCat("sd_pipeline --devices=", num_devices, " --steps=6"));
+    *results.mutable_machine() = CollectMachineInfo();
+    (*results.mutable_versions())["oneDNN"] = "2.7.3";
+    (*results.mutable_flags())["steps"] = "6";
     std::vector<Trace> measured, predicted;
     for (const char* strategy : kStrategies) {
       measured.push_back(MakeSyntheticTrace({strategy, num_devices, 4, 7, 0.04, 1}));
@@ -74,19 +77,18 @@ absl::Status WriteDemo(const std::string& folder) {
       const std::string name = absl::StrCat(kStrategies[i], "_", num_devices);
       traces.push_back({kStrategies[i], &measured[i], &predicted[i]});
       DPIPE_ASSIGN_OR_RETURN(StrategyResult result, MakeResult(measured[i]));
-      results.results.push_back(std::move(result));
+      *results.add_strategies() = std::move(result);
       DPIPE_ASSIGN_OR_RETURN(const std::string svg, TimelineSvg(measured[i], name));
       DPIPE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/", name, ".svg"), svg));
       DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, PerfettoJson(measured[i]));
       DPIPE_RETURN_IF_ERROR(
           WriteFileAtomically(absl::StrCat(folder, "/", name, ".trace.json"), perfetto));
     }
-    ComputeSpeedups(&results);
-    std::cout << ResultsTable(results).ToText() << "\n";
+    std::cout << ResultsText(all) << "\n";
     const std::string suffix = num_devices == 2 ? "" : absl::StrCat("_", num_devices);
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/results", suffix, ".json"),
-                                              ResultsToJson(results)));
-    DPIPE_ASSIGN_OR_RETURN(const std::string html, HtmlReport(results, traces));
+    DPIPE_RETURN_IF_ERROR(
+        WriteFileAtomically(absl::StrCat(folder, "/results", suffix, ".json"), ResultsToJson(all)));
+    DPIPE_ASSIGN_OR_RETURN(const std::string html, ResultsPage(all, {traces}));
     DPIPE_RETURN_IF_ERROR(
         WriteFileAtomically(absl::StrCat(folder, "/report", suffix, ".html"), html));
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/report/page/markup.h"
+#include "core/report/markup.h"
 
 namespace dpipe::report {
 

@@ -29,6 +29,10 @@ std::string MessageName(const Plan& plan, const Instruction& instruction) {
     case Instruction::FROZEN_OUTPUT:
       what = absl::StrCat(ShortComponentName(ComponentName(plan, instruction.component())), " out");
       break;
+    case Instruction::FROZEN_VALUES:
+      what = absl::StrCat(ShortComponentName(ComponentName(plan, instruction.component())), " at ",
+                          instruction.layers().begin());
+      break;
     default:
       what = "message";
   }
@@ -44,6 +48,8 @@ std::string DescribeMessage(const Plan& plan, const Instruction& instruction) {
     what = absl::StrCat("gradients of micro-batch ", instruction.micro_batch());
   } else if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
     what = absl::StrCat("outputs of ", ComponentName(plan, instruction.component()));
+  } else if (instruction.payload() == Instruction::FROZEN_VALUES) {
+    what = absl::StrCat("values of ", ComponentName(plan, instruction.component()));
   }
   return absl::StrCat(what, instruction.kind() == Instruction::SEND ? " to" : " from", " device ",
                       instruction.peer());

@@ -59,11 +59,15 @@ std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const Work
   for (const auto& [key, samples] : measured.by_device_and_work_) {
     const auto found = predicted.by_device_and_work_.find(key);
     if (found == predicted.by_device_and_work_.end()) continue;
-    times.push_back(
-        {key.second, key.first, samples.per_step, Median(samples.ms), Median(found->second.ms)});
+    InstructionTimes& one = times.emplace_back();
+    one.set_work(key.second);
+    one.set_device(key.first);
+    one.set_per_step(samples.per_step);
+    one.set_measured_ms(Median(samples.ms));
+    one.set_predicted_ms(Median(found->second.ms));
   }
   const auto rank = [](const InstructionTimes& one) {
-    return std::pair(one.per_step == 0, one.per_step == 0 ? 0 : -std::abs(one.difference_ms()));
+    return std::pair(one.per_step() == 0, one.per_step() == 0 ? 0 : -std::abs(DifferenceMs(one)));
   };
   std::stable_sort(times.begin(), times.end(),
                    [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -71,15 +75,15 @@ std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const Work
 }
 
 std::string LargestDeviationText(const std::vector<InstructionTimes>& times) {
-  if (times.empty() || times[0].per_step == 0) return "";
+  if (times.empty() || times[0].per_step() == 0) return "";
   const InstructionTimes& largest = times[0];
-  std::string text = absl::StrCat("largest deviation: ", largest.work, " on device ",
-                                  largest.device, " (", largest.per_step, " per step): ",
+  std::string text = absl::StrCat("largest deviation: ", largest.work(), " on device ",
+                                  largest.device(), " (", largest.per_step(), " per step): ",
                                   absl::StrFormat("%.1f ms per step, predicted %.1f",
-                                                  largest.measured_ms, largest.predicted_ms));
-  if (largest.predicted_ms > 0) {
+                                                  largest.measured_ms(), largest.predicted_ms()));
+  if (largest.predicted_ms() > 0) {
     absl::StrAppendFormat(&text, " (%+.1f %%)",
-                          100 * largest.difference_ms() / largest.predicted_ms);
+                          100 * DifferenceMs(largest) / largest.predicted_ms());
   }
   return text;
 }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/proto/results.pb.h"
 #include "core/proto/trace.pb.h"
-#include "core/report/results.h"
 #include "core/report/timeline/trace_index.h"
 
 namespace dpipe::report {
@@ -34,6 +34,11 @@ class WorkTimes {
   };
   std::map<std::pair<int, std::string>, Samples> by_device_and_work_;
 };
+
+// Returns measured minus predicted time.
+inline double DifferenceMs(const InstructionTimes& one) {
+  return one.measured_ms() - one.predicted_ms();
+}
 
 // Compares the medians over steps of all work that both have, sorted by difference, largest first.
 // Waiting follows, by device.

@@ -34,8 +34,8 @@ TEST(InstructionTimesTest, EqualTracesDifferNowhere) {
   ASSERT_FALSE(times.empty());
   double sum_ms = 0;
   for (const InstructionTimes& one : times) {
-    EXPECT_EQ(one.difference_ms(), 0) << one.work;
-    if (one.device == 0) sum_ms += one.measured_ms;
+    EXPECT_EQ(DifferenceMs(one), 0) << one.work();
+    if (one.device() == 0) sum_ms += one.measured_ms();
   }
   const double step_ms =
       static_cast<double>(trace.step_start_ns(2) - trace.step_start_ns(1)) / kNanosPerMilli;
@@ -47,17 +47,17 @@ TEST(InstructionTimesTest, TheSlowedDownWorkComesFirstAndIsNamed) {
   const auto times =
       Compare(Slower(predicted, 1, Instruction::BACKWARD, 2 * kNanosPerMilli), predicted);
   ASSERT_FALSE(times.empty());
-  EXPECT_EQ(times[0].work, "backward, stage 1");
-  EXPECT_EQ(times[0].device, 1);
-  EXPECT_EQ(times[0].per_step, 4);
-  EXPECT_NEAR(times[0].difference_ms(), 8, 1e-6);
+  EXPECT_EQ(times[0].work(), "backward, stage 1");
+  EXPECT_EQ(times[0].device(), 1);
+  EXPECT_EQ(times[0].per_step(), 4);
+  EXPECT_NEAR(DifferenceMs(times[0]), 8, 1e-6);
   EXPECT_NE(LargestDeviationText(times).find("backward, stage 1 on device 1 (4 per step)"),
             std::string::npos)
       << LargestDeviationText(times);
-  EXPECT_EQ(times.back().work, "waiting");
-  EXPECT_EQ(times.back().device, 1);
-  EXPECT_EQ(times.back().per_step, 0);
-  EXPECT_NEAR(times.back().difference_ms(), -8, 1e-6);
+  EXPECT_EQ(times.back().work(), "waiting");
+  EXPECT_EQ(times.back().device(), 1);
+  EXPECT_EQ(times.back().per_step(), 0);
+  EXPECT_NEAR(DifferenceMs(times.back()), -8, 1e-6);
 }
 
 TEST(InstructionTimesTest, MediansAreOverTheStepsOfAllTraces) {
@@ -66,11 +66,17 @@ TEST(InstructionTimesTest, MediansAreOverTheStepsOfAllTraces) {
   ASSERT_TRUE(predicted.Add(plain, kAll).ok());
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(measured.Add(plain, kAll).ok());
   ASSERT_TRUE(measured.Add(Slower(plain, 0, Instruction::FORWARD, kNanosPerMilli), kAll).ok());
-  EXPECT_EQ(CompareTimes(measured, predicted)[0].difference_ms(), 0);
+  EXPECT_EQ(DifferenceMs(CompareTimes(measured, predicted)[0]), 0);
 }
 
 TEST(InstructionTimesTest, NoPercentageOfNothing) {
-  EXPECT_EQ(LargestDeviationText({{"forward, stage 0", 1, 4, 2.5, 0}}),
+  InstructionTimes times;
+  times.set_work("forward, stage 0");
+  times.set_device(1);
+  times.set_per_step(4);
+  times.set_measured_ms(2.5);
+  times.set_predicted_ms(0);
+  EXPECT_EQ(LargestDeviationText({times}),
             "largest deviation: forward, stage 0 on device 1 (4 per step): 2.5 ms per step, "
             "predicted 0.0");
 }

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/report/page/palette.h"
 #include "core/report/page/trace_page.h"
+#include "core/report/palette.h"
 #include "core/report/testing/synthetic_trace.h"
 #include "core/report/testing/xml_reader.h"
 #include "core/report/timeline/bubbles.h"

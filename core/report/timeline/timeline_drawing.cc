@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/report/page/markup.h"
+#include "core/report/markup.h"
 #include "core/report/text_width.h"
 #include "core/report/timeline/bubbles.h"
 #include "core/report/timeline/critical_path_drawing.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/proto/instruction_parts.h"
-#include "core/report/page/palette.h"
+#include "core/report/palette.h"
 #include "core/report/timeline/trace_index.h"
 
 namespace dpipe::report {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/proto/plan.pb.h"
-#include "core/report/page/palette.h"
+#include "core/report/palette.h"
 
 namespace dpipe::report {
 

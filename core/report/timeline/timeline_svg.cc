@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/report/page/markup.h"
-#include "core/report/page/palette.h"
+#include "core/report/markup.h"
+#include "core/report/palette.h"
 #include "core/report/text_width.h"
 #include "core/report/timeline/timeline_drawing.h"
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 #include "core/report/stats.h"
 
 namespace dpipe::report {
@@ -15,14 +16,14 @@ namespace {
 
 // Fields that match between a SEND and its RECV. Stages are unordered: each end may name its own
 // first.
-using MessageKey = std::tuple<int, int, int, int, int, int, int, int, int, int, int>;
+using MessageKey = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int>;
 
 MessageKey KeyOf(const TraceEvent& event, const Instruction& instruction) {
   const bool is_send = instruction.kind() == Instruction::SEND;
   const int from = is_send ? event.rank() : instruction.peer();
   const int to = is_send ? instruction.peer() : event.rank();
   int stage_a = -1, stage_b = -1;
-  if (instruction.payload() != Instruction::FROZEN_OUTPUT) {
+  if (!IsOfFrozen(instruction.payload())) {
     stage_a = std::min(instruction.stage(), instruction.peer_stage());
     stage_b = std::max(instruction.stage(), instruction.peer_stage());
   }
@@ -33,7 +34,8 @@ MessageKey KeyOf(const TraceEvent& event, const Instruction& instruction) {
           stage_a,
           stage_b,
           instruction.micro_batch(),
-          instruction.payload() == Instruction::FROZEN_OUTPUT ? instruction.component() : -1,
+          IsOfFrozen(instruction.payload()) ? instruction.component() : -1,
+          instruction.layers().begin(),
           instruction.samples().begin(),
           instruction.samples().end(),
           instruction.step_offset()};

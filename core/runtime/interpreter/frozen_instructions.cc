@@ -48,6 +48,8 @@ absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t ste
 
 absl::Status RankExecutor::FrozenForward(const Instruction& instruction, int64_t step) {
   const SampleRange samples = SamplesIn(instruction);
+  DPIPE_RETURN_IF_ERROR(
+      ReceiveFrozenValues(instruction.component(), instruction.layers().begin(), step, samples));
   for (const auto& [input, source] : component(instruction.component()).sources) {
     DPIPE_RETURN_IF_ERROR(ReceiveFrozen(model().FindComponent(source.component), step, samples));
   }
@@ -66,8 +68,15 @@ absl::Status RankExecutor::FrozenQuantum(const Instruction& instruction, int64_t
   const std::tuple<int64_t, int, int> key(step, index, samples.begin);
   nn::ValueMap& values = frozen_values_[key];
   for (ValueId id : program.InputsReadBy(layers)) {
-    const auto source = component(index).sources.find(program.value(id).name);
-    if (source == component(index).sources.end() || values.count(id) > 0) continue;
+    if (values.count(id) > 0) continue;
+    const std::string& name = program.value(id).name;
+    const auto source = component(index).sources.find(name);
+    if (source == component(index).sources.end()) {
+      // Another rank has loaded it and run the layers before these.
+      DPIPE_ASSIGN_OR_RETURN(values[id],
+                             LoadOntoDevice(component(index).name, name, step, samples));
+      continue;
+    }
     const int from = model().FindComponent(source->second.component);
     DPIPE_ASSIGN_OR_RETURN(values[id], frozen_.Get(from, source->second.output, step, samples));
   }
@@ -112,7 +121,8 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
   return absl::OkStatus();
 }
 
-// Frozen outputs are the only messages that no computation of the same step has to wait for.
+// Frozen outputs are the only messages that no computation of the same step has to wait for. (The
+// layers that read frozen values are in the same step's list.)
 absl::Status RankExecutor::Flush(int64_t step) {
   for (int c = 0; c < plan().components_size(); ++c) {
     DPIPE_RETURN_IF_ERROR(ReceiveFrozen(c, step, {0, plan().global_batch()}));

@@ -1,4 +1,4 @@
-// Sending and receiving: activations, gradients, outputs of frozen components.
+// Sending and receiving: activations, gradients, outputs and values of frozen components.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +14,10 @@ namespace {
 // Both sides compute the same tag: `boundary` is the later of the two stages.
 int64_t MessageTag(const Instruction& instruction) {
   const int64_t boundary = std::max(instruction.stage(), instruction.peer_stage());
-  const int64_t what = instruction.payload() == Instruction::FROZEN_OUTPUT
-                           ? static_cast<int64_t>(instruction.component())
+  // Only messages of frozen values name layers.
+  const int64_t what = IsOfFrozen(instruction.payload())
+                           ? static_cast<int64_t>(instruction.layers().begin()) << 16 |
+                                 static_cast<int64_t>(instruction.component())
                            : boundary << 20 | static_cast<int64_t>(instruction.micro_batch());
   return static_cast<int64_t>(instruction.payload()) << 60 |
          (what & ((int64_t{1} << 36) - 1)) << 24 |
@@ -30,6 +32,18 @@ absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange h
         absl::StrCat("samples ", samples.ToString(), " of a micro-batch with ", held.ToString()));
   }
   return SampleRange{samples.begin - held.begin, samples.end - held.begin};
+}
+
+// Returns the values that samples take along when another rank continues with layer `cut`: those
+// that later layers read, and outputs so far.
+std::vector<ValueId> MovedValues(const nn::Program& program, int cut) {
+  std::vector<ValueId> ids;
+  for (int v = 0; v < program.num_values(); ++v) {
+    const nn::ValueInfo& value = program.value(ValueId(v));
+    if (value.is_external() || value.layer >= cut) continue;
+    if (value.last_layer >= cut || value.is_output) ids.emplace_back(v);
+  }
+  return ids;
 }
 
 }  // namespace
@@ -101,10 +115,33 @@ absl::StatusOr<std::vector<Tensor>> RankExecutor::FrozenPayload(const Instructio
   return tensors;
 }
 
+absl::StatusOr<std::vector<Tensor>> RankExecutor::TakeFrozenValues(const Instruction& instruction,
+                                                                   int64_t step) {
+  const int index = instruction.component();
+  const nn::Program& program = component(index).program;
+  const std::vector<ValueId> ids = MovedValues(program, instruction.layers().begin());
+  std::vector<Tensor> tensors;
+  for (int begin = instruction.samples().begin(); begin < instruction.samples().end();
+       begin += frozen_.quantum()) {
+    const auto chain = frozen_values_.find({step, index, begin});
+    for (ValueId id : ids) {
+      if (chain == frozen_values_.end() || chain->second.count(id) == 0) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("value ", program.value(id).name, " is missing for sample ", begin));
+      }
+      tensors.push_back(chain->second[id]);
+    }
+    if (chain != frozen_values_.end()) frozen_values_.erase(chain);
+  }
+  return tensors;
+}
+
 absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
   std::vector<Tensor> tensors;
   if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
     DPIPE_ASSIGN_OR_RETURN(tensors, FrozenPayload(instruction, step));
+  } else if (instruction.payload() == Instruction::FROZEN_VALUES) {
+    DPIPE_ASSIGN_OR_RETURN(tensors, TakeFrozenValues(instruction, step));
   } else {
     DPIPE_ASSIGN_OR_RETURN(tensors, BoundaryPayload(instruction));
   }
@@ -130,6 +167,15 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
     }
     return specs;
   }
+  if (instruction.payload() == Instruction::FROZEN_VALUES) {
+    const nn::Program& program = model.component(instruction.component()).program;
+    for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
+      for (ValueId id : MovedValues(program, instruction.layers().begin())) {
+        add(program, id, frozen_.QuantumAt(begin, samples).size());
+      }
+    }
+    return specs;
+  }
   const StageRoutes& stage = routes(instruction.stage());
   const bool forward = instruction.payload() == Instruction::ACTIVATION;
   for (ValueId id : forward ? stage.activations_in : stage.gradients_in) {
@@ -149,11 +195,46 @@ absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step
     case Instruction::FROZEN_OUTPUT:
       incoming_frozen_[{step, instruction.component()}].push_back(std::move(incoming));
       break;
+    case Instruction::FROZEN_VALUES:
+      incoming_values_[{step, instruction.component(), instruction.layers().begin()}].push_back(
+          std::move(incoming));
+      break;
     case Instruction::ACTIVATION:
       incoming_activations_[key].push_back(std::move(incoming));
       break;
     default:
       incoming_grads_[key].push_back(std::move(incoming));
+  }
+  return absl::OkStatus();
+}
+
+// Waits for those messages with values for `layer` that contain any of `samples`.
+absl::Status RankExecutor::ReceiveFrozenValues(int index, int layer, int64_t step,
+                                               SampleRange samples) {
+  const auto it = incoming_values_.find({step, index, layer});
+  if (it == incoming_values_.end()) return absl::OkStatus();
+  const nn::Program& program = component(index).program;
+  std::vector<Incoming> later;
+  for (Incoming& part : it->second) {
+    if (part.samples.Intersect(samples).empty()) {
+      later.push_back(std::move(part));
+      continue;
+    }
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
+    size_t next = 0;
+    for (int begin = part.samples.begin; begin < part.samples.end; begin += frozen_.quantum()) {
+      for (ValueId id : MovedValues(program, layer)) {
+        const Tensor value = tensors[next++].ViewOn(resources_.device);
+        frozen_values_[{step, index, begin}][id] = value;
+        if (!program.value(id).is_output) continue;
+        frozen_.Put(index, program.value(id).name, step, begin, value);
+      }
+    }
+  }
+  if (later.empty()) {
+    incoming_values_.erase(it);
+  } else {
+    it->second = std::move(later);
   }
   return absl::OkStatus();
 }

@@ -257,6 +257,10 @@ class RankExecutor {
   void FinishInputGrad(StageMicroBatch key, MicroBatch* micro_batch);
   absl::Status ReceiveFrozen(int component, int64_t step, SampleRange samples);
   absl::StatusOr<std::vector<Tensor>> FrozenPayload(const Instruction& instruction, int64_t step);
+  // Returns what a SEND of frozen values carries. The samples are then no longer on this rank.
+  absl::StatusOr<std::vector<Tensor>> TakeFrozenValues(const Instruction& instruction,
+                                                       int64_t step);
+  absl::Status ReceiveFrozenValues(int component, int layer, int64_t step, SampleRange samples);
   absl::StatusOr<std::vector<Tensor>> BoundaryPayload(const Instruction& instruction);
   std::vector<TensorSpec> PayloadSpecs(const Instruction& instruction,
                                        const nn::Model& model) const;
@@ -301,6 +305,8 @@ class RankExecutor {
   std::map<StageMicroBatch, nn::ValueMap> kept_activations_, kept_grads_;
   // By (step, component).
   std::map<std::pair<int64_t, int>, std::vector<Incoming>> incoming_frozen_;
+  // By (step, component, next layer).
+  std::map<std::tuple<int64_t, int, int>, std::vector<Incoming>> incoming_values_;
   // Frozen chains in progress: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
   std::unique_ptr<GradientReducer> reducer_;  // null: sums are exact

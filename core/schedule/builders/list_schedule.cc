@@ -62,12 +62,14 @@ class Simulation {
   void Enter(const Stage& stage, int micro_batch);
   void Keep(const Slot& slot);
   void Finish(int device);
+  void Touch(int device);
   PassCount& CountOf(const Slot& slot);
 
   const ListScheduleOptions& options_;
   std::vector<Stage> stages_;
   std::vector<std::map<int, int>> chain_pairs_;  // [chain]: device -> pairs per micro-batch
   std::vector<Device> devices_;
+  std::vector<int> touched_;  // the devices that are
   // (end, device) of the running passes.
   std::priority_queue<std::pair<Nanos, int>, std::vector<std::pair<Nanos, int>>, std::greater<>>
       running_;
@@ -258,7 +260,7 @@ void Simulation::Finish(int d) {
   const Slot slot = device.running;
   const Stage& stage = stages_[slot.stage];
   device.busy = false;
-  device.touched = true;
+  Touch(d);
   ++CountOf(slot).ended;
   if (slot.pass == Pass::kBackward) {
     ++stages_[slot.stage].weight.begun;
@@ -269,19 +271,26 @@ void Simulation::Finish(int d) {
   }
   const int other = slot.pass == Pass::kForward ? stage.next : stage.previous;
   if (slot.pass != Pass::kWeightGrad && other != kNone) {
-    devices_[stages_[other].device].touched = true;
+    Touch(stages_[other].device);
   }
+}
+
+void Simulation::Touch(int d) {
+  if (devices_[d].touched) return;
+  devices_[d].touched = true;
+  touched_.push_back(d);
 }
 
 std::vector<std::vector<Slot>> Simulation::Run() {
   // Weight gradients are considered last: IsWorthWaiting needs to know what the other devices run.
   const auto start_all = [&](Nanos now) {
+    std::sort(touched_.begin(), touched_.end());
     for (bool may_be_weight : {false, true}) {
-      for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
-        if (devices_[d].touched) Start(d, now, may_be_weight);
-      }
+      for (int d : touched_) Start(d, now, may_be_weight);
     }
+    touched_.clear();
   };
+  for (int d = 0; d < static_cast<int>(devices_.size()); ++d) touched_.push_back(d);
   start_all(0);
   while (!running_.empty()) {
     const Nanos now = running_.top().first;

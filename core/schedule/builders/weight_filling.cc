@@ -1,10 +1,8 @@
 #include "core/schedule/builders/weight_filling.h"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <queue>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,9 +13,10 @@ namespace {
 constexpr Nanos kNotDone = -1;
 
 struct Device {
-  size_t next = 0;                      // the next slot of the given order
-  std::deque<Slot> ready_weight_grads;  // weight gradients that are ready
-  int kept = 0;                         // pairs of (stage, micro-batch)
+  size_t next = 0;                 // the next slot of the given order
+  std::vector<Slot> weight_grads;  // of all input gradients so far, in order
+  size_t next_weight = 0;          // the first of them that has not started
+  int kept = 0;                    // pairs of (stage, micro-batch)
   Nanos free_ns = 0;
   std::vector<Slot> slots;
 };
@@ -36,6 +35,7 @@ class Filling {
         stage.is_kept = k >= chain.num_forward_only;
         stage.forward.assign(chain.num_micro_batches, kNotDone);
         stage.gradient = stage.forward;
+        if (!options.costs.empty()) stage.costs = options.costs[stages_.size()];
         stages_.push_back(std::move(stage));
       }
     }
@@ -43,11 +43,15 @@ class Filling {
 
   // Returns the slots by device; incomplete if the order gets stuck.
   std::vector<std::vector<Slot>> Run() {
-    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) Wake(0, d);
+    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
+      devices_[d].slots.reserve(order_[d].size() * 3 / 2 + 1);
+      Wake(0, d);
+    }
     while (!wakes_.empty()) {
-      const auto [now, weights, d] = wakes_.top();
+      const Wakening next = wakes_.top();
       wakes_.pop();
-      if (devices_[d].free_ns <= now) Step(now, d, weights);
+      const Nanos now = next.time >> 1;
+      if (devices_[next.device].free_ns <= now) Step(now, next.device, (next.time & 1) != 0);
     }
     std::vector<std::vector<Slot>> slots;
     for (Device& device : devices_) slots.push_back(std::move(device.slots));
@@ -57,13 +61,10 @@ class Filling {
  private:
   struct Stage {
     int previous_device = -1, next_device = -1;
-    bool is_kept = true;                   // true: a pair is kept until its weight gradient
+    bool is_kept = true;  // true: a pair is kept until its weight gradient
+    PassCosts costs = {1, 1, 1};
     std::vector<Nanos> forward, gradient;  // by micro-batch: ends
   };
-
-  PassCosts CostsOf(int stage) const {
-    return options_.costs.empty() ? PassCosts{1, 1, 1} : options_.costs[stage];
-  }
 
   // Returns when a slot's inputs are ready; kNotDone if that is unknown so far.
   Nanos ReadyAt(const Slot& slot) const {
@@ -90,13 +91,13 @@ class Filling {
       if (room) ready = ReadyAt(slot);
       if (ready != kNotDone && ready <= now) return Start(now, d, slot);
     }
-    if (device.ready_weight_grads.empty()) return;
-    if (!weights) return wakes_.push({now, true, d});
-    const Slot weight = device.ready_weight_grads.front();
+    if (device.next_weight == device.weight_grads.size()) return;
+    if (!weights) return wakes_.push({2 * now + 1, d});
+    const Slot weight = device.weight_grads[device.next_weight];
     const double wait = static_cast<double>(ready - now);
-    const Nanos cost = CostsOf(weight.stage).weight_grad;
+    const Nanos cost = stages_[weight.stage].costs.weight_grad;
     if (ready != kNotDone && wait < options_.patience * static_cast<double>(cost)) return;
-    device.ready_weight_grads.pop_front();
+    ++device.next_weight;
     --device.kept;
     device.slots.push_back(weight);
     Occupy(d, now + cost);
@@ -108,16 +109,16 @@ class Filling {
     device.slots.push_back(slot);
     Stage& stage = stages_[slot.stage];
     const bool forward = slot.pass == Pass::kForward;
-    const PassCosts costs = CostsOf(slot.stage);
-    const Nanos end = now + (forward ? costs.forward : costs.input_grad);
+    const Nanos end = now + (forward ? stage.costs.forward : stage.costs.input_grad);
     (forward ? stage.forward : stage.gradient)[slot.micro_batch] = end;
     if (forward) {
       device.kept += stage.is_kept;
     } else {
-      device.ready_weight_grads.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
+      device.weight_grads.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
     }
     const int reader = forward ? stage.next_device : stage.previous_device;
-    if (reader >= 0) Wake(end, reader);
+    // A device that is busy for longer wakes by itself.
+    if (reader >= 0 && devices_[reader].free_ns <= end) Wake(end, reader);
     Occupy(d, end);
   }
 
@@ -126,15 +127,22 @@ class Filling {
     Wake(end, d);
   }
 
-  void Wake(Nanos when, int d) { wakes_.push({when, false, d}); }
+  void Wake(Nanos when, int d) { wakes_.push({2 * when, d}); }
 
   const std::vector<std::vector<Slot>>& order_;
   const WeightFillingOptions& options_;
   std::vector<Stage> stages_;
   std::vector<Device> devices_;
-  // (time, true if a weight gradient may start, device).
-  using Event = std::tuple<Nanos, bool, int>;
-  std::priority_queue<Event, std::vector<Event>, std::greater<Event>> wakes_;
+  // A device's turn at a time, in the order of times and devices. Odd: a weight gradient may start.
+  struct Wakening {
+    Nanos time = 0;  // doubled
+    int device = 0;
+
+    friend bool operator>(const Wakening& a, const Wakening& b) {
+      return a.time != b.time ? a.time > b.time : a.device > b.device;
+    }
+  };
+  std::priority_queue<Wakening, std::vector<Wakening>, std::greater<Wakening>> wakes_;
 };
 
 }  // namespace

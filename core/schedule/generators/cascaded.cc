@@ -19,6 +19,7 @@
 // With two backbones of M micro-batches each, F = B and even p, the makespan is at most that of
 // Chimera with N = 2M micro-batches: 4M + p - 2 if p divides 2M.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -167,7 +168,7 @@ absl::StatusOr<Schedule> CascadedV(const ScheduleRequest& request) {
   ListScheduleOptions options;
   options.costs = request.costs;
   // The limit of two Vs of zb-v, which equals the memory of 1f1b for both; or no limit.
-  for (int limit : {4 * p, pairs}) {
+  for (int limit : std::set<int>{std::min(4 * p, pairs), pairs}) {
     if (request.peak_limit > 0) limit = std::min(limit, request.peak_limit);
     options.device_limits.assign(p, limit);
     for (const ListPolicy& policy : policies) {

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "core/schedule/builders/list_schedule.h"
 #include "core/schedule/builders/run_ahead.h"
 #include "core/schedule/builders/weight_filling.h"
@@ -42,10 +43,10 @@ class Search {
   }
 
   absl::Status Run();
-  std::vector<std::vector<Slot>> TakeBest() { return std::move(best_); }
+  Schedule TakeBest() { return *std::move(best_); }
 
  private:
-  void Consider(const Schedule& schedule);
+  void Consider(Schedule schedule);
   absl::Status TryJoint();
   absl::Status TryRunAhead(int extra);
   absl::Status TryList(double patience);
@@ -54,12 +55,11 @@ class Search {
   const int limit_;  // 0: no limit, or one that all micro-batches together do not exceed
   std::vector<PassCosts> costs_;
   ScheduleChain chain_;
-  bool found_ = false;
   std::pair<Nanos, Nanos> best_value_;
-  std::vector<std::vector<Slot>> best_;
+  absl::optional<Schedule> best_;
 };
 
-void Search::Consider(const Schedule& schedule) {
+void Search::Consider(Schedule schedule) {
   for (int d = 0; d < schedule.num_devices() && limit_ > 0; ++d) {
     if (schedule.PeakStashedOnDevice(d) > limit_) return;
   }
@@ -73,11 +73,9 @@ void Search::Consider(const Schedule& schedule) {
     value.first = std::max(value.first, end);
     value.second = std::max(value.second, end - starts[d].front());
   }
-  if (found_ && value >= best_value_) return;
-  found_ = true;
+  if (best_ && value >= best_value_) return;
   best_value_ = value;
-  best_.clear();
-  for (int d = 0; d < schedule.num_devices(); ++d) best_.push_back(schedule.slots(d));
+  best_ = std::move(schedule);
 }
 
 absl::Status Search::TryJoint() {
@@ -86,9 +84,9 @@ absl::Status Search::TryJoint() {
     slots.push_back(RunAheadSlots(request_.num_devices - 1 - s, request_.num_micro_batches));
   }
   DPIPE_ASSIGN_OR_RETURN(
-      const Schedule schedule,
+      Schedule schedule,
       Schedule::CreateStraight(kName, request_.num_micro_batches, std::move(slots)));
-  Consider(schedule);
+  Consider(std::move(schedule));
   return absl::OkStatus();
 }
 
@@ -106,17 +104,15 @@ absl::Status Search::TryRunAhead(int extra) {
       if (slot.pass != Pass::kWeightGrad) order[s].push_back(slot);
     }
   }
-  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule,
-                         Schedule::Create(kName, {chain_}, std::move(by_rule)));
-  Consider(schedule);
+  DPIPE_ASSIGN_OR_RETURN(Schedule schedule, Schedule::Create(kName, {chain_}, std::move(by_rule)));
+  Consider(std::move(schedule));
   WeightFillingOptions options;
   options.costs = costs_;
   options.device_limit = kept;
   for (double patience : {0.0, 0.5, 1.0}) {
     options.patience = patience;
-    DPIPE_ASSIGN_OR_RETURN(const Schedule filled,
-                           FillWeightGradients(kName, {chain_}, order, options));
-    Consider(filled);
+    DPIPE_ASSIGN_OR_RETURN(Schedule filled, FillWeightGradients(kName, {chain_}, order, options));
+    Consider(std::move(filled));
   }
   return absl::OkStatus();
 }
@@ -126,8 +122,8 @@ absl::Status Search::TryList(double patience) {
   options.costs = costs_;
   options.device_limits.assign(request_.num_devices, limit_);
   options.weight_patience = patience;
-  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ListSchedule(kName, {chain_}, options));
-  Consider(schedule);
+  DPIPE_ASSIGN_OR_RETURN(Schedule schedule, ListSchedule(kName, {chain_}, options));
+  Consider(std::move(schedule));
   return absl::OkStatus();
 }
 
@@ -156,7 +152,7 @@ absl::StatusOr<Schedule> ZbAuto(const ScheduleRequest& request) {
   }
   Search search(request);
   DPIPE_RETURN_IF_ERROR(search.Run());
-  return Schedule::CreateStraight(kName, request.num_micro_batches, search.TakeBest());
+  return search.TakeBest();
 }
 
 REGISTER_SCHEDULE_GENERATOR("zb-auto", ZbAuto);

@@ -41,6 +41,9 @@ FrozenMemory::FrozenMemory(const Plan& plan, int rank, const std::vector<int>& s
         readers_[{source, offset}].push_back(i);
       }
     } else if (instruction.kind() == Instruction::SEND &&
+               instruction.payload() == Instruction::FROZEN_VALUES) {
+      starts_at_[{instruction.component(), offset, instruction.layers().begin()}].push_back(i);
+    } else if (instruction.kind() == Instruction::SEND &&
                instruction.payload() == Instruction::FROZEN_OUTPUT) {
       readers_[{instruction.component(), offset}].push_back(i);
     }
@@ -83,6 +86,7 @@ int64_t FrozenMemory::WeightBytes() const {
     const int component = std::get<0>(key);
     runs[component].resize(cost_.num_layers(component), false);
     for (int i : instructions) {
+      if (list_[i].kind() == Instruction::SEND) continue;
       for (int l = list_[i].layers().begin(); l < list_[i].layers().end(); ++l) {
         if (!runs[component][l]) bytes += cost_.ParameterBytes(component, {l, l + 1});
         runs[component][l] = true;
@@ -117,6 +121,10 @@ void FrozenMemory::AddTo(MemoryTimeline* timeline) const {
         break;
       case Instruction::RECV:
         if (instruction.payload() == Instruction::FROZEN_OUTPUT) AddOutputs(i, timeline);
+        if (instruction.payload() == Instruction::FROZEN_VALUES) {
+          const int layer = instruction.layers().begin();
+          AddContinued(i, layer, cost_.MovedBytesPerSample(component, layer), timeline);
+        }
         break;
       default:
         break;
@@ -125,7 +133,7 @@ void FrozenMemory::AddTo(MemoryTimeline* timeline) const {
 }
 
 // Adds the values that instruction i leaves for the frozen layers from `layer` on. They are held
-// until these layers have run.
+// until these layers have run or the values have been sent to another rank.
 void FrozenMemory::AddContinued(int i, int layer, int64_t bytes, MemoryTimeline* timeline) const {
   const auto found = starts_at_.find({list_[i].component(), list_[i].step_offset(), layer});
   if (found == starts_at_.end()) return;

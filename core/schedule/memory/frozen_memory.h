@@ -1,6 +1,6 @@
 // The memory that a rank's frozen work keeps:
 //   - loaded inputs, until the first layers have run;
-//   - intermediate values, until the next layers of their component have run;
+//   - intermediate values, until the next layers of their component have run or they are sent;
 //   - outputs (computed, received or loaded from the cache), until the last message, frozen layer
 //     or pass that reads them.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_FROZEN_MEMORY_H_
@@ -43,8 +43,9 @@ class FrozenMemory {
   const Plan& plan_;
   const google::protobuf::RepeatedPtrField<Instruction>& list_;
   const CostModel& cost_;
-  // Instruction indices, increasing. FROZEN_FORWARDs by (component, step_offset, first layer), and
-  // readers of outputs (FROZEN_FORWARDs and SENDs, but not passes) by (component, step_offset).
+  // Instruction indices, increasing. FROZEN_FORWARDs and SENDs of values by (component,
+  // step_offset, first layer), and readers of outputs (FROZEN_FORWARDs and SENDs, but not passes)
+  // by (component, step_offset).
   std::map<std::tuple<int, int, int>, std::vector<int>> starts_at_;
   std::map<std::pair<int, int>, std::vector<int>> readers_;
   std::vector<LastReads> last_reads_;    // by source component

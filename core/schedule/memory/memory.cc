@@ -72,6 +72,36 @@ RankMemory MemoryOfRank(const Plan& plan, int rank, const CostModel& cost) {
   return PlanMemory(plan, cost).OfRank(rank);
 }
 
+bool FrozenWorkExceedsMemory(const Plan& plan, const CostModel& cost) {
+  if (cost.frozen_components().empty() || plan.cached_frozen_outputs()) return false;
+  bool exceeds = false;
+  const PlanMemory memory(plan, cost);
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    const int64_t limit = cost.MemoryLimitOf(r);
+    if (limit == 0) continue;
+    const RankMemory of_rank = memory.OfRank(r);
+    if (of_rank.peak_bytes <= limit) continue;
+    const Instruction& peak = plan.devices(r).instructions(of_rank.peak_instruction);
+    const bool is_frozen =
+        peak.kind() == Instruction::FROZEN_FORWARD ||
+        (peak.kind() == Instruction::LOAD_BATCH && !cost.IsBackbone(peak.component()));
+    if (!is_frozen) return false;
+    exceeds = true;
+  }
+  return exceeds;
+}
+
+int LargestFrozenBatch(const Plan& plan) {
+  int largest = 0;
+  for (const DeviceProgram& program : plan.devices()) {
+    for (const Instruction& instruction : program.instructions()) {
+      if (instruction.kind() != Instruction::FROZEN_FORWARD) continue;
+      largest = std::max(largest, SamplesIn(instruction).size());
+    }
+  }
+  return largest;
+}
+
 absl::Status CheckMemory(const Plan& plan, const CostModel& cost) {
   const PlanMemory plan_memory(plan, cost);
   for (int r = 0; r < plan.devices_size(); ++r) {

@@ -56,6 +56,12 @@ class PlanMemory {
 // Returns PlanMemory(plan, cost).OfRank(rank).
 RankMemory MemoryOfRank(const Plan& plan, int rank, const CostModel& cost);
 
+// True if a rank exceeds its memory, and all that do have their peak in frozen work. Smaller
+// batches of frozen work may then help.
+bool FrozenWorkExceedsMemory(const Plan& plan, const CostModel& cost);
+// Returns the maximum number of samples of a FROZEN_FORWARD; 0 if there is none.
+int LargestFrozenBatch(const Plan& plan);
+
 // Returns ResourceExhausted if a rank's peak exceeds the memory limit of its device: "rank 2,
 // instruction 17 (FORWARD): peak 41.2 GiB exceeds the limit of 40.0 GiB". A limit of 0 is not
 // checked.

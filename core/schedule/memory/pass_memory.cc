@@ -70,7 +70,7 @@ void PassMemory::AddTo(MemoryTimeline* timeline) const {
         break;
       case Instruction::SEND:
       case Instruction::RECV:
-        if (list_[i].payload() != Instruction::FROZEN_OUTPUT) AddMessage(i, timeline);
+        if (!IsOfFrozen(list_[i].payload())) AddMessage(i, timeline);
         break;
       default:
         break;

@@ -30,6 +30,7 @@ std::string Difference(const Instruction& send, const Instruction& recv) {
       {"peer_stage", {send.peer_stage(), recv.stage()}},
       {"component", {send.component(), recv.component()}},
       {"micro_batch", {send.micro_batch(), recv.micro_batch()}},
+      {"layers.begin", {send.layers().begin(), recv.layers().begin()}},
       {"samples.begin", {send.samples().begin(), recv.samples().begin()}},
       {"samples.end", {send.samples().end(), recv.samples().end()}},
       {"bytes", {send.bytes(), recv.bytes()}},

@@ -252,7 +252,16 @@ void SymbolicRank::SetGathered(const Instruction& i) {
   }
 }
 
-absl::StatusOr<Hash> SymbolicRank::Payload(const Instruction& i, int n, int step) const {
+absl::StatusOr<Hash> SymbolicRank::TakePayload(const Instruction& i, int n, int step) {
+  if (i.payload() == Instruction::FROZEN_VALUES) {
+    const auto found = chains_.find({i.component(), n, step});
+    if (found == chains_.end() || found->second.first != i.layers().begin()) {
+      return Missing("the frozen chain to move is not there");
+    }
+    const Hash value = found->second.second;
+    chains_.erase(found);
+    return value;
+  }
   if (i.payload() == Instruction::FROZEN_OUTPUT) {
     const auto found = outputs_.find({i.component(), n, step});
     if (found == outputs_.end()) return Missing("a frozen output to send is missing");
@@ -271,6 +280,10 @@ absl::StatusOr<Hash> SymbolicRank::Payload(const Instruction& i, int n, int step
 }
 
 void SymbolicRank::Accept(const Instruction& i, int n, int step, Hash value) {
+  if (i.payload() == Instruction::FROZEN_VALUES) {
+    chains_[{i.component(), n, step}] = {i.layers().begin(), value};
+    return;
+  }
   if (i.payload() == Instruction::FROZEN_OUTPUT) {
     outputs_[{i.component(), n, step}] = value;
     return;

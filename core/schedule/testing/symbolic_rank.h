@@ -28,8 +28,9 @@ class SymbolicRank {
   void SetGathered(const Instruction& instruction);  // GATHER_PARAMS, RELEASE_PARAMS
   void StepWeights();                                // OPTIMIZER_STEP
 
-  // Returns what a SEND carries for one sample. Accept stores what a RECV brings.
-  absl::StatusOr<Hash> Payload(const Instruction& send, int sample, int step) const;
+  // Returns what a SEND carries for one sample; a frozen chain that it moves is no longer here.
+  // Accept stores what a RECV brings.
+  absl::StatusOr<Hash> TakePayload(const Instruction& send, int sample, int step);
   void Accept(const Instruction& recv, int sample, int step, Hash value);
 
   // The gradient sums of a stage's layers.

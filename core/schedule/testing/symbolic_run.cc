@@ -126,20 +126,22 @@ class SymbolicRun {
   // Messages carry the receiver's key, so that the receiver can check them.
   struct Message {
     Instruction::Payload payload = Instruction::PAYLOAD_NONE;
-    PassKey key;  // stage or component, micro-batch, first sample, step
+    PassKey key;  // stage or component, micro-batch or next layer, first sample, step
     std::vector<Hash> values;
   };
 
   static PassKey KeyOf(const Instruction& i, int stage, int step) {
-    const bool frozen = i.payload() == Instruction::FROZEN_OUTPUT;
-    return {frozen ? i.component() : stage, frozen ? -1 : i.micro_batch(), i.samples().begin(),
+    const bool frozen = IsOfFrozen(i.payload());
+    const bool moves = i.payload() == Instruction::FROZEN_VALUES;
+    return {frozen ? i.component() : stage,
+            frozen ? (moves ? i.layers().begin() : -1) : i.micro_batch(), i.samples().begin(),
             step};
   }
 
   absl::Status Send(int r, const Instruction& i, int step) {
     Message message{i.payload(), KeyOf(i, i.peer_stage(), step), {}};
     for (int n = i.samples().begin(); n < i.samples().end(); ++n) {
-      DPIPE_ASSIGN_OR_RETURN(const Hash value, ranks_[r].symbols.Payload(i, n, step));
+      DPIPE_ASSIGN_OR_RETURN(const Hash value, ranks_[r].symbols.TakePayload(i, n, step));
       message.values.push_back(value);
     }
     links_[{r, i.peer()}].push_back(std::move(message));

@@ -172,6 +172,46 @@ absl::Status FrozenLedger::Receive(const InstructionAt& at, const Instruction& r
   return absl::OkStatus();
 }
 
+absl::Status FrozenLedger::CheckMove(const InstructionAt& at, const Instruction& move) const {
+  const LayerRange layers = LayersIn(move);
+  if (layers.begin < 1 || layers.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "layers are ", layers.ToString(),
+                     "; they must be one layer, the next one, and not the first"));
+  }
+  return CheckAligned(at, move.samples());
+}
+
+absl::Status FrozenLedger::SendValues(const InstructionAt& at, const Instruction& send) {
+  DPIPE_RETURN_IF_ERROR(CheckMove(at, send));
+  Component& component = components_[send.component()];
+  for (int n = send.samples().begin(); n < send.samples().end(); ++n) {
+    int& next = component.next_layer[send.step_offset()][n];
+    if (next != send.layers().begin()) {
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "sample ", n, " is at layer ", next,
+                                                     " and must be at ", send.layers().begin()));
+    }
+    next = kNotLoaded;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::ReceiveValues(const InstructionAt& at, const Instruction& receive) {
+  if (IsCached())
+    return absl::InvalidArgumentError(at.Name() +
+                                      "frozen outputs are cached and must not be computed");
+  DPIPE_RETURN_IF_ERROR(CheckMove(at, receive));
+  Component& component = components_[receive.component()];
+  for (int n = receive.samples().begin(); n < receive.samples().end(); ++n) {
+    if (component.next_layer[0][n] != kNotLoaded || component.next_layer[1][n] != kNotLoaded) {
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "sample ", n, " of component ",
+                                                     receive.component(), " is here already"));
+    }
+    component.next_layer[receive.step_offset()][n] = receive.layers().begin();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FrozenLedger::CheckSources(const InstructionAt& at, const std::vector<int>& sources,
                                         SampleRange samples, int step_offset) const {
   for (int source : sources) {

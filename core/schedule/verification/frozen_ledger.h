@@ -27,11 +27,14 @@ class FrozenLedger {
   absl::Status Run(const InstructionAt& at, const Instruction& work);
   absl::Status Send(const InstructionAt& at, const Instruction& send) const;
   absl::Status Receive(const InstructionAt& at, const Instruction& receive);
+  // The same for FROZEN_VALUES. A sample that is sent is no longer on this rank.
+  absl::Status SendValues(const InstructionAt& at, const Instruction& send);
+  absl::Status ReceiveValues(const InstructionAt& at, const Instruction& receive);
   // OK if all frozen outputs that the rank's `stage` reads for `samples` are available in this
   // step.
   absl::Status CheckReadable(const InstructionAt& at, int stage, SampleRange samples) const;
-  // OK if every sample loaded on the rank has passed all layers of its component. Adds one to
-  // computed[component][sample] for each.
+  // OK if every sample that the rank has loaded or received, and not sent on, has passed all layers
+  // of its component. Adds one to computed[component][sample] for each.
   absl::Status Finish(std::vector<std::vector<int>>* computed) const;
 
  private:
@@ -44,6 +47,8 @@ class FrozenLedger {
   static constexpr int kNotLoaded = -1;
 
   bool IsCached() const { return plan_.cached_frozen_outputs(); }
+  // OK if one more layer is named and the samples are aligned.
+  absl::Status CheckMove(const InstructionAt& at, const Instruction& move) const;
   absl::Status CheckAligned(const InstructionAt& at, const Range& samples) const;
   absl::Status CheckSources(const InstructionAt& at, const std::vector<int>& sources,
                             SampleRange samples, int step_offset) const;

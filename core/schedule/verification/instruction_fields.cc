@@ -66,8 +66,9 @@ Uses UsesOf(const Instruction& instruction) {
     case Instruction::SEND:
     case Instruction::RECV:
       uses.samples = uses.peer = uses.bytes = true;
-      if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
+      if (IsOfFrozen(instruction.payload())) {
         uses.component = uses.offset = true;
+        uses.layers = instruction.payload() == Instruction::FROZEN_VALUES;
       } else {
         uses.stage = uses.peer_stage = uses.micro_batch = true;
       }
@@ -83,7 +84,7 @@ absl::Status CheckKind(const std::string& where, const Instruction& instruction)
       instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
   const bool has_payload = instruction.payload() == Instruction::ACTIVATION ||
                            instruction.payload() == Instruction::GRADIENT ||
-                           instruction.payload() == Instruction::FROZEN_OUTPUT;
+                           IsOfFrozen(instruction.payload());
   if (message && !has_payload)
     return absl::InvalidArgumentError(where + "the message has no payload");
   if (!message) DPIPE_RETURN_IF_ERROR(Empty(where, "payload", instruction.payload(), 0));

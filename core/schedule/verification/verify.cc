@@ -70,9 +70,8 @@ class RankWalk {
         return stages_.WeightGrad(at, instruction);
       case Instruction::SEND:
       case Instruction::RECV:
-        return instruction.payload() == Instruction::FROZEN_OUTPUT
-                   ? FrozenMessage(at, instruction)
-                   : stages_.Message(at, instruction);
+        return IsOfFrozen(instruction.payload()) ? FrozenMessage(at, instruction)
+                                                 : stages_.Message(at, instruction);
       case Instruction::REDUCE_GRADS:
         return stages_.Reduce(at, instruction);
       case Instruction::FLUSH:
@@ -97,10 +96,15 @@ class RankWalk {
   absl::Status FrozenMessage(const InstructionAt& at, const Instruction& message) {
     if (cost_.IsBackbone(message.component()))
       return absl::InvalidArgumentError(at.Name() + "a backbone is not frozen");
-    DPIPE_RETURN_IF_ERROR(CheckBytes(
-        at, message, cost_.OutputBytesPerSample(message.component()) * SamplesIn(message).size()));
-    if (message.kind() == Instruction::SEND) return frozen_.Send(at, message);
-    return frozen_.Receive(at, message);
+    const bool moves = message.payload() == Instruction::FROZEN_VALUES;
+    const int64_t per_sample =
+        moves ? cost_.MovedBytesPerSample(message.component(), message.layers().begin())
+              : cost_.OutputBytesPerSample(message.component());
+    DPIPE_RETURN_IF_ERROR(CheckBytes(at, message, per_sample * SamplesIn(message).size()));
+    if (message.kind() == Instruction::SEND) {
+      return moves ? frozen_.SendValues(at, message) : frozen_.Send(at, message);
+    }
+    return moves ? frozen_.ReceiveValues(at, message) : frozen_.Receive(at, message);
   }
 
   const Plan& plan_;

@@ -171,6 +171,70 @@ struct ModulateInputs {
   }
 };
 
+// Loads the gates of a thread's pack of channels.
+template <typename T>
+DPIPE_KERNEL_FUNCTION Pack<T> LoadGates(const ChannelsLast& shape, const ColumnWalk& walk,
+                                        const T* gate) {
+  return LoadPack(gate + walk.sample * shape.channels + walk.column, walk.count);
+}
+
+template <typename T>
+struct GatedSum {
+  ChannelsLast shape;
+  const T* gate;
+  T* y;
+  const T* inputs[2];  // x, h
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const ColumnWalk walk = WalkOf<T>(shape);
+    if (walk.count == 0) return;
+    Rows<T, 2> rows(walk, shape.channels, inputs);
+    const Pack<T> gates = LoadGates(shape, walk, gate);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[2]) {
+      Pack<T> sum;
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+        sum.v[j] = fmaf(gates.v[j], packs[1].v[j], packs[0].v[j]);
+      }
+      StorePack(y + i, walk.count, sum);
+    });
+  }
+};
+
+// The term dy h of the gates' gradient.
+template <typename T>
+struct GateTerms {
+  static constexpr int kTerms = 1, kInputs = 2;
+  struct Channels {};
+  const T* inputs[kInputs];  // h, dy
+  DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk&) const { return {}; }
+  DPIPE_KERNEL_FUNCTION void Add(const Channels&, int, const Pack<T> (&in)[kInputs],
+                                 float (&sums)[kTerms][kPack<T>]) const {
+    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+      sums[0][j] = fmaf(in[1].v[j], in[0].v[j], sums[0][j]);
+    }
+  }
+  DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
+};
+
+template <typename T>
+struct GatedInputs {
+  ChannelsLast shape;
+  const T* gate;
+  const T* dy;
+  T* dh;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const ColumnWalk walk = WalkOf<T>(shape);
+    if (walk.count == 0) return;
+    const T* const inputs[] = {dy};
+    Rows<T, 1> rows(walk, shape.channels, inputs);
+    const Pack<T> gates = LoadGates(shape, walk, gate);
+    rows.ForEach([&](int, int64_t i, const Pack<T>(&packs)[1]) {
+      Pack<T> gradient = packs[0];
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) gradient.v[j] *= gates.v[j];
+      StorePack(dh + i, walk.count, gradient);
+    });
+  }
+};
+
 }  // namespace
 
 template <typename T>
@@ -216,15 +280,32 @@ void ModulateGradient(const Stream& stream, const ChannelsLast& shape, bool silu
   Launch(stream, WalkBlocks<T>(shape), ModulateInputs<T>{shape, silu, x, v, dy, dx});
 }
 
-#define DPIPE_INSTANTIATE(T)                                                                      \
-  template void AddVector(const Stream&, const ChannelsLast&, const T*, const T*, T*);            \
-  template void AddTerms(const Stream&, const ChannelsLast&, const float*, const T*, const T*,    \
-                         T*);                                                                     \
-  template void SumPositions(const Stream&, const ChannelsLast&, const T*, float*, T*);           \
-  template void AddRows(const Stream&, const ChannelsLast&, const T*, float*, float*);            \
-  template void ModulateValues(const Stream&, const ChannelsLast&, bool, const T*, const T*, T*); \
-  template void ModulateGradient(const Stream&, const ChannelsLast&, bool, const T*, const T*,    \
-                                 const T*, float*, T*, T*);
+template <typename T>
+void AddGated(const Stream& stream, const ChannelsLast& shape, const T* x, const T* gate,
+              const T* h, T* y) {
+  Launch(stream, WalkBlocks<T>(shape), GatedSum<T>{shape, gate, y, {x, h}});
+}
+
+template <typename T>
+void AddGatedGradient(const Stream& stream, const ChannelsLast& shape, const T* gate, const T* h,
+                      const T* dy, float* run_sums, T* dgate, T* dh) {
+  LaunchSumRuns<T>(stream, GateTerms<T>{{h, dy}}, shape, run_sums);
+  LaunchFinishSums<false>(stream, shape, 1, 0, 1, run_sums, dgate);
+  Launch(stream, WalkBlocks<T>(shape), GatedInputs<T>{shape, gate, dy, dh});
+}
+
+#define DPIPE_INSTANTIATE(T)                                                                       \
+  template void AddVector(const Stream&, const ChannelsLast&, const T*, const T*, T*);             \
+  template void AddTerms(const Stream&, const ChannelsLast&, const float*, const T*, const T*,     \
+                         T*);                                                                      \
+  template void SumPositions(const Stream&, const ChannelsLast&, const T*, float*, T*);            \
+  template void AddRows(const Stream&, const ChannelsLast&, const T*, float*, float*);             \
+  template void ModulateValues(const Stream&, const ChannelsLast&, bool, const T*, const T*, T*);  \
+  template void ModulateGradient(const Stream&, const ChannelsLast&, bool, const T*, const T*,     \
+                                 const T*, float*, T*, T*);                                        \
+  template void AddGated(const Stream&, const ChannelsLast&, const T*, const T*, const T*, T*);    \
+  template void AddGatedGradient(const Stream&, const ChannelsLast&, const T*, const T*, const T*, \
+                                 float*, T*, T*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

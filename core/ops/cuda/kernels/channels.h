@@ -37,6 +37,15 @@ template <typename T>
 void ModulateGradient(const Stream& stream, const ChannelsLast& shape, bool silu, const T* x,
                       const T* v, const T* dy, float* run_sums, T* dx, T* dv);
 
+// gated_add.h: gate [batch, channels].
+template <typename T>
+void AddGated(const Stream& stream, const ChannelsLast& shape, const T* x, const T* gate,
+              const T* h, T* y);
+// run_sums: RunSumsSize(shape, 1).
+template <typename T>
+void AddGatedGradient(const Stream& stream, const ChannelsLast& shape, const T* gate, const T* h,
+                      const T* dy, float* run_sums, T* dgate, T* dh);
+
 }  // namespace dpipe::ops::cuda
 
 #endif  // DPIPE_CORE_OPS_CUDA_KERNELS_CHANNELS_H_

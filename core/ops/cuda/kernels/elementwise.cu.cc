@@ -26,6 +26,9 @@ struct CurveGrad {
 struct Plus {
   DPIPE_KERNEL_FUNCTION float operator()(float a, float b) const { return a + b; }
 };
+struct Product {
+  DPIPE_KERNEL_FUNCTION float operator()(float a, float b) const { return a * b; }
+};
 struct PlusTimes {
   float factor;
   DPIPE_KERNEL_FUNCTION float operator()(float y, float x) const { return y + factor * x; }
@@ -193,6 +196,11 @@ void MapAdd(const Stream& stream, int64_t n, const T* a, const T* b, T* y) {
 }
 
 template <typename T>
+void MapMultiply(const Stream& stream, int64_t n, const T* a, const T* b, T* y) {
+  Map(stream, Product{}, n, a, b, y);
+}
+
+template <typename T>
 void MapScale(const Stream& stream, int64_t n, float factor, const T* x, T* y) {
   Map(stream, Times{factor}, n, x, y);
 }
@@ -213,6 +221,7 @@ void MapConvert(const Stream& stream, int64_t n, const From* from, To* to) {
   template void MapGeglu(const Stream&, int64_t, int64_t, const T*, T*);                       \
   template void MapGegluGrad(const Stream&, int64_t, int64_t, const T*, const T*, T*);         \
   template void MapAdd(const Stream&, int64_t, const T*, const T*, T*);                        \
+  template void MapMultiply(const Stream&, int64_t, const T*, const T*, T*);                   \
   template void MapScale(const Stream&, int64_t, float, const T*, T*);                         \
   template void MapAxpy(const Stream&, int64_t, float, const T*, T*);
 DPIPE_INSTANTIATE(float)

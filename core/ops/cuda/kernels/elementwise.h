@@ -24,9 +24,11 @@ template <typename T>
 void MapGegluGrad(const Stream& stream, int64_t rows, int64_t width, const T* x, const T* dy,
                   T* dx);
 
-// y = a + b; y = factor * x; y += factor * x. U: float, or T.
+// y = a + b; y = a * b; y = factor * x; y += factor * x. U: float, or T.
 template <typename T>
 void MapAdd(const Stream& stream, int64_t n, const T* a, const T* b, T* y);
+template <typename T>
+void MapMultiply(const Stream& stream, int64_t n, const T* a, const T* b, T* y);
 template <typename T>
 void MapScale(const Stream& stream, int64_t n, float factor, const T* x, T* y);
 template <typename T, typename U>

@@ -178,6 +178,54 @@ struct Columns {
 };
 
 template <typename T>
+struct PaddedColumns {
+  int64_t rows, width;
+  const T* from;
+  int64_t begin, channels;
+  const T* added;
+  T* to;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const RowPlace at = PackOfRow<T>(rows, channels);
+    if (at.count == 0) return;
+    const int64_t i = at.row * channels + at.column;
+    Pack<T> pack = {};
+    if (added != nullptr) pack = LoadPack(added + i, at.count);
+    const int64_t first = at.column - begin;  // of the pack, in `from`
+    if (first >= 0 && first + at.count <= width) {
+      AddTo(&pack, LoadPack(from + at.row * width + first, at.count));
+    } else {
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+        if (first + j < 0 || first + j >= width || j >= at.count) continue;
+        pack.v[j] += Load(from + at.row * width + first + j);
+      }
+    }
+    StorePack(to + i, at.count, pack);
+  }
+};
+
+// One thread per element: latents are small.
+template <typename T, bool kCut>
+struct MovePatches {
+  PatchShape shape;
+  const T* from;
+  T* to;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const ImageShape& image = shape.image;
+    const int64_t i = ThreadOfAll();
+    if (i >= Pixels(image) * image.channels) return;
+    const Pixel p = PixelAt(image, i / image.channels);
+    const int64_t c = i % image.channels, size = shape.size, in_row = p.row % size;
+    const int64_t in_patch = in_row * size + p.column % size;
+    const int64_t columns = image.width / size, rows = image.height / size;
+    const int64_t patch = (p.image * rows + p.row / size) * columns + p.column / size;
+    const int64_t at =
+        shape.channel_first ? c * size * size + in_patch : in_patch * image.channels + c;
+    const int64_t j = patch * image.channels * size * size + at;
+    Store(to + (kCut ? j : i), Load(from + (kCut ? i : j)));
+  }
+};
+
+template <typename T>
 uint32_t BlocksOf(const ImageShape& shape) {
   return BlocksFor(Pixels(shape) * Packs<T>(shape.channels));
 }
@@ -213,13 +261,36 @@ void CopyColumns(const Stream& stream, int64_t rows, int64_t width, const T* fro
          Columns<T>{rows, width, from, from_stride, to, to_stride});
 }
 
-#define DPIPE_INSTANTIATE(T)                                                                    \
-  template void RepeatSquares(const Stream&, const ImageShape&, float, const T*, T*);           \
-  template void SumSquares(const Stream&, const ImageShape&, float, const T*, T*);              \
-  template void ResizeImage(const Stream&, const ImageShape&, const ImageShape&, const T*, T*); \
-  template void ResizeImageGrad(const Stream&, const ImageShape&, const ImageShape&, const T*,  \
-                                T*);                                                            \
-  template void CopyColumns(const Stream&, int64_t, int64_t, const T*, int64_t, T*, int64_t);
+template <typename T>
+void PadColumns(const Stream& stream, int64_t rows, int64_t width, const T* from, int64_t begin,
+                int64_t channels, const T* added, T* to) {
+  Launch(stream, BlocksFor(rows * Packs<T>(channels)),
+         PaddedColumns<T>{rows, width, from, begin, channels, added, to});
+}
+
+template <typename T>
+void CutPatches(const Stream& stream, const PatchShape& shape, const T* image, T* patches) {
+  Launch(stream, BlocksFor(Pixels(shape.image) * shape.image.channels),
+         MovePatches<T, true>{shape, image, patches});
+}
+
+template <typename T>
+void JoinPatches(const Stream& stream, const PatchShape& shape, const T* patches, T* image) {
+  Launch(stream, BlocksFor(Pixels(shape.image) * shape.image.channels),
+         MovePatches<T, false>{shape, patches, image});
+}
+
+#define DPIPE_INSTANTIATE(T)                                                                      \
+  template void RepeatSquares(const Stream&, const ImageShape&, float, const T*, T*);             \
+  template void SumSquares(const Stream&, const ImageShape&, float, const T*, T*);                \
+  template void ResizeImage(const Stream&, const ImageShape&, const ImageShape&, const T*, T*);   \
+  template void ResizeImageGrad(const Stream&, const ImageShape&, const ImageShape&, const T*,    \
+                                T*);                                                              \
+  template void CopyColumns(const Stream&, int64_t, int64_t, const T*, int64_t, T*, int64_t);     \
+  template void PadColumns(const Stream&, int64_t, int64_t, const T*, int64_t, int64_t, const T*, \
+                           T*);                                                                   \
+  template void CutPatches(const Stream&, const PatchShape&, const T*, T*);                       \
+  template void JoinPatches(const Stream&, const PatchShape&, const T*, T*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

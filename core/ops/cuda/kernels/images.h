@@ -37,6 +37,23 @@ template <typename T>
 void CopyColumns(const Stream& stream, int64_t rows, int64_t width, const T* from,
                  int64_t from_stride, T* to, int64_t to_stride);
 
+// SliceChannels' gradient: writes rows of `channels` elements, with those of `from` at element
+// `begin` and zeros elsewhere, plus `added` unless null.
+template <typename T>
+void PadColumns(const Stream& stream, int64_t rows, int64_t width, const T* from, int64_t begin,
+                int64_t channels, const T* added, T* to);
+
+// patchify.h: `image` is cut into squares of `size` x `size` pixels, each a row of `patches`.
+struct PatchShape {
+  ImageShape image;
+  int64_t size;
+  bool channel_first;
+};
+template <typename T>
+void CutPatches(const Stream& stream, const PatchShape& shape, const T* image, T* patches);
+template <typename T>
+void JoinPatches(const Stream& stream, const PatchShape& shape, const T* patches, T* image);
+
 }  // namespace dpipe::ops::cuda
 
 #endif  // DPIPE_CORE_OPS_CUDA_KERNELS_IMAGES_H_

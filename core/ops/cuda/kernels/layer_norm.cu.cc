@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/ops/cuda/kernels/layer_norm_rows.h"
+#include "core/ops/cuda/kernels/norm_rows.h"
 #include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 struct NormTensors {
-  int64_t rows, channels;
+  int64_t rows, channels, rows_per_vector;
   float eps;
   const T* x;
   const float* scale;
@@ -24,9 +24,11 @@ struct NormTensors {
   // Normalises the pack at channel c of a row and writes it.
   DPIPE_KERNEL_FUNCTION void Write(int64_t row, int64_t c, int count, float mean, float rstd,
                                    Pack<T> v) const {
+    const uint32_t vector = static_cast<uint32_t>(row) / static_cast<uint32_t>(rows_per_vector);
+    const int64_t from = vector * channels + c;
     Pack<T> scales, biases;
-    LoadSpan(scale + c, count, scales.v);
-    LoadSpan(bias + c, count, biases.v);
+    LoadSpan(scale + from, count, scales.v);
+    LoadSpan(bias + from, count, biases.v);
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
       v.v[j] = fmaf((v.v[j] - mean) * rstd, scales.v[j], biases.v[j]);
     }
@@ -109,6 +111,22 @@ struct NormaliseLongRows {
   }
 };
 
+template <typename T>
+struct ModulationParts {
+  int64_t batch, channels;
+  bool shift_first;
+  const T* v;
+  float* scale;
+  float* shift;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), sample = i / (2 * channels), c = i % (2 * channels);
+    if (sample >= batch) return;
+    const bool is_shift = (c < channels) == shift_first;
+    float* const to = is_shift ? shift : scale;
+    to[sample * channels + c % channels] = Load(v + i) + (is_shift ? 0.0f : 1.0f);
+  }
+};
+
 template <uint32_t kLanes, typename T>
 bool LaunchNorm(const Stream& stream, const NormTensors<T>& of) {
   if (!RowLanes<T, kLanes>::Hold(of.channels)) return false;
@@ -119,17 +137,26 @@ bool LaunchNorm(const Stream& stream, const NormTensors<T>& of) {
 }  // namespace
 
 template <typename T>
-void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, float eps, const T* x,
-                     const float* scale, const float* bias, float* stats, T* y) {
-  const NormTensors<T> of = {rows, channels, eps, x, scale, bias, stats, y};
+void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, int64_t rows_per_vector,
+                     float eps, const T* x, const float* scale, const float* bias, float* stats,
+                     T* y) {
+  const NormTensors<T> of = {rows, channels, rows_per_vector, eps, x, scale, bias, stats, y};
   // In bf16: up to 320, 640 and 1280 channels.
   if (LaunchNorm<8>(stream, of) || LaunchNorm<16>(stream, of) || LaunchNorm<32>(stream, of)) return;
   Launch(stream, BlocksFor(rows * kWarp), NormaliseLongRows<T>{of});
 }
 
-#define DPIPE_INSTANTIATE(T)                                                                    \
-  template void LayerNormValues(const Stream&, int64_t, int64_t, float, const T*, const float*, \
-                                const float*, float*, T*);
+template <typename T>
+void SplitModulation(const Stream& stream, int64_t batch, int64_t channels, bool shift_first,
+                     const T* v, float* scale, float* shift) {
+  Launch(stream, BlocksFor(batch * 2 * channels),
+         ModulationParts<T>{batch, channels, shift_first, v, scale, shift});
+}
+
+#define DPIPE_INSTANTIATE(T)                                                               \
+  template void LayerNormValues(const Stream&, int64_t, int64_t, int64_t, float, const T*, \
+                                const float*, const float*, float*, T*);                   \
+  template void SplitModulation(const Stream&, int64_t, int64_t, bool, const T*, float*, float*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

@@ -3,7 +3,7 @@
 #include "core/ops/cuda/kernels/async_copy.h"
 #include "core/ops/cuda/kernels/channel_sums.h"
 #include "core/ops/cuda/kernels/layer_norm.h"
-#include "core/ops/cuda/kernels/layer_norm_rows.h"
+#include "core/ops/cuda/kernels/norm_rows.h"
 #include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
@@ -20,8 +20,14 @@ struct GradTensors {
   const T* dy;
   const float* stats;
   const float* scale;
+  int64_t scale_stride;  // between samples; 0: one scale for all
   const T* addend;
   T* dx;
+
+  DPIPE_KERNEL_FUNCTION const float* ScaleOf(int64_t row) const {
+    const uint32_t sample = static_cast<uint32_t>(row) / static_cast<uint32_t>(shape.positions);
+    return scale + sample * scale_stride;
+  }
 };
 
 struct RowStats {
@@ -84,11 +90,12 @@ DPIPE_KERNEL_FUNCTION void LoadWholeSpan(const float* p, float (&v)[kSize]) {
 // Computes dx of a row. kLanes lanes hold x and dy: x_words(p) and dy_words(p) return pack p after
 // visitor.Await(p). The addend is requested one pack ahead. Calls visitor.Visit(p, dy, h) for each
 // pack of the lane and, if the row exists, visitor.Done(p) for each p once pack p is no longer
-// needed.
+// needed. `scales`: of the row's sample.
 template <typename T, uint32_t kLanes, bool kAligned, typename Hold, typename Visitor>
-DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t row, bool exists,
-                                            const RowStats& stats, const Hold& x_words,
-                                            const Hold& dy_words, Visitor& visitor) {
+DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, const float* scales,
+                                            int64_t row, bool exists, const RowStats& stats,
+                                            const Hold& x_words, const Hold& dy_words,
+                                            Visitor& visitor) {
   const int64_t channels = of.shape.channels, begin = row * channels;
   const RowLanes<T, kLanes> lanes = {channels};
   const bool adds = of.addend != nullptr;
@@ -105,7 +112,7 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
     if (!lanes.Has(p)) continue;
     Unpack(x_words(p), &x);
     Unpack(dy_words(p), &dy);
-    LoadWholeSpan<kAligned>(of.scale + lanes.Column(p), scale.v);
+    LoadWholeSpan<kAligned>(scales + lanes.Column(p), scale.v);
     numbers.Add(x, dy, scale);
   }
   numbers.first = lanes.Sum(numbers.first) / static_cast<float>(channels);
@@ -115,7 +122,7 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
     if (lanes.Has(p)) {
       Unpack(x_words(p), &x);
       Unpack(dy_words(p), &dy);
-      LoadWholeSpan<kAligned>(of.scale + lanes.Column(p), scale.v);
+      LoadWholeSpan<kAligned>(scales + lanes.Column(p), scale.v);
       const Words addend_words = next_addend;
       ask_addend(p + 1);
       Pack<T> dx = numbers.Gradient(x, dy, scale);
@@ -164,7 +171,8 @@ struct GradientOfRows {
     lanes.LoadRow(of.dy + row * of.shape.channels, exists, dy.words);
     NoVisitor visitor;
     const RowStats stats = LoadStats(of.stats, exists ? row : 0);
-    DifferentiateRow<T, kLanes, false>(of, row, exists, stats, x, dy, visitor);
+    DifferentiateRow<T, kLanes, false>(of, of.ScaleOf(exists ? row : 0), row, exists, stats, x, dy,
+                                       visitor);
   }
 };
 
@@ -175,16 +183,17 @@ struct GradientOfLongRows {
     const int64_t row = ThreadOfAll() / kWarp, channels = of.shape.channels;
     if (row >= of.shape.batch * of.shape.positions) return;
     const int64_t begin = row * channels;
+    const float* const scales = of.ScaleOf(row);
     RowNumbers numbers(LoadStats(of.stats, row));
     Pack<T> scale;
     ForPacks<T>(channels, [&](int64_t c, int count) {
-      LoadSpan(of.scale + c, count, scale.v);
+      LoadSpan(scales + c, count, scale.v);
       numbers.Add(LoadPack(of.x + begin + c, count), LoadPack(of.dy + begin + c, count), scale);
     });
     numbers.first = WarpSum(numbers.first) / static_cast<float>(channels);
     numbers.second = WarpSum(numbers.second) / static_cast<float>(channels);
     ForPacks<T>(channels, [&](int64_t c, int count) {
-      LoadSpan(of.scale + c, count, scale.v);
+      LoadSpan(scales + c, count, scale.v);
       Pack<T> dx = numbers.Gradient(LoadPack(of.x + begin + c, count),
                                     LoadPack(of.dy + begin + c, count), scale);
       if (of.addend != nullptr) AddTo(&dx, LoadPack(of.addend + begin + c, count));
@@ -215,7 +224,8 @@ struct GradTerms {
 
 // Computes dx and the sums of the weight gradients. A warp's kRows rows belong to as many runs, and
 // a block's warps take every kWarps-th row of these runs. A lane keeps the sums of its packs. The
-// order of additions is that of SumRuns. All tensors must be aligned.
+// order of additions is that of SumRuns. All tensors must be aligned, and samples share a scale:
+// one of their own would take registers that there are not.
 //
 // With 128 registers per thread, two blocks fit on a multiprocessor. In bf16, the sums alone need
 // 80 of them, so x and dy are copied to shared memory. A pack of the next row is requested as soon
@@ -314,7 +324,7 @@ struct BothGradients {
       const RowStats stats = next_stats;
       walk.Advance();
       next_stats = walk.NextStats();
-      DifferentiateRow<T, kLanes, true>(of, row, has_row, stats, x, dy, walk);
+      DifferentiateRow<T, kLanes, true>(of, of.scale, row, has_row, stats, x, dy, walk);
     }
     Barrier();  // before other threads' slots are written
     Finish(run, exists, walk.sums, reinterpret_cast<float*>(slots));
@@ -354,7 +364,7 @@ Launched LaunchGradients(const Stream& stream, const GradTensors<T>& of, float* 
   if (!Lanes::Hold(of.shape.channels)) return Launched::kNothing;
   const int64_t blocks = (of.shape.batch * Runs(of.shape) + Lanes::kRows - 1) / Lanes::kRows;
   const bool aligned = IsAligned(of.x) && IsAligned(of.dy) && IsAligned(of.scale) &&
-                       IsAligned(of.addend) && IsAligned(of.dx);
+                       of.scale_stride == 0 && IsAligned(of.addend) && IsAligned(of.dx);
   if (blocks >= kMinBlocks && aligned) {
     Launch(stream, BlocksFor(blocks * kThreads), BothGradients<T, kLanes>{of, run_sums});
     return Launched::kBoth;
@@ -368,9 +378,9 @@ Launched LaunchGradients(const Stream& stream, const GradTensors<T>& of, float* 
 
 template <typename T>
 void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T* x, const T* dy,
-                       const float* stats, const float* scale, const T* addend, float* run_sums,
-                       float* sums, T* dx) {
-  const GradTensors<T> of = {shape, x, dy, stats, scale, addend, dx};
+                       const float* stats, const float* scale, int64_t scale_stride,
+                       const T* addend, float* run_sums, float* sums, T* dx) {
+  const GradTensors<T> of = {shape, x, dy, stats, scale, scale_stride, addend, dx};
   Launched launched = LaunchGradients<8>(stream, of, run_sums);
   if (launched == Launched::kNothing) launched = LaunchGradients<16>(stream, of, run_sums);
   if (launched == Launched::kNothing) launched = LaunchGradients<32>(stream, of, run_sums);
@@ -383,9 +393,10 @@ void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T*
   LaunchFinishSums<false>(stream, shape, 2, shape.channels, 1, run_sums, sums);
 }
 
-#define DPIPE_INSTANTIATE(T)                                                              \
-  template void LayerNormGradient(const Stream&, const ChannelsLast&, const T*, const T*, \
-                                  const float*, const float*, const T*, float*, float*, T*);
+#define DPIPE_INSTANTIATE(T)                                                                     \
+  template void LayerNormGradient(const Stream&, const ChannelsLast&, const T*, const T*,        \
+                                  const float*, const float*, int64_t, const T*, float*, float*, \
+                                  T*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

@@ -82,6 +82,89 @@ struct Sinusoids {
   }
 };
 
+DPIPE_KERNEL_FUNCTION int64_t Offsets(const RelativeBiasShape& shape) {
+  return shape.queries + shape.keys - 1;
+}
+DPIPE_KERNEL_FUNCTION int BucketOf(const RelativeBiasShape& shape, int64_t offset) {
+  const int64_t distance = offset > 0 ? offset : -offset;
+  int bucket = 0;
+  while (bucket + 1 < shape.buckets && shape.first[bucket + 1] <= distance) ++bucket;
+  return offset > 0 ? bucket + shape.buckets : bucket;
+}
+
+struct RelativeBias {
+  RelativeBiasShape shape;
+  const float* table;
+  float* bias;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), head = i / Offsets(shape);
+    if (head >= shape.batch * shape.heads) return;
+    const int bucket = BucketOf(shape, i % Offsets(shape) - shape.queries + 1);
+    bias[i] = table[bucket * shape.heads + head % shape.heads];
+  }
+};
+
+// One thread per element of the table.
+struct RelativeBiasTableGrad {
+  RelativeBiasShape shape;
+  const float* dbias;
+  float* dtable;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), bucket = i / shape.heads, head = i % shape.heads;
+    if (bucket >= 2 * shape.buckets) return;
+    float sum = dtable[i];
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      const float* const from = dbias + (b * shape.heads + head) * Offsets(shape);
+      for (int64_t k = 0; k < Offsets(shape); ++k) {
+        if (BucketOf(shape, k - shape.queries + 1) == bucket) sum += from[k];
+      }
+    }
+    dtable[i] = sum;
+  }
+};
+
+DPIPE_KERNEL_FUNCTION int64_t SelectedToken(const SelectTokenShape& shape, const int32_t* ids,
+                                            int64_t sample) {
+  const int32_t* const own = ids + sample * shape.tokens;
+  int64_t found = 0;
+  for (int64_t t = 0; t < shape.tokens; ++t) {
+    if (shape.largest) {
+      if (own[t] > own[found]) found = t;
+    } else if (own[t] == shape.token) {
+      return t;
+    }
+  }
+  return found;
+}
+
+template <typename T>
+struct SelectToken {
+  SelectTokenShape shape;
+  const int32_t* ids;
+  const T* x;
+  T* y;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), b = i / shape.channels;
+    if (b >= shape.batch) return;
+    const int64_t row = b * shape.tokens + SelectedToken(shape, ids, b);
+    y[i] = x[row * shape.channels + i % shape.channels];
+  }
+};
+
+template <typename T>
+struct SelectTokenGrad {
+  SelectTokenShape shape;
+  const int32_t* ids;
+  const T* dy;
+  T* dx;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), row = i / shape.channels, b = row / shape.tokens;
+    if (b >= shape.batch) return;
+    const bool selected = row % shape.tokens == SelectedToken(shape, ids, b);
+    Store(dx + i, selected ? Load(dy + b * shape.channels + i % shape.channels) : 0.0f);
+  }
+};
+
 constexpr double kMinLogVariance = -30, kMaxLogVariance = 20;
 
 DPIPE_KERNEL_FUNCTION double StandardDeviation(double log_variance) {
@@ -156,6 +239,31 @@ void EmbedTimesteps(const Stream& stream, const TimeEmbeddingShape& shape, const
          Sinusoids<T>{shape, timesteps, integer_timesteps, y});
 }
 
+void LookUpRelativeBias(const Stream& stream, const RelativeBiasShape& shape, const float* table,
+                        float* bias) {
+  Launch(stream, BlocksFor(shape.batch * shape.heads * Offsets(shape)),
+         RelativeBias{shape, table, bias});
+}
+
+void AddRelativeBiasTableGrad(const Stream& stream, const RelativeBiasShape& shape,
+                              const float* dbias, float* dtable) {
+  Launch(stream, BlocksFor(2 * shape.buckets * shape.heads),
+         RelativeBiasTableGrad{shape, dbias, dtable});
+}
+
+template <typename T>
+void SelectTokens(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                  const T* x, T* y) {
+  Launch(stream, BlocksFor(shape.batch * shape.channels), SelectToken<T>{shape, ids, x, y});
+}
+
+template <typename T>
+void SelectTokensGrad(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                      const T* dy, T* dx) {
+  Launch(stream, BlocksFor(shape.batch * shape.tokens * shape.channels),
+         SelectTokenGrad<T>{shape, ids, dy, dx});
+}
+
 template <typename T>
 void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,
                     const T* moments, const float* noise, float* z) {
@@ -176,6 +284,10 @@ void SampleGaussianGrad(const Stream& stream, int64_t rows, int64_t channels, fl
                                 float*, float*);                                                   \
   template void EmbedTimesteps(const Stream&, const TimeEmbeddingShape&, const float*,             \
                                const int32_t*, T*);                                                \
+  template void SelectTokens(const Stream&, const SelectTokenShape&, const int32_t*, const T*,     \
+                             T*);                                                                  \
+  template void SelectTokensGrad(const Stream&, const SelectTokenShape&, const int32_t*, const T*, \
+                                 T*);                                                              \
   template void SampleGaussian(const Stream&, int64_t, int64_t, float, const T*, const float*,     \
                                float*);                                                            \
   template void SampleGaussianGrad(const Stream&, int64_t, int64_t, float, const T*, const float*, \

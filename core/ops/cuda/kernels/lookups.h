@@ -34,6 +34,31 @@ template <typename T>
 void EmbedTimesteps(const Stream& stream, const TimeEmbeddingShape& shape, const float* timesteps,
                     const int32_t* integer_timesteps, T* y);
 
+// relative_bias.h. first[k]: the smallest distance in bucket k of those of one sign.
+struct RelativeBiasShape {
+  static constexpr int kMaxBuckets = 64;  // of one sign
+  int64_t batch, heads, queries, keys;
+  int buckets;  // of one sign
+  int64_t first[kMaxBuckets];
+};
+void LookUpRelativeBias(const Stream& stream, const RelativeBiasShape& shape, const float* table,
+                        float* bias);
+void AddRelativeBiasTableGrad(const Stream& stream, const RelativeBiasShape& shape,
+                              const float* dbias, float* dtable);
+
+// select_token.h: x [batch, tokens, channels], y [batch, channels].
+struct SelectTokenShape {
+  int64_t batch, tokens, channels;
+  bool largest;  // the largest id; else `token`
+  int32_t token;
+};
+template <typename T>
+void SelectTokens(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                  const T* x, T* y);
+template <typename T>
+void SelectTokensGrad(const Stream& stream, const SelectTokenShape& shape, const int32_t* ids,
+                      const T* dy, T* dx);
+
 // gaussian_sample.h: moments [rows, 2 * channels].
 template <typename T>
 void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,

@@ -15,10 +15,13 @@ struct SoftmaxShape {
   int64_t heads, rows, columns;
   bool causal;
   float scale;  // positive
+  // [heads, rows + columns - 1] or null: element j - i + rows - 1 of a head is added to the scaled
+  // score of query i and column j.
+  const float* relative_bias = nullptr;
 };
 
-// probabilities = softmax(scale * scores), 0 if masked; log_sums [heads, rows] = log(sum(exp(scale
-// * scores))), unless null. The probabilities may overwrite the scores.
+// probabilities = softmax(scale * scores + bias), 0 if masked; log_sums [heads, rows] =
+// log(sum(exp(scale * scores + bias))), unless null. The probabilities may overwrite the scores.
 template <typename T>
 void SoftmaxOfRows(const Stream& stream, const SoftmaxShape& shape, const float* scores,
                    T* probabilities, float* log_sums);
@@ -29,6 +32,10 @@ void SoftmaxOfRows(const Stream& stream, const SoftmaxShape& shape, const float*
 template <typename T>
 void SoftmaxGradOfRows(const Stream& stream, const SoftmaxShape& shape, const float* scores,
                        const float* log_sums, const float* dp, T* p, T* ds);
+
+// Computes dbias, shaped as relative_bias, from SoftmaxGradOfRows's ds.
+template <typename T>
+void RelativeBiasGrad(const Stream& stream, const SoftmaxShape& shape, const T* ds, float* dbias);
 
 }  // namespace dpipe::ops::cuda
 

@@ -117,6 +117,7 @@ class Beam {
         TakePartially(next, c, units);
         next.rest_ns = Rest(next);
         next_.push_back(next);
+        if (options_.one_partial) break;
       }
     }
     partial.rest_ns = Rest(partial);

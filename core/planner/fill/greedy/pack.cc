@@ -44,8 +44,8 @@ void TakeFullBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
   if (c < num_chains) TakeLongestPair(chains, c, gap, room, out);
 }
 
-// Takes at most one partial batch of each chain, the longest that fits first.
-void TakePartialBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
+// Takes at most one partial batch of each chain, or only one, the longest that fits first.
+void TakePartialBatches(std::vector<ChainProgress>& chains, int gap, bool only_one, Nanos& room,
                         std::vector<Placement>& out) {
   std::vector<bool> taken(chains.size(), false);
   while (true) {
@@ -61,6 +61,7 @@ void TakePartialBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room
     room -= chains[best].PartialTime(best_units);
     chains[best].AdvancePartially(best_units, gap, &out);
     taken[best] = true;
+    if (only_one) return;
   }
 }
 
@@ -89,7 +90,9 @@ Packing PackGreedily(const std::vector<ChainBatches>& batches, const std::vector
     Nanos room = gaps[g];
     if (room >= options.min_gap_ns) {
       TakeFullBatches(chains, g, room, packing.placements);
-      if (options.partial_batch) TakePartialBatches(chains, g, room, packing.placements);
+      if (options.partial_batch) {
+        TakePartialBatches(chains, g, options.one_partial, room, packing.placements);
+      }
     }
     packing.used_ns.push_back(gaps[g] - room);
   }

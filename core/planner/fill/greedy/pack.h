@@ -41,7 +41,8 @@ struct Packing {
 
 struct PackOptions {
   bool partial_batch = true;
-  Nanos min_gap_ns = 0;  // shorter gaps are not used
+  bool one_partial = false;  // at most one partial batch per gap instead of one per chain and gap
+  Nanos min_gap_ns = 0;      // shorter gaps are not used
   // Maximum number of units that run, or wait between two steps, at once; limits the memory of
   // intermediate values. Units then pass the chain in blocks of this size, one after another, and a
   // full batch is one of all units of a block. 0: unlimited.

@@ -70,6 +70,25 @@ TEST(PackTest, LongestSetOfTwoChains) {
   EXPECT_EQ(packing.leftover_ns, 5);
 }
 
+TEST(PackTest, OnePartialBatchPerGap) {
+  // 3 units. Neither chain fits into a gap of 14 at full batch, but two units of chain 1 (8) and
+  // one of chain 0 (5) do.
+  const auto chain_of = [](const std::vector<Nanos>& times) {
+    Chain chain = LinearChain({1}, 3);
+    chain.step_ns[0] = chain.total_ns = times;
+    return chain;
+  };
+  const FrozenWork work = Work({chain_of({0, 5, 15, 20}), chain_of({0, 4, 8, 20})}, 3);
+  PackOptions options;
+  for (const int width : {1, 4}) {
+    options.beam_width = width;
+    options.one_partial = false;
+    EXPECT_EQ(Pack(work, {3, 3}, {14}, options).used_ns[0], 13) << "width " << width;
+    options.one_partial = true;
+    EXPECT_EQ(Pack(work, {3, 3}, {14}, options).used_ns[0], 8) << "width " << width;
+  }
+}
+
 TEST(PackTest, SkipsInefficientPartialBatch) {
   // A kernel takes 10 for one to three units and 11 for four. Three units now would save only 1
   // later.

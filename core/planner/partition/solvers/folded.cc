@@ -82,6 +82,26 @@ absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, boo
   return stages;
 }
 
+// Returns the optimum without limits. It depends only on times, so schedules with the same
+// placement share it.
+absl::StatusOr<std::vector<LayerRange>> CutWithoutLimits(const PartitionProblem& problem,
+                                                         bool recompute) {
+  KnownCuts* const known = problem.costs->known_cuts();
+  if (known == nullptr) return Cut(problem, recompute, /*has_limits=*/false);
+  const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, recompute);
+  std::vector<double> key = {static_cast<double>(problem.num_stages())};
+  for (int k = 0; k < problem.num_stages() / 2; ++k) {
+    for (double number : problem.costs->TimesKey(seats[problem.devices_of_stage[k][0]])) {
+      key.push_back(number);
+    }
+  }
+  if (const auto found = known->find(key); found != known->end()) return found->second;
+  DPIPE_ASSIGN_OR_RETURN(std::vector<LayerRange> stages,
+                         Cut(problem, recompute, /*has_limits=*/false));
+  known->emplace(std::move(key), stages);
+  return stages;
+}
+
 }  // namespace
 
 bool IsFolded(const PartitionProblem& problem) { return IsV(problem) || IsTwoWay(problem); }
@@ -91,7 +111,7 @@ absl::StatusOr<Partition> PartitionFolded(const PartitionProblem& problem) {
   DPIPE_CHECK(IsFolded(problem));
   const bool recompute = problem.recompute == Recompute::kFull;
   // If the optimum without limits keeps to the limits, it is the optimum.
-  absl::StatusOr<std::vector<LayerRange>> stages = Cut(problem, recompute, /*has_limits=*/false);
+  absl::StatusOr<std::vector<LayerRange>> stages = CutWithoutLimits(problem, recompute);
   if (stages.ok()) {
     const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, recompute);
     if (CheckMemory(problem, *stages, seats).ok()) {

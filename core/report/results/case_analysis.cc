@@ -1,0 +1,132 @@
+#include "core/report/results/case_analysis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/report/results/results.h"
+#include "core/report/statistics/outliers.h"
+#include "core/report/statistics/warm_up.h"
+
+namespace dpipe::report {
+namespace {
+
+constexpr Interval kUnknown = {NAN, NAN, NAN};
+
+// NaN unless both count and took equally many turns.
+Interval Ratio(const StrategyResult& of, const StrategyResult* over, int warm_up) {
+  if (over == nullptr || !Counts(of) || !Counts(*over) ||
+      of.images_per_second_size() != over->images_per_second_size()) {
+    return kUnknown;
+  }
+  const std::vector<double> numerators = WithoutFirst(Numbers(of.images_per_second()), warm_up);
+  const std::vector<double> denominators =
+      WithoutFirst(Numbers(over->images_per_second()), warm_up);
+  // Turns of different groups cannot be paired: they were not taken at about the same time.
+  return of.session_group() == over->session_group() ? PairedRatioInterval(numerators, denominators)
+                                                     : RatioInterval(numerators, denominators);
+}
+
+const StrategyResult* BestUnfilledPipeline(const CaseResult& results) {
+  const StrategyResult* best = nullptr;
+  for (const StrategyResult& result : results.strategies()) {
+    if (!result.is_unfilled_pipeline() || !Counts(result)) continue;
+    if (best == nullptr || MedianImagesPerSecond(result) > MedianImagesPerSecond(*best)) {
+      best = &result;
+    }
+  }
+  return best;
+}
+
+// Chosen for at least three significant digits.
+int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : value >= 1 ? 2 : 3; }
+
+constexpr int kRatioDecimals = 2;
+
+std::string NumberText(double value, int decimals) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.*f", decimals, value);
+}
+
+std::string Bracketed(const Interval& interval, int decimals) {
+  if (std::isnan(interval.estimate) || interval.low == interval.high) return "";
+  return absl::StrFormat("[%.*f, %.*f]", decimals, interval.low, decimals, interval.high);
+}
+
+}  // namespace
+
+std::vector<double> WithoutFirst(const std::vector<double>& samples, int first) {
+  return {samples.begin() + std::min<size_t>(first, samples.size()), samples.end()};
+}
+
+std::string GroupsNote(const CaseResult& results) {
+  std::map<int, std::vector<std::string>> groups;
+  for (const StrategyResult& result : results.strategies()) {
+    if (result.skipped().empty()) groups[result.session_group()].push_back(result.strategy());
+  }
+  if (groups.size() < 2) return "";
+  std::string text =
+      "The devices had no memory for all strategies together, so groups were measured one after "
+      "another: ";
+  const char* separator = "";
+  for (const auto& [number, strategies] : groups) {
+    absl::StrAppend(&text, separator, absl::StrJoin(strategies, ", "));
+    separator = "; then ";
+  }
+  return text +
+         ". Ratios between strategies of different groups are of medians, not of turns taken one "
+         "after another: they include other work on the machine.";
+}
+
+CaseAnalysis AnalyseCase(const CaseResult& results) {
+  CaseAnalysis analysis;
+  for (const StrategyResult& result : results.strategies()) {
+    analysis.warm_up_turns =
+        std::max(analysis.warm_up_turns, WarmUpLength(Numbers(result.images_per_second())));
+  }
+  const StrategyResult* data_parallel = FindStrategyResult(results, "data_parallel");
+  const StrategyResult* pipeline = BestUnfilledPipeline(results);
+  for (const StrategyResult& result : results.strategies()) {
+    StrategyAnalysis strategy;
+    strategy.result = &result;
+    strategy.outliers = FindOutliers(Numbers(result.images_per_second()));
+    strategy.images_per_second =
+        Counts(result) ? MedianInterval(WithoutFirst(Numbers(result.images_per_second()),
+                                                     analysis.warm_up_turns))
+                       : kUnknown;
+    strategy.step_ms = 1e3 * results.global_batch() / strategy.images_per_second.estimate;
+    strategy.vs_data_parallel = Ratio(result, data_parallel, analysis.warm_up_turns);
+    strategy.vs_best_pipeline = Ratio(result, pipeline, analysis.warm_up_turns);
+    analysis.strategies.push_back(std::move(strategy));
+  }
+  return analysis;
+}
+
+const StrategyAnalysis* CaseAnalysis::Fastest() const {
+  const StrategyAnalysis* fastest = nullptr;
+  for (const StrategyAnalysis& strategy : strategies) {
+    const double speed = strategy.images_per_second.estimate;
+    if (std::isnan(speed) || strategy.result->has_storage()) continue;
+    if (fastest == nullptr || speed > fastest->images_per_second.estimate) fastest = &strategy;
+  }
+  return fastest;
+}
+
+std::string EstimateText(const Interval& interval) {
+  return NumberText(interval.estimate, Decimals(interval.estimate));
+}
+
+std::string RatioText(const Interval& ratio) { return NumberText(ratio.estimate, kRatioDecimals); }
+
+std::string BoundsText(const Interval& interval) {
+  return Bracketed(interval, Decimals(interval.estimate));
+}
+
+std::string RatioWithBoundsText(const Interval& ratio) {
+  const std::string bounds = Bracketed(ratio, kRatioDecimals);
+  return absl::StrCat(RatioText(ratio), bounds.empty() ? "" : " ", bounds);
+}
+
+}  // namespace dpipe::report

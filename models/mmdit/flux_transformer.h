@@ -1,0 +1,35 @@
+// FLUX.1's transformer as a Program (diffusers FluxTransformer2DModel): dev, with an embedding of
+// the guidance scale, and schnell, without.
+//
+// Parameters are named and shaped as in diffusers' checkpoints. Layers, in order: x_embedder,
+// time_text_embed, context_embedder, attn, ff and ff_context of every double block, one per single
+// block, proj_out.
+#ifndef DPIPE_MODELS_MMDIT_FLUX_TRANSFORMER_H_
+#define DPIPE_MODELS_MMDIT_FLUX_TRANSFORMER_H_
+
+#include "core/base/status.h"
+#include "core/nn/program.h"
+#include "models/mmdit/flux_transformer_config.h"
+#include "models/mmdit/mmdit_parts.h"
+
+namespace dpipe::models {
+
+// Adds the layers from the noisy latents to the prediction [height, width, latent channels], noise
+// - x0, in the compute dtype. Latents are packed into tokens, and tokens unpacked, here. `guidance`
+// must be set exactly if the configuration has guidance_embeds; CheckMmditShape must accept the
+// shape.
+ValueId AddFluxTransformer(const FluxTransformerConfig& config, const MmditShape& shape,
+                           nn::LayerKind kind, const MmditInputs& inputs,
+                           nn::ProgramBuilder* builder, const MmditLora& lora = {});
+
+// Builds a program of these layers. External inputs: "noisy_latents" fp32 [height, width, latent
+// channels], "timesteps" fp32 [], "context" [context_length, joint_attention_dim] and "pooled"
+// [pooled_projection_dim] in the compute dtype, and with guidance_embeds "guidance" fp32 [].
+// Output: "prediction" fp32 [height, width, latent channels]. Returns CheckMmditShape's errors.
+absl::StatusOr<nn::Program> BuildFluxTransformer(const FluxTransformerConfig& config,
+                                                 const MmditShape& shape, nn::LayerKind kind,
+                                                 const MmditLora& lora = {});
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_MMDIT_FLUX_TRANSFORMER_H_

@@ -1,0 +1,91 @@
+#include "models/mmdit/sd3_transformer.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/nn/nodes/conv2d_node.h"
+#include "core/nn/nodes/position_nodes.h"
+#include "core/nn/nodes/shape_nodes.h"
+
+namespace dpipe::models {
+namespace {
+
+ops::PositionTableParams Positions(const Sd3TransformerConfig& config, int64_t rows,
+                                   int64_t columns) {
+  return {rows, columns, config.pos_embed_max_size, config.sample_size / kMmditPatch};
+}
+
+// Latents [height, width, C] -> tokens [T, width].
+ValueId AddTokens(const Sd3TransformerConfig& config, const MmditShape& shape, ValueId latents,
+                  nn::ProgramBuilder* builder) {
+  nn::Conv2dSpec projection;
+  projection.out_channels = config.width();
+  projection.kernel = kMmditPatch;
+  projection.params = ops::Conv2dSymmetric(/*stride=*/kMmditPatch, /*padding=*/0);
+  const ValueId x = nn::AddConv2d(builder, "pos_embed.proj",
+                                  nn::AddCast(builder, latents, nn::Element::kCompute), projection);
+  const int64_t rows = shape.token_rows(), columns = shape.token_columns();
+  return nn::AddPositionTable(builder,
+                              nn::AddReshape(builder, x, Shape({rows * columns, config.width()})),
+                              Positions(config, rows, columns));
+}
+
+}  // namespace
+
+absl::Status CheckSd3Shape(const Sd3TransformerConfig& config, const MmditShape& shape) {
+  DPIPE_RETURN_IF_ERROR(CheckMmditShape("transformer", shape));
+  const int64_t max = config.pos_embed_max_size * kMmditPatch;
+  if (shape.height <= max && shape.width <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("transformer: latents of ", shape.height, " x ",
+                                                 shape.width, ", but it has positions for at most ",
+                                                 max, " x ", max));
+}
+
+ValueId AddSd3Transformer(const Sd3TransformerConfig& config, const MmditShape& shape,
+                          nn::LayerKind kind, const MmditInputs& inputs,
+                          nn::ProgramBuilder* builder, const MmditLora& lora) {
+  MmditParts::Options options;
+  options.num_heads = config.num_heads;
+  options.head_size = config.head_size;
+  options.qk_norm = config.qk_norm;
+  options.kind = kind;
+  options.lora = lora;
+  MmditParts parts(options, builder);
+  parts.BeginLayer("pos_embed");
+  MmditTokens tokens;
+  tokens.image = AddTokens(config, shape, inputs.latents, builder);
+  const ValueId conditioning = parts.AddConditioning(inputs);
+  tokens.text = parts.AddContext(inputs.context);
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    JointBlockSpec spec;
+    spec.dual_attention = config.dual_attention[i];
+    spec.context_pre_only = i + 1 == config.num_layers;
+    tokens =
+        parts.AddJointBlock(absl::StrCat("transformer_blocks.", i), tokens, conditioning, spec);
+  }
+  parts.BeginLayer("proj_out");
+  const ValueId patches =
+      parts.AddOutput(tokens.image, conditioning, kMmditPatch * kMmditPatch * config.out_channels);
+  return nn::AddUnpatchify(builder, patches, ops::PatchOrder::kPixelFirst, kMmditPatch,
+                           shape.height, shape.width);
+}
+
+absl::StatusOr<nn::Program> BuildSd3Transformer(const Sd3TransformerConfig& config,
+                                                const MmditShape& shape, nn::LayerKind kind,
+                                                const MmditLora& lora) {
+  DPIPE_RETURN_IF_ERROR(CheckSd3Shape(config, shape));
+  nn::ProgramBuilder builder("transformer");
+  const MmditInputs inputs = AddMmditInputs(
+      shape, {config.in_channels, config.context_width, config.pooled_width}, &builder);
+  const ValueId prediction = AddSd3Transformer(config, shape, kind, inputs, &builder, lora);
+  builder.MarkOutput(nn::AddCast(&builder, prediction, nn::Element::kF32), "prediction");
+  return builder.Build();
+}
+
+absl::StatusOr<Tensor> Sd3PositionTable(const Sd3TransformerConfig& config,
+                                        const std::shared_ptr<Device>& device) {
+  const int64_t side = config.pos_embed_max_size;
+  return ops::AddPositionTable(
+      Positions(config, side, side),
+      Tensor::Zeros(device, Shape({1, side * side, config.width()}), DType::kF32));
+}
+
+}  // namespace dpipe::models
