@@ -24,7 +24,7 @@
 #include "core/train/held_out_loss.h"
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/training_setup.h"
 #include "nlohmann/json.hpp"
 

@@ -25,7 +25,7 @@
 #include "core/runtime/overhead_clock.h"
 #include "core/train/job.h"
 #include "gflags/gflags.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/training_setup.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"
 #include "models/controlnet/controlnet.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/mmdit/flux_transformer.h"
 #include "models/mmdit/sd3_transformer.h"
 #include "models/pixel_unet/pixel_unet.h"
@@ -151,8 +152,9 @@ models::UNetConfig UNet(const std::string& file) {
   return *config;
 }
 
-models::UNetTraining Training() {
-  return {*diffusion::NoiseSchedule::Create(diffusion::NoiseScheduleOptions())};
+diffusion::DiffusionObjective Training() {
+  return diffusion::DiffusionObjective(
+      *diffusion::NoiseSchedule::Create(diffusion::NoiseScheduleOptions()));
 }
 
 TEST_F(CudnnModelPlansTest, StableDiffusionV21) {
@@ -213,7 +215,7 @@ TEST_F(CudnnModelPlansTest, Cascades) {
       models::PixelUNetOptions options;
       options.height = options.width = config->sample_size;
       if (config->noise_level_embed) options.low_height = options.low_width = kCascadeBase;
-      const diffusion::NoiseSchedule schedule = Training().schedule;
+      const diffusion::NoiseSchedule schedule = Training().schedule();
       ExpectPlans(models::BuildPixelUNetForTraining(*config, options, {schedule, 0, schedule}),
                   {[&](int64_t width) {
                     return config->head_channels == 0 ? 1 : width / config->head_channels;

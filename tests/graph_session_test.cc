@@ -18,6 +18,7 @@
 #include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/unet/unet.h"
 #include "tests/testlib/fake_gpus.h"
@@ -403,7 +404,8 @@ TEST(GraphSessionUNetTest, PipelinedInTwoStages) {
   diffusion::NoiseScheduleOptions noise;
   noise.prediction_type = diffusion::PredictionType::kV;
   auto program = models::BuildUNetForTraining(
-      config, {4, 4, 3}, {*diffusion::NoiseSchedule::Create(noise), /*min_snr_gamma=*/5});
+      config, {4, 4, 3},
+      diffusion::DiffusionObjective(*diffusion::NoiseSchedule::Create(noise), /*min_snr_gamma=*/5));
   ASSERT_TRUE(program.ok()) << program.status();
   std::vector<nn::Component> components;
   components.push_back({"unet", true, *std::move(program), {}});

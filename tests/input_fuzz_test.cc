@@ -16,6 +16,7 @@
 #include "core/schedule/verification/verify.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
@@ -128,7 +129,9 @@ nn::Program SmallUNet() {
   config.cross_attention_dim = 4;
   config.norm_groups = 4;
   auto schedule = diffusion::NoiseSchedule::Create({});
-  return models::BuildUNetForTraining(config, {8, 8, 3}, {*std::move(schedule)}).value();
+  return models::BuildUNetForTraining(config, {8, 8, 3},
+                                      diffusion::DiffusionObjective(*std::move(schedule)))
+      .value();
 }
 
 // Returns a profile of a U-Net and a VAE encoder with every feature of a profile, but few layers.

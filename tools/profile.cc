@@ -15,7 +15,7 @@
 #include "core/report/progress.h"
 #include "core/train/job.h"
 #include "gflags/gflags.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/find_data.h"
 #include "models/trainable/training_setup.h"
 #include "tools/planning/profile_text.h"

@@ -17,10 +17,9 @@
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "data/images/image_encode.h"
+#include "data/images/image_grid.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/image_grid.h"
-#include "models/stable_diffusion/sampler.h"
 #include "tools/sampling/prompts.h"
 #include "tools/sampling/sampling_model.h"
 #include "tools/training/trained_model.h"
@@ -96,12 +95,12 @@ absl::Status CheckFlags() {
   return CheckOut();
 }
 
-// Warns about prompts with more tokens than CLIP's context, which are cut.
-void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::string>& prompts) {
-  const size_t max_tokens = tokenizer.max_length() - 2;  // without the start and end tokens
+// Warns about prompts with more tokens than the text encoder's context, which are cut.
+void WarnOfLongPrompts(const Tokenizer& tokenizer, const std::vector<std::string>& prompts) {
+  const int max_tokens = tokenizer.max_length() - tokenizer.num_special_tokens();
   std::set<std::string> seen;
   for (const std::string& prompt : prompts) {
-    const size_t tokens = tokenizer.EncodeText(prompt).size();
+    const int tokens = tokenizer.NumTokens(prompt) - tokenizer.num_special_tokens();
     if (tokens <= max_tokens || !seen.insert(prompt).second) continue;
     Say(absl::StrCat("Warning:  the prompt '", ShowText(prompt, /*max_bytes=*/40), "' has ", tokens,
                      " tokens; the model reads only the first ", max_tokens));
@@ -164,11 +163,11 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
   const std::string note = drawn.model->SamplerNote(request.options);
   if (!note.empty()) Say(absl::StrCat("Note:     ", note));
-  const models::GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
+  const GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
   const int side = drawn.model->image_size();
-  DPIPE_RETURN_IF_ERROR(models::CheckGrid(prompts.size(), {side, side}, layout));
+  DPIPE_RETURN_IF_ERROR(CheckGrid(prompts.size(), {side, side}, layout));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(drawn, request));
-  const Image grid = models::MakeGrid(images, layout);
+  const Image grid = MakeGrid(images, layout);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   const std::string out = OutPath();
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(out, png));

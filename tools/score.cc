@@ -15,8 +15,7 @@
 #include "core/report/progress.h"
 #include "data/scenes/scene.h"
 #include "gflags/gflags.h"
-#include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 #include "tools/sampling/scoring.h"
 #include "tools/training/trained_model.h"
 
@@ -52,7 +51,7 @@ absl::Status CheckFlags() { return AsCommandLineError(ParseComputeDType(FLAGS_dt
 // Scores one model's images, and real ones, on the same captions.
 class Scorer {
  public:
-  static absl::StatusOr<std::unique_ptr<Scorer>> Create(const models::StableDiffusion* model) {
+  static absl::StatusOr<std::unique_ptr<Scorer>> Create(const models::LatentPipeline* model) {
     auto scorer = std::unique_ptr<Scorer>(new Scorer(model));
     const UsableCpus cpus = FindUsableCpus();
     if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
@@ -104,7 +103,7 @@ class Scorer {
   }
 
  private:
-  explicit Scorer(const models::StableDiffusion* model)
+  explicit Scorer(const models::LatentPipeline* model)
       : model_(model), progress_(report::StandardErrorProgress("score")) {}
 
   absl::StatusOr<std::unique_ptr<models::ImageSampler>> MakeSampler(
@@ -125,7 +124,7 @@ class Scorer {
     return state;
   }
 
-  const models::StableDiffusion* const model_;
+  const models::LatentPipeline* const model_;
   report::Progress progress_;
   std::vector<std::unique_ptr<DeviceWorker>> owners_;
   std::vector<DeviceWorker*> workers_;
@@ -135,15 +134,16 @@ class Scorer {
 
 absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(CheckFlags());
-  DPIPE_ASSIGN_OR_RETURN(const auto model,
+  DPIPE_ASSIGN_OR_RETURN(const auto trained,
                          LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
-  const std::string note = diffusion::ChooseSampler(model->schedule().options()).note;
+  const models::LatentPipeline* model = &trained->pipeline();
+  const std::string note = model->objective().SamplerNote(models::DrawOptions());
   if (!note.empty()) Say(absl::StrCat("Note:     ", note));
-  DPIPE_ASSIGN_OR_RETURN(const auto unet, model->LoadUNet());
-  DPIPE_ASSIGN_OR_RETURN(const auto scorer, Scorer::Create(model.get()));
+  DPIPE_ASSIGN_OR_RETURN(const auto unet, model->LoadDenoiser());
+  DPIPE_ASSIGN_OR_RETURN(const auto scorer, Scorer::Create(model));
   DPIPE_RETURN_IF_ERROR(scorer->ScoreSamples("the model", unet));
   if (FLAGS_untrained) {
-    const auto random = model->RandomUNet(FLAGS_seed);
+    const auto random = model->RandomDenoiser(FLAGS_seed);
     DPIPE_RETURN_IF_ERROR(scorer->ScoreSamples("random weights", random));
     DPIPE_RETURN_IF_ERROR(scorer->ScoreReal(random));
   }

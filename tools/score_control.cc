@@ -15,11 +15,10 @@
 #include "core/report/progress.h"
 #include "core/tensor/device_worker.h"
 #include "data/images/image_encode.h"
+#include "data/images/image_grid.h"
 #include "data/scenes/scene.h"
 #include "gflags/gflags.h"
-#include "models/stable_diffusion/folders.h"
-#include "models/stable_diffusion/image_grid.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 #include "tools/sampling/condition_adherence.h"
@@ -120,9 +119,8 @@ class Judge {
     std::printf("%s\n", AdherenceTable(scores_).ToText().c_str());
     const std::string path =
         FLAGS_picture.empty() ? OutputPath("out/score_control.png") : UserPath(FLAGS_picture);
-    DPIPE_ASSIGN_OR_RETURN(
-        const std::string png,
-        EncodePng(models::MakeGrid(shown_, {FLAGS_shown, /*margin=*/3, /*zoom=*/2})));
+    DPIPE_ASSIGN_OR_RETURN(const std::string png,
+                           EncodePng(MakeGrid(shown_, {FLAGS_shown, /*margin=*/3, /*zoom=*/2})));
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, png));
     std::printf("\nPicture:  %s\n", path.c_str());
     if (FLAGS_json.empty()) return absl::OkStatus();

@@ -18,7 +18,8 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/standard_output.h"
-#include "models/config/model_index.h"
+#include "models/folder/model_index.h"
+#include "models/trainable/load.h"
 #include "tools/train_flags/config_flags.h"
 #include "tools/train_flags/train_options.h"
 #include "tools/train_flags/train_processes.h"
@@ -97,7 +98,8 @@ std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOp
     return {absl::StrCat("bazel run //tools:score_control -- ",
                          ShellCommand({"--model=" + options.out}))};
   }
-  if (index->class_name != "StableDiffusionPipeline") return {};
+  const auto kind = models::FindModelKind(options.out, /*kind=*/"");
+  if (!kind.ok() || !(*kind)->is_latent) return {};
   const std::string model =
       config.output().path().empty() ? "" : " " + ShellCommand({"--model=" + options.out});
   return {absl::StrCat("bazel run //tools:sample --", model,

@@ -22,7 +22,7 @@
 #include "core/command_line/flag_range.h"
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/find_data.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");

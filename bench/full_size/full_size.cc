@@ -26,7 +26,7 @@
 #include "core/train/job.h"
 #include "data/loader.h"
 #include "gflags/gflags.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 

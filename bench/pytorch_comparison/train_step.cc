@@ -36,7 +36,7 @@
 #include "core/train/job.h"
 #include "gflags/gflags.h"
 #include "google/protobuf/text_format.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/training_setup.h"
 #include "nlohmann/json.hpp"
 

@@ -10,7 +10,7 @@
 #include "core/backend/choose_devices.h"
 #include "core/base/files/run_paths.h"
 #include "core/report/machine.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/find_data.h"
 
 namespace dpipe::bench {

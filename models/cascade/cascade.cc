@@ -16,7 +16,6 @@
 #include "models/cascade/cascade_inputs.h"
 #include "models/cascade/cascade_sampler.h"
 #include "models/config/component_config.h"
-#include "models/diffusion/samplers/samplers.h"
 #include "models/trainable/dropout.h"
 #include "models/weights/more_channels.h"
 
@@ -103,7 +102,10 @@ absl::Status Cascade::ReadPart(int index, const LoadModelOptions& options) {
   part.name = kNames[index];
   DPIPE_ASSIGN_OR_RETURN(
       part.config, ReadPixelUNetConfig(absl::StrCat(folder_, "/", part.name, "/config.json")));
-  DPIPE_ASSIGN_OR_RETURN(part.schedule, ReadSchedule(SchedulerPath(folder_, part.name), options));
+  DPIPE_ASSIGN_OR_RETURN(const auto schedule,
+                         ReadSchedule(SchedulerPath(folder_, part.name), options));
+  part.objective =
+      std::make_unique<diffusion::DiffusionObjective>(*schedule, options.min_snr_gamma);
   part.options.prefix = part.name + ".";
   // The number of channels in the folder determines if it takes its own estimate.
   const int64_t pictures = 1 + (index == kSuperResolution);
@@ -165,10 +167,10 @@ absl::StatusOr<std::vector<nn::Component>> Cascade::MakeComponents(ImageSize lar
   std::vector<nn::Component> components;
   for (int i : {kBase, kSuperResolution}) {
     const CascadePart& part = parts_[i];
-    DPIPE_ASSIGN_OR_RETURN(
-        nn::Program program,
-        BuildPixelUNetForTraining(part.config, OptionsAt(i, large),
-                                  {*part.schedule, options_.min_snr_gamma, *low_schedule_}));
+    DPIPE_ASSIGN_OR_RETURN(nn::Program program,
+                           BuildPixelUNetForTraining(part.config, OptionsAt(i, large),
+                                                     {part.objective->schedule(),
+                                                      options_.min_snr_gamma, *low_schedule_}));
     components.push_back({part.name, true, std::move(program), {}});
     if (part.options.self_conditioning) {
       components.back().self_conditioning = {"estimate", "prediction"};
@@ -321,7 +323,7 @@ absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parame
 absl::Status Cascade::CheckDraw(const std::vector<std::string>& prompts,
                                 const DrawOptions& options) const {
   for (const CascadePart& part : parts_) {
-    DPIPE_RETURN_IF_ERROR(CheckDrawOptions(options, *part.schedule));
+    DPIPE_RETURN_IF_ERROR(part.objective->CheckDraw(options));
   }
   if (labels() == nullptr) return absl::OkStatus();
   for (const std::string& prompt : prompts) {
@@ -333,7 +335,7 @@ absl::Status Cascade::CheckDraw(const std::vector<std::string>& prompts,
 std::string Cascade::SamplerNote(const DrawOptions& options) const {
   std::string note;
   for (const CascadePart& part : parts_) {
-    if (note.empty()) note = diffusion::ChooseSampler(part.schedule->options(), options.kind).note;
+    if (note.empty()) note = part.objective->SamplerNote(options);
   }
   return note;
 }
@@ -351,15 +353,14 @@ ModelKind CascadeKind() {
   ModelKind kind;
   kind.name = "cascade";
   kind.classes = {"CascadedDiffusionPipeline"};
-  kind.load =
-      [](const std::string& folder,
-         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
+  kind.load = Cascade::Load;
+  kind.check_training = [](const std::string& folder) -> absl::Status {
     for (const char* part : kNames) {
       const std::string path = absl::StrCat(folder, "/", part, "/config.json");
       DPIPE_ASSIGN_OR_RETURN(const PixelUNetConfig config, ReadPixelUNetConfig(path));
       DPIPE_RETURN_IF_ERROR(CheckNoDropout(path, config.dropout));
     }
-    return Cascade::Load(folder, options);
+    return absl::OkStatus();
   };
   return kind;
 }

@@ -21,7 +21,7 @@
 #include "core/base/status.h"
 #include "core/nn/model.h"
 #include "models/cascade/class_labels.h"
-#include "models/diffusion/noise_schedule.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/pixel_unet/pixel_unet.h"
 #include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
@@ -33,7 +33,7 @@ struct CascadePart {
   std::string name;  // of the component and the folder; prefix of parameters' names, with a dot
   PixelUNetConfig config;
   PixelUNetOptions options;
-  std::unique_ptr<diffusion::NoiseSchedule> schedule;
+  std::unique_ptr<diffusion::DiffusionObjective> objective;
 };
 
 // Component indices of Cascade::model().

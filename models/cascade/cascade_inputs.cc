@@ -88,12 +88,14 @@ Tensor CascadeInputs::Noise(uint64_t seed, int64_t step, SampleRange samples, Im
 
 Tensor CascadeInputs::Timesteps(uint64_t seed, const CascadePart& part, int64_t step,
                                 SampleRange samples, const std::shared_ptr<Device>& device) const {
-  if (options_.timestep_quantiles.empty()) {
-    return diffusion::TimestepDistribution(options_.timesteps, *part.schedule)
-        .Draw(device, seed, step, samples.begin, samples.size());
-  }
-  return diffusion::TimestepsAtQuantiles(device, options_.timestep_quantiles, samples.begin,
-                                         samples.size(), part.schedule->num_timesteps());
+  diffusion::TimestepRequest request;
+  request.sampling = options_.timesteps;
+  request.quantiles = options_.timestep_quantiles;
+  request.seed = seed;
+  request.step = step;
+  request.first_sample = samples.begin;
+  request.count = samples.size();
+  return part.objective->DrawTimesteps(request, device);
 }
 
 }  // namespace dpipe::models

@@ -107,15 +107,11 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
     return estimate;
   };
   predict = diffusion::WithGuidance(predict, guidance);
-  diffusion::SamplerOptions sampling;
-  sampling.kind = SamplerFor(options, *cascade_->part(part).schedule);
-  sampling.num_steps = options.num_steps;
-  sampling.seed = options.seed + static_cast<uint64_t>(part) * 0x9E3779B97F4A7C15u;
-  sampling.first_sample = first;
-  sampling.on_step = [&](int, const Tensor&) { on_step(); };
+  DrawOptions own = options;
+  own.seed += static_cast<uint64_t>(part) * 0x9E3779B97F4A7C15u;
   const Tensor noise = DrawnNoise(kNoiseStreams + part, options, first, count,
                                   static_cast<int>(shape.height), HostDeviceFor(device));
-  return diffusion::Sample(*cascade_->part(part).schedule, sampling, noise, predict);
+  return cascade_->part(part).objective->Draw(own, first, noise, predict, on_step);
 }
 
 absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, int first,
@@ -165,7 +161,7 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
   const int num_batches = (total + options.batch - 1) / options.batch;
   double total_calls = 0;
   for (int i : {kBase, kSuperResolution}) {
-    total_calls += 1.0 * num_batches * NumModelCalls(options, *cascade_->part(i).schedule);
+    total_calls += 1.0 * num_batches * cascade_->part(i).objective->NumModelCalls(options);
   }
   std::atomic<int> next{0}, steps_done{0};
   const auto on_step = [&] {

@@ -12,11 +12,11 @@
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "data/images/image_encode.h"
+#include "data/images/image_grid.h"
 #include "data/images/image_resize.h"
 #include "data/scenes/scene_recognizer.h"
 #include "gflags/gflags.h"
 #include "models/cascade/cascade.h"
-#include "models/stable_diffusion/image_grid.h"
 
 DEFINE_string(model, "", "folder of the cascade in diffusers layout");
 DEFINE_bool(random, false, "use random weights instead of the folder's, for comparison");

@@ -140,13 +140,12 @@ absl::Status CheckTrainable(const ControlNetConfig& config, const UNetConfig& un
 }  // namespace
 
 absl::StatusOr<nn::Program> BuildLockedEncoder(const UNetConfig& config, const UNetShape& shape,
-                                               const diffusion::NoiseSchedule& schedule) {
+                                               const diffusion::Objective& objective) {
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(config, shape));
   nn::ProgramBuilder builder("locked_encoder");
   const Inputs in = AddInputs(config, shape, &builder);
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
-  const ValueId noisy =
-      diffusion::AddNoising(&builder, schedule, in.latents, in.noise, in.timesteps);
+  const ValueId noisy = objective.AddNoising(&builder, in.latents, in.noise, in.timesteps);
   UNetParts parts(config, LayerKind::kFrozen, /*prefix=*/"", &builder);
   const ValueId time = parts.AddTime(in.timesteps);
   const UNetParts::Encoded encoded = parts.AddEncoder(noisy, time, in.context);
@@ -161,17 +160,15 @@ absl::StatusOr<nn::Program> BuildLockedEncoder(const UNetConfig& config, const U
 absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& config,
                                                        const UNetConfig& unet,
                                                        const UNetShape& shape,
-                                                       const UNetTraining& training) {
+                                                       const diffusion::Objective& objective) {
   DPIPE_RETURN_IF_ERROR(CheckTrainable(config, unet));
-  DPIPE_ASSIGN_OR_RETURN(const nn::Program encoder,
-                         BuildLockedEncoder(unet, shape, training.schedule));
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program encoder, BuildLockedEncoder(unet, shape, objective));
   nn::ProgramBuilder builder("controlnet");
   const ValueId condition = AddConditionInput(config, shape, &builder);
   const Inputs in = AddInputs(unet, shape, &builder);
   Locked locked = AddLockedInputs(encoder, &builder);
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
-  const ValueId noisy =
-      diffusion::AddNoising(&builder, training.schedule, in.latents, in.noise, in.timesteps);
+  const ValueId noisy = objective.AddNoising(&builder, in.latents, in.noise, in.timesteps);
   const UNetParts::Encoded copy =
       AddCopy(config, noisy, in.timesteps, in.context, condition, LayerKind::kTrainable, &builder);
   AddControls(copy, LayerKind::kTrainable, &builder, &locked.encoded);
@@ -179,8 +176,7 @@ absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& c
   const ValueId prediction = decoder.AddDecoder(std::move(locked.encoded), locked.time, in.context);
   builder.BeginLayer("loss", LayerKind::kFrozenWithGradient);
   const ValueId loss =
-      diffusion::AddDiffusionLoss(&builder, training.schedule, training.min_snr_gamma,
-                                  {prediction, in.latents, in.noise, in.timesteps});
+      objective.AddLoss(&builder, {prediction, in.latents, in.noise, in.timesteps});
   builder.MarkOutput(loss, "loss");
   return builder.Build();
 }

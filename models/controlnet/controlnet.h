@@ -22,6 +22,7 @@
 #include "core/base/status.h"
 #include "core/nn/program.h"
 #include "models/controlnet/controlnet_config.h"
+#include "models/diffusion/objective.h"
 #include "models/unet/unet.h"
 #include "models/unet/unet_config.h"
 
@@ -30,12 +31,12 @@ namespace dpipe::models {
 inline constexpr char kDecoderPrefix[] = "unet.";
 
 // Builds the locked encoder. External inputs: "latents" and "noise" fp32
-// [height, width, in_channels], "timesteps" int32 [], "context"
+// [height, width, in_channels], "timesteps" [], "context"
 // [context_length, cross_attention_dim] in the compute dtype. Outputs, in the compute dtype: "time"
 // [4 x channels], "skip_0", "skip_1", ... in the order in which the encoder computes them,
 // "middle".
 absl::StatusOr<nn::Program> BuildLockedEncoder(const UNetConfig& config, const UNetShape& shape,
-                                               const diffusion::NoiseSchedule& schedule);
+                                               const diffusion::Objective& objective);
 
 // Builds the backbone. External inputs: "condition" fp32 [d height, d width, 3] in [0, 1], with d
 // the hint network's downscale; "latents", "noise", "timesteps", "context"; and the locked
@@ -44,7 +45,7 @@ absl::StatusOr<nn::Program> BuildLockedEncoder(const UNetConfig& config, const U
 absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& config,
                                                        const UNetConfig& unet,
                                                        const UNetShape& shape,
-                                                       const UNetTraining& training);
+                                                       const diffusion::Objective& objective);
 
 // Builds the ControlNet by itself, as in a checkpoint, with all layers frozen. External inputs:
 // "noisy_latents" fp32, "timesteps", "context", "condition". Outputs, in the compute dtype:

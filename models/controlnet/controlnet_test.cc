@@ -8,13 +8,16 @@
 #include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/golden_case.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/testdata/golden_check.h"
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
 namespace {
 
-UNetTraining Training() { return {*diffusion::NoiseSchedule::Create({}), 0}; }
+diffusion::DiffusionObjective Training() {
+  return diffusion::DiffusionObjective(*diffusion::NoiseSchedule::Create({}));
+}
 
 UNetConfig SmallUNet() {
   UNetConfig config;
@@ -63,7 +66,7 @@ TEST(ControlNetTest, ParametersAreThoseOfTheCheckpoints) {
     const UNetConfig unet = GoldenUNet(c);
     const auto program =
         BuildControlNetForTraining(GoldenControlNet(c), unet, {64, 64, 77}, Training());
-    const auto encoder = BuildLockedEncoder(unet, {64, 64, 77}, Training().schedule);
+    const auto encoder = BuildLockedEncoder(unet, {64, 64, 77}, Training());
     ASSERT_TRUE(program.ok() && encoder.ok()) << program.status();
     std::vector<std::string> trainable, locked = ParametersOf({&*encoder});
     int64_t count = 0;
@@ -94,7 +97,7 @@ TEST(ControlNetTest, StableDiffusion15IsCutFinely) {
   const UNetConfig unet = GoldenUNet(c);
   const auto program =
       BuildControlNetForTraining(GoldenControlNet(c), unet, {64, 64, 77}, Training());
-  const auto encoder = BuildLockedEncoder(unet, {64, 64, 77}, Training().schedule);
+  const auto encoder = BuildLockedEncoder(unet, {64, 64, 77}, Training());
   ASSERT_TRUE(program.ok() && encoder.ok());
   EXPECT_EQ(encoder->outputs().size(), 14) << "time, twelve skips, middle";
   // The cut at the end of the encoder is crossed by the mid block's output and the skips. The
@@ -180,7 +183,7 @@ TEST(ControlNetTest, BeginsAsThePlainUNetExactly) {
   const UNetShape shape = {8, 8, 5};
   const auto plain = BuildUNetForTraining(unet, shape, Training());
   const auto plain_inference = BuildUNetForInference(unet, shape);
-  const auto encoder = BuildLockedEncoder(unet, shape, Training().schedule);
+  const auto encoder = BuildLockedEncoder(unet, shape, Training());
   const auto controlled = BuildControlNetForTraining(config, unet, shape, Training());
   const auto inference = BuildControlNetForInference(config, unet, shape);
   ASSERT_TRUE(plain.ok() && encoder.ok() && controlled.ok() && inference.ok());

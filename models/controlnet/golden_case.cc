@@ -9,6 +9,7 @@
 #include "core/nn/execution.h"
 #include "core/nn/parameters.h"
 #include "models/controlnet/controlnet.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/testdata/formula_weights.h"
 #include "models/testdata/golden_check.h"
 #include "models/testdata/parameter_list.h"
@@ -60,9 +61,9 @@ Tensor Predict(const ControlNetGolden& c, const Goldens& goldens, DType dtype,
 
 // Returns the locked encoder's outputs by name.
 std::map<std::string, Tensor> EncodeLocked(const ControlNetGolden& c, const Goldens& goldens,
-                                           const diffusion::NoiseSchedule& schedule, DType dtype,
+                                           const diffusion::Objective& objective, DType dtype,
                                            const std::shared_ptr<Device>& device) {
-  const auto program = BuildLockedEncoder(GoldenUNet(c), kShape, schedule);
+  const auto program = BuildLockedEncoder(GoldenUNet(c), kShape, objective);
   DPIPE_CHECK(program.ok()) << program.status();
   nn::ParameterSet parameters(*program, program->all_layers(), device);
   SetLockedWeights(&parameters);
@@ -122,9 +123,10 @@ ControlNetGoldenErrors MeasureControlNetGolden(const ControlNetGolden& c, DType 
   options.prediction_type = c.type;
   const auto schedule = diffusion::NoiseSchedule::Create(options);
   DPIPE_CHECK(schedule.ok()) << schedule.status();
-  const auto locked = EncodeLocked(c, goldens, *schedule, dtype, device);
-  const auto program =
-      BuildControlNetForTraining(GoldenControlNet(c), GoldenUNet(c), kShape, {*schedule, 0});
+  const auto locked =
+      EncodeLocked(c, goldens, diffusion::DiffusionObjective(*schedule), dtype, device);
+  const auto program = BuildControlNetForTraining(GoldenControlNet(c), GoldenUNet(c), kShape,
+                                                  diffusion::DiffusionObjective(*schedule));
   DPIPE_CHECK(program.ok()) << program.status();
   nn::ParameterSet parameters(*program, program->all_layers(), device);
   SetFormulaWeights(&parameters);

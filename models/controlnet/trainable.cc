@@ -1,9 +1,7 @@
 #include "models/controlnet/trainable.h"
 
 #include <filesystem>
-#include <set>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,12 +10,9 @@
 #include "core/base/files/file.h"
 #include "core/base/text/json.h"
 #include "core/nn/parameters.h"
-#include "models/config/model_index.h"
 #include "models/controlnet/controlnet.h"
-#include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/cached_inputs.h"
-#include "models/stable_diffusion/sampler.h"
-#include "models/stable_diffusion/training_inputs.h"
+#include "models/folder/model_index.h"
+#include "models/stable_diffusion/stable_diffusion.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -40,101 +35,54 @@ absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
   return JsonText(index, /*indent=*/2) + "\n";
 }
 
-using Sources = std::map<std::string, nn::InputSource>;
-
-Sources EncoderSources() {
-  return {{"latents", {"vae_encoder", "latents"}},
-          {"context", {"text_encoder", "last_hidden_state"}}};
-}
-
-// The backbone's inputs have the names of the locked encoder's outputs.
-Sources LockedSources(const nn::Program& locked_encoder) {
-  Sources sources;
-  for (ValueId id : locked_encoder.outputs()) {
-    const std::string& name = locked_encoder.value(id).name;
-    sources[name] = {"locked_encoder", name};
+// Returns the U-Net with the folder's ControlNet or a new one.
+absl::StatusOr<std::shared_ptr<const Denoiser>> ReadDenoiser(const PipelineFolder& folder,
+                                                             const UNetSetup& unet) {
+  std::string path = folder.ConfigOf(kSubfolder);
+  std::string json;
+  if (Exists(path)) {
+    DPIPE_ASSIGN_OR_RETURN(json, ReadFile(path));
+  } else {
+    path = folder.ConfigOf("unet");
+    DPIPE_ASSIGN_OR_RETURN(const std::string unet_json, ReadFile(path));
+    DPIPE_ASSIGN_OR_RETURN(
+        json, ControlNetConfigOf(unet_json, path, DefaultHintChannels(unet.downscale)));
   }
-  return sources;
+  DPIPE_ASSIGN_OR_RETURN(const ControlNetConfig config, ParseControlNetConfig(json, path));
+  if (config.hint_downscale() != unet.downscale) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the hint network downscales by ",
+                                                   config.hint_downscale(), ", but the VAE by ",
+                                                   unet.downscale));
+  }
+  return std::make_shared<ControlNetDenoiser>(unet, config, json);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TrainableControlNet>> TrainableControlNet::Load(
-    const std::string& folder, StableDiffusionOptions options) {
-  auto model = std::unique_ptr<TrainableControlNet>(new TrainableControlNet());
-  model->min_snr_gamma_ = options.min_snr_gamma;
-  options.make_backbone = [&model](const StableDiffusion& base) {
-    return model->MakeBackbone(base);
-  };
-  DPIPE_ASSIGN_OR_RETURN(model->base_, StableDiffusion::Load(folder, options));
-  return model;
-}
-
-absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
-  const std::string unet_path = base.folder() + "/unet/config.json";
-  std::string path = absl::StrCat(base.folder(), "/", kSubfolder, "/config.json");
-  const int64_t downscale = base.vae_config().downscale();
-  if (Exists(path)) {
-    DPIPE_ASSIGN_OR_RETURN(config_json_, ReadFile(path));
-  } else {
-    DPIPE_ASSIGN_OR_RETURN(const std::string unet_json, ReadFile(unet_path));
-    DPIPE_ASSIGN_OR_RETURN(
-        config_json_, ControlNetConfigOf(unet_json, unet_path, DefaultHintChannels(downscale)));
-    path = unet_path;
-  }
-  DPIPE_ASSIGN_OR_RETURN(config_, ParseControlNetConfig(config_json_, path));
-  if (config_.hint_downscale() == downscale) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": the hint network downscales by ",
-                                                 config_.hint_downscale(), ", but the VAE by ",
-                                                 downscale));
-}
-
-absl::StatusOr<std::vector<nn::Component>> TrainableControlNet::MakeComponents(
-    const StableDiffusion& base, ImageSize size, bool with_encoders) const {
-  const UNetShape shape = base.unet_shape(size);
-  DPIPE_ASSIGN_OR_RETURN(nn::Program locked,
-                         BuildLockedEncoder(base.unet_config(), shape, base.schedule()));
-  DPIPE_ASSIGN_OR_RETURN(nn::Program backbone,
-                         BuildControlNetForTraining(config_, base.unet_config(), shape,
-                                                    {base.schedule(), min_snr_gamma_}));
-  const Sources encoders = with_encoders ? EncoderSources() : Sources();
-  Sources sources = LockedSources(locked);
-  sources.insert(encoders.begin(), encoders.end());
-  std::vector<nn::Component> components;
-  components.push_back({"locked_encoder", false, std::move(locked), encoders});
-  components.push_back({"controlnet", true, std::move(backbone), sources});
-  return components;
-}
-
-absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiffusion& base) {
-  DPIPE_RETURN_IF_ERROR(ReadConfig(base));
-  BackboneParts parts;
-  const ImageSize size{base.image_size(), base.image_size()};
-  DPIPE_ASSIGN_OR_RETURN(parts.components, MakeComponents(base, size, /*with_encoders=*/true));
-  parts.frozen = {{"unet", {"up_blocks.", "conv_norm_out.", "conv_out."}}};
-  parts.subfolder = kSubfolder;
+absl::StatusOr<LatentParts> ReadControlNet(const std::string& folder,
+                                           const LoadModelOptions& options) {
+  LoadModelOptions unchanged = options;  // the U-Net is locked
+  unchanged.lora = {};
+  unchanged.self_conditioning = unchanged.coordinates = false;
+  DPIPE_ASSIGN_OR_RETURN(LatentParts parts, ReadStableDiffusion(folder, unchanged));
+  const auto& unet = dynamic_cast<const UNetDenoiser&>(*parts.denoiser);
+  DPIPE_ASSIGN_OR_RETURN(parts.denoiser, ReadDenoiser(parts.folder, unet.setup()));
   return parts;
 }
 
-absl::StatusOr<nn::Model> TrainableControlNet::MakeModel(ImageSize size) const {
-  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> encoders, base_->MakeEncoders(size));
-  return MakeModelWith(std::move(encoders), size);
+absl::StatusOr<std::unique_ptr<TrainableControlNet>> TrainableControlNet::Load(
+    const std::string& folder, const LoadModelOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(LatentParts parts, ReadControlNet(folder, options));
+  DPIPE_ASSIGN_OR_RETURN(auto pipeline, LatentPipeline::Load(std::move(parts), options));
+  return std::make_unique<TrainableControlNet>(std::move(pipeline));
 }
 
-absl::StatusOr<nn::Model> TrainableControlNet::MakeModelWith(std::vector<nn::Component> encoders,
-                                                             ImageSize size) const {
-  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> own,
-                         MakeComponents(*base_, size, /*with_encoders=*/!encoders.empty()));
-  std::vector<nn::Component> components = std::move(encoders);
-  for (nn::Component& component : own) components.push_back(std::move(component));
-  std::string name = model().name();
-  const bool is_own_size = size.width == image_size() && size.height == image_size();
-  if (!is_own_size) absl::StrAppend(&name, " at ", size.width, " x ", size.height);
-  return nn::Model::Create(std::move(name), std::move(components));
+const ControlNetDenoiser& TrainableControlNet::denoiser() const {
+  return dynamic_cast<const ControlNetDenoiser&>(pipeline().denoiser());
 }
 
-absl::StatusOr<nn::Program> TrainableControlNet::BuildAlone() const {
-  return BuildControlNetAlone(config_, base_->unet_shape());
+std::string TrainableControlNet::own_folder() const {
+  return pipeline().parts().folder.PathOf(kSubfolder);
 }
 
 std::string TrainableControlNet::Describe() const {
@@ -153,11 +101,9 @@ std::string TrainableControlNet::Describe() const {
 }
 
 std::vector<std::string> TrainableControlNet::notes(Start start) const {
-  std::vector<std::string> notes = base_->notes();
+  std::vector<std::string> notes = pipeline().notes();
   if (start == Start::kRandom) return notes;
-  for (const std::string& note : WrapperNotes({absl::StrCat(base_->folder(), "/", kSubfolder)})) {
-    notes.push_back(note);
-  }
+  for (const std::string& note : WrapperNotes({own_folder()})) notes.push_back(note);
   return notes;
 }
 
@@ -183,14 +129,14 @@ absl::StatusOr<NamedTensors> TrainableControlNet::NewControlNet(const NamedTenso
 
 absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
                                                                     uint64_t seed) const {
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, base_->LoadLockedUNet());
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, pipeline().LoadLockedDenoiser());
   NamedTensors parameters;
   if (start == Start::kRandom) {
     DPIPE_ASSIGN_OR_RETURN(parameters, NewControlNet(unet, seed));
   } else {
-    DPIPE_ASSIGN_OR_RETURN(const nn::Program alone, BuildAlone());
-    DPIPE_ASSIGN_OR_RETURN(parameters, LoadWeights(absl::StrCat(base_->folder(), "/", kSubfolder),
-                                                   {&alone}, Device::Cpu()));
+    DPIPE_ASSIGN_OR_RETURN(const nn::Program alone,
+                           denoiser().BuildAlone(pipeline().latent_size()));
+    DPIPE_ASSIGN_OR_RETURN(parameters, LoadWeights(own_folder(), {&alone}, Device::Cpu()));
   }
   for (int i = 0; i < backbone().num_parameters(); ++i) {
     const std::string& name = backbone().parameter(nn::ParameterId(i)).name;
@@ -200,44 +146,21 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
   return parameters;
 }
 
-bool TrainableControlNet::has_weights() const {
-  return HasWeights(absl::StrCat(base_->folder(), "/", kSubfolder));
-}
+bool TrainableControlNet::has_weights() const { return HasWeights(own_folder()); }
 
 std::string TrainableControlNet::DescribeStart(Start start, uint64_t seed) const {
-  if (start == Start::kFolder) {
-    return absl::StrCat("controlnet from ", base_->folder(), "/", kSubfolder);
-  }
+  if (start == Start::kFolder) return absl::StrCat("controlnet from ", own_folder());
   return absl::StrCat(
       "new controlnet, the unet's encoder copied and other layers initialised (seed ", seed, ")");
 }
 
 std::string TrainableControlNet::DescribeFrozen() const {
-  return absl::StrCat("unet, ", base_->DescribeFrozen());
-}
-
-absl::StatusOr<std::unique_ptr<InputProvider>> TrainableControlNet::MakeInputs(
-    DataLoader* loader, const InputsOptions& options) const {
-  return std::make_unique<TrainingInputs>(base_.get(), loader, options);
-}
-
-absl::StatusOr<CachedInputs> TrainableControlNet::MakeCachedInputs(
-    const CacheRequest& request, const InputsOptions& options,
-    const std::vector<DeviceWorker*>& workers,
-    const std::function<void(double)>& on_progress) const {
-  DPIPE_ASSIGN_OR_RETURN(
-      CachedInputs inputs,
-      MakeCachedTrainingInputs(base_.get(), request, options, workers, on_progress));
-  inputs.make_rest = [this](ImageSize size) { return MakeModelWith(/*encoders=*/{}, size); };
-  for (int c = kTextEncoder + 1; c < model().num_components(); ++c) {
-    inputs.rest_parameters.push_back(frozen_parameters()[c]);
-  }
-  return inputs;
+  return absl::StrCat("unet, ", pipeline().DescribeFrozen());
 }
 
 absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTensors& parameters,
                                        StoredFormat format) const {
-  DPIPE_RETURN_IF_ERROR(base_->SaveWithLockedUNet(folder, format));
+  DPIPE_RETURN_IF_ERROR(pipeline().SaveWithLockedDenoiser(folder, {kSubfolder}, format));
   DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(folder));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/model_index.json", index));
   NamedTensors own;
@@ -246,33 +169,16 @@ absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTen
   }
   const std::string subfolder = absl::StrCat(folder, "/", kSubfolder);
   DPIPE_RETURN_IF_ERROR(MakeFolder(subfolder));
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(subfolder + "/config.json", config_json_));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(subfolder + "/config.json", denoiser().control_json()));
   return SaveWeights(absl::StrCat(subfolder, "/", kDiffusersWeights), own, format);
 }
 
-absl::Status TrainableControlNet::CheckDraw(const std::vector<std::string>& prompts,
-                                            const DrawOptions& options) const {
-  return CheckDrawOptions(options, base_->schedule());
-}
-
-std::string TrainableControlNet::SamplerNote(const DrawOptions& options) const {
-  return diffusion::ChooseSampler(base_->schedule().options(), options.kind).note;
-}
-
-absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
-    const NamedTensors& parameters, const DrawRequest& request,
-    const std::vector<DeviceWorker*>& workers,
-    const std::function<void(double)>& on_progress) const {
-  DPIPE_ASSIGN_OR_RETURN(
-      nn::Program program,
-      BuildControlNetForInference(config_, base_->unet_config(), base_->unet_shape()));
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, base_->LoadLockedUNet());
+absl::StatusOr<NamedTensors> TrainableControlNet::DrawingParameters(
+    const NamedTensors& parameters) const {
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, pipeline().LoadLockedDenoiser());
   NamedTensors all = parameters;
   for (const auto& [name, tensor] : unet) all.emplace(kDecoderPrefix + name, tensor);
-  DPIPE_ASSIGN_OR_RETURN(const auto sampler, ImageSampler::Create(base_.get(), std::move(program),
-                                                                  all, request.compute_dtype));
-  return sampler->DrawWithConditions(request.prompts, request.conditions, request.options, workers,
-                                     on_progress);
+  return all;
 }
 
 ModelKind ControlNetKind() {
@@ -280,15 +186,11 @@ ModelKind ControlNetKind() {
   kind.name = "controlnet";
   kind.classes = {kControlNetPipelineClass, kStableDiffusionClass};
   kind.wants_conditions = true;
+  kind.is_latent = true;
   kind.load =
       [](const std::string& folder,
          const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
-    StableDiffusionOptions own;
-    own.image_size = options.image_size;
-    own.min_snr_gamma = options.min_snr_gamma;
-    own.prediction_type = options.prediction_type;
-    own.zero_terminal_snr = options.zero_terminal_snr;
-    return TrainableControlNet::Load(folder, own);
+    return TrainableControlNet::Load(folder, options);
   };
   return kind;
 }

@@ -13,6 +13,7 @@
 #include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/controlnet.h"
+#include "models/stable_diffusion/stable_diffusion.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {
@@ -68,7 +69,7 @@ TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {
   EXPECT_EQ(model->default_caption_drop(), 0.5);
   EXPECT_EQ(model->Describe().rfind("tiny_sd with ControlNet, ", 0), 0) << model->Describe();
   const auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 3);
-  const auto unet = dynamic_cast<TrainableControlNet&>(*model).stable_diffusion().LoadUNet();
+  const auto unet = dynamic_cast<TrainableControlNet&>(*model).pipeline().LoadDenoiser();
   ASSERT_TRUE(parameters.ok() && unet.ok()) << parameters.status();
   int copied = 0, zeros = 0, random = 0, locked = 0;
   for (const auto& [name, tensor] : *parameters) {
@@ -195,11 +196,11 @@ TEST(TrainableControlNetTest, SavesAFolderThatLoadsTheSame) {
 // The folder's adapters are merged into all parts: the locked encoder, the locked decoder, the copy
 // and the saved weights.
 TEST(TrainableControlNetTest, AdaptersAreMergedIntoAllParts) {
-  StableDiffusionOptions adapted;
+  LoadModelOptions adapted;
   adapted.lora.rank = 2;
-  const auto trained = StableDiffusion::Load(kTinySd, adapted);
+  const auto trained = LoadStableDiffusion(kTinySd, adapted);
   ASSERT_TRUE(trained.ok()) << trained.status();
-  auto weights = (*trained)->LoadUNet();
+  auto weights = (*trained)->LoadDenoiser();
   ASSERT_TRUE(weights.ok()) << weights.status();
   for (auto& [name, tensor] : *weights) {
     if (!absl::EndsWith(name, ".lora_B.weight")) continue;
@@ -208,16 +209,16 @@ TEST(TrainableControlNetTest, AdaptersAreMergedIntoAllParts) {
   }
   const std::string folder = ::testing::TempDir() + "/adapted";
   ASSERT_TRUE((*trained)->Save(folder, *weights).ok());
-  const auto plain = StableDiffusion::Load(folder, {});
+  const auto plain = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(plain.ok()) << plain.status();
-  const auto merged = (*plain)->LoadUNet();
+  const auto merged = (*plain)->LoadDenoiser();
   ASSERT_TRUE(merged.ok()) << merged.status();
   const std::string adapted_name =
       "down_blocks.1.attentions.0.transformer_blocks.0.attn1.to_q.weight";
   ASSERT_FALSE(SameBits(merged->at(adapted_name), weights->at(adapted_name)));
 
   const auto expect_merged = [&](const TrainableModel& model) {
-    const int locked_encoder = kTextEncoder + 1;
+    const int locked_encoder = kFirstTextEncoder + 1;
     const nn::ParameterSet& locked = *model.frozen_parameters()[locked_encoder];
     for (nn::ParameterId id : locked.ids()) {
       const std::string& name = locked.program().parameter(id).name;

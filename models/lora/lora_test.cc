@@ -11,6 +11,7 @@
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/unet/unet.h"
 
@@ -29,8 +30,8 @@ UNetConfig SmallConfig() {
 }
 
 nn::Program MakeUNet(const nn::LoraSpec& lora) {
-  const UNetTraining training{*diffusion::NoiseSchedule::Create({}), 0, lora};
-  return *BuildUNetForTraining(SmallConfig(), {8, 8, 5}, training);
+  const diffusion::DiffusionObjective objective(*diffusion::NoiseSchedule::Create({}));
+  return *BuildUNetForTraining(SmallConfig(), {8, 8, 5}, objective, lora);
 }
 
 // Losses and the gradients of all trained parameters, by name.

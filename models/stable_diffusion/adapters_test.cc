@@ -9,9 +9,9 @@
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/latent/trainable.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/stable_diffusion.h"
-#include "models/stable_diffusion/trainable.h"
 #include "models/testdata/golden_check.h"
 #include "models/unet/unet.h"
 
@@ -27,16 +27,21 @@ namespace fs = std::filesystem;
 
 constexpr char kTinySd[] = "data/tiny_sd";
 
+absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainable(const std::string& folder,
+                                                              const LoadModelOptions& options) {
+  return StableDiffusionKind().load(folder, options);
+}
+
 std::string GoldenFile(const std::string& format) {
   return absl::StrCat("models/lora/testdata/", format, ".safetensors");
 }
 
-std::unique_ptr<StableDiffusion> Load(const std::string& folder, const std::string& adapters = "",
-                                      float scale = 1) {
-  StableDiffusionOptions options;
+std::unique_ptr<LatentPipeline> Load(const std::string& folder, const std::string& adapters = "",
+                                     float scale = 1) {
+  LoadModelOptions options;
   options.adapters_file = adapters;
   options.adapters_scale = scale;
-  auto model = StableDiffusion::Load(folder, options);
+  auto model = LoadStableDiffusion(folder, options);
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : nullptr;
 }
@@ -56,18 +61,18 @@ struct Outputs {
   Tensor prediction, states;
 };
 
-Outputs Compute(const StableDiffusion& model, const Goldens& goldens) {
-  const auto unet = BuildUNetForInference(model.unet_config(), model.unet_shape());
+Outputs Compute(const LatentPipeline& model, const Goldens& goldens) {
+  const auto unet = model.denoiser().BuildForDrawing(model.latent_size());
   nn::ParameterSet parameters(*unet, unet->all_layers(), Device::Cpu());
-  const auto weights = model.LoadUNet();
+  const auto weights = model.LoadDenoiser();
   EXPECT_TRUE(weights.ok()) << weights.status();
   EXPECT_TRUE(parameters.Load(*weights).ok());
   return {Run(*unet, parameters,
               {{"noisy_latents", goldens.Get("latents")},
                {"timesteps", goldens.GetAsFloats("timesteps")},
                {"context", goldens.Get("context")}}),
-          Run(model.model().component(kTextEncoder).program,
-              *model.frozen_parameters()[kTextEncoder], {{"ids", goldens.Get("ids")}})};
+          Run(model.model().component(kFirstTextEncoder).program,
+              *model.frozen_parameters()[kFirstTextEncoder], {{"ids", goldens.Get("ids")}})};
 }
 
 TEST(AdaptersGoldenTest, FilesOfAllNamesMatchDiffusers) {
@@ -107,17 +112,18 @@ TEST(AdaptersGoldenTest, FoldersOfPeftMatchPeft) {
 
 TEST(AdaptersTest, AreScaled) {
   const std::string file = GoldenFile("peft");
-  const auto weight = [](const StableDiffusion& model) {
-    return model.LoadUNet()->at("mid_block.attentions.0.transformer_blocks.0.attn1.to_q.weight");
+  const auto weight = [](const LatentPipeline& model) {
+    return model.LoadDenoiser()->at(
+        "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.weight");
   };
-  const auto text_weight = [](const StableDiffusion& model) {
+  const auto text_weight = [](const LatentPipeline& model) {
     NamedTensors weights;
-    model.frozen_parameters()[kTextEncoder]->Collect(&weights);
+    model.frozen_parameters()[kFirstTextEncoder]->Collect(&weights);
     return weights.at("text_model.encoder.layers.0.self_attn.q_proj.weight");
   };
   const auto none = Load(kTinySd), whole = Load(kTinySd, file), half = Load(kTinySd, file, 0.5f);
-  for (const auto& of : {std::function<Tensor(const StableDiffusion&)>(weight),
-                         std::function<Tensor(const StableDiffusion&)>(text_weight)}) {
+  for (const auto& of : {std::function<Tensor(const LatentPipeline&)>(weight),
+                         std::function<Tensor(const LatentPipeline&)>(text_weight)}) {
     const Tensor a = of(*none), b = of(*half), c = of(*whole);
     EXPECT_GT(RelativeError(c, a), 0.1);
     for (int64_t i = 0; i < a.num_elements(); ++i) {
@@ -139,7 +145,7 @@ TEST(AdaptersTest, TheTextEncodersAreSavedMerged) {
   const auto model = Load(folder);
   ASSERT_NE(model, nullptr);
   const std::string saved = ::testing::TempDir() + "/saved";
-  ASSERT_TRUE(model->Save(saved, *model->LoadUNet()).ok());
+  ASSERT_TRUE(model->Save(saved, *model->LoadDenoiser()).ok());
   EXPECT_FALSE(fs::exists(absl::StrCat(saved, "/", kLoraFile)));
   const auto again = Load(saved);
   ASSERT_NE(again, nullptr);
@@ -154,9 +160,9 @@ TEST(AdaptersTest, AFolderIsAcceptedAndAMissingFileIsNamed) {
   ASSERT_TRUE(MakeFolder(folder).ok());
   fs::copy(GoldenFile("diffusers"), absl::StrCat(folder, "/", kLoraFile));
   EXPECT_NE(Load(kTinySd, folder), nullptr);
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.adapters_file = "/no/lora.safetensors";
-  EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
+  EXPECT_EQ(LoadStableDiffusion(kTinySd, options).status().message(),
             "no low-rank adapter file /no/lora.safetensors");
 }
 
@@ -172,13 +178,13 @@ std::string FolderWithAdapters(const std::string& name, const std::string& file)
 TEST(AdaptersTest, TrainingNamesMergedAdapters) {
   using Start = TrainableModel::Start;
   const std::string folder = FolderWithAdapters("own_adapters", GoldenFile("peft"));
-  const auto model = TrainableStableDiffusion::Load(folder, {});
+  const auto model = LoadTrainable(folder, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const std::string merged = absl::StrCat(" with merged adapters from ", folder, "/", kLoraFile);
   EXPECT_THAT((*model)->DescribeStart(Start::kFolder, 1), HasSubstr(merged));
   EXPECT_THAT((*model)->DescribeFrozen(), HasSubstr("text_encoder from " + folder + merged));
   EXPECT_THAT((*model)->notes(Start::kFolder), IsEmpty());
-  const auto plain = TrainableStableDiffusion::Load(kTinySd, {});
+  const auto plain = LoadTrainable(kTinySd, {});
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_THAT((*plain)->DescribeFrozen(), Not(HasSubstr("adapters")));
 }
@@ -203,17 +209,17 @@ TEST(AdaptersTest, UnusedTensorsAndWrappersAreNotes) {
                                 HasSubstr("not used: bundle_emb.cat.name")),
                           unet_path + ": every name begins with '_orig_mod.', as added by "
                                       "torch.compile or DataParallel; this prefix is ignored"));
-  EXPECT_TRUE(model->LoadUNet().ok());
+  EXPECT_TRUE(model->LoadDenoiser().ok());
 }
 
 // Trained adapters are written with the requested names, and read back.
 TEST(AdaptersTest, TrainedOnesAreSavedWithKohyasNames) {
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.lora = {2, 0.5f};
   options.lora_format = LoraFormat::kKohya;
-  const auto model = StableDiffusion::Load(kTinySd, options);
+  const auto model = LoadStableDiffusion(kTinySd, options);
   ASSERT_TRUE(model.ok()) << model.status();
-  auto weights = (*model)->LoadUNet();
+  auto weights = (*model)->LoadDenoiser();
   ASSERT_TRUE(weights.ok()) << weights.status();
   const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
   for (float& x : weights->at(up).span<float>()) x = 0.25f;
@@ -224,9 +230,9 @@ TEST(AdaptersTest, TrainedOnesAreSavedWithKohyasNames) {
   for (const SafetensorsView& view : file->tensors()) {
     EXPECT_EQ(view.name.find("lora_unet_"), 0u) << view.name;
   }
-  const auto again = StableDiffusion::Load(saved, options);
+  const auto again = LoadStableDiffusion(saved, options);
   ASSERT_TRUE(again.ok()) << again.status();
-  const auto same = (*again)->LoadUNet();
+  const auto same = (*again)->LoadDenoiser();
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_EQ(same->at(up).data<float>()[0], 0.25f);
 }

@@ -9,7 +9,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/stable_diffusion/stable_diffusion.h"
-#include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
 #include "models/vae/vae.h"
 #include "models/weights/weights.h"
@@ -101,7 +100,7 @@ void ExpectMatchesOnlineComputation(TrainingSetupOptions options) {
   InputProvider& inputs = *(*setup)->job().inputs;
   const auto device = Device::Cpu();
   const SampleRange range{0, options.global_batch};
-  for (int component : {kVaeEncoder, kTextEncoder}) {
+  for (int component : {kVaeEncoder, kFirstTextEncoder}) {
     const nn::Component& frozen = (*setup)->model().model().component(component);
     const std::string cached_input = component == kVaeEncoder ? "latents" : "context";
     for (int step = 0; step < 3; ++step) {

@@ -6,9 +6,10 @@
 #include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/trainable/training_setup.h"
+#include "models/unet/unet_denoiser.h"
 
 namespace dpipe::models {
 namespace {
@@ -16,11 +17,15 @@ namespace {
 using ::testing::HasSubstr;
 constexpr char kTinySd[] = "data/tiny_sd";
 
+const UNetConfig& UNetOf(const LatentPipeline& pipeline) {
+  return dynamic_cast<const UNetDenoiser&>(pipeline.denoiser()).config();
+}
+
 bool SameBits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
-absl::StatusOr<Image> DrawOne(const StableDiffusion& model, const NamedTensors& unet) {
+absl::StatusOr<Image> DrawOne(const LatentPipeline& model, const NamedTensors& unet) {
   const auto workers = StartWorkers({Device::Cpu()});
   DrawOptions drawing;
   drawing.num_steps = 3;
@@ -32,14 +37,14 @@ absl::StatusOr<Image> DrawOne(const StableDiffusion& model, const NamedTensors& 
 
 // Has the same weights, from the folder or random, with zeros for the coordinates.
 TEST(PatchDiffusionTest, StartsAsThePlainModel) {
-  const auto plain = StableDiffusion::Load(kTinySd, {});
-  StableDiffusionOptions options;
+  const auto plain = LoadStableDiffusion(kTinySd, {});
+  LoadModelOptions options;
   options.coordinates = true;
-  const auto placed = StableDiffusion::Load(kTinySd, options);
+  const auto placed = LoadStableDiffusion(kTinySd, options);
   ASSERT_TRUE(plain.ok() && placed.ok()) << plain.status() << placed.status();
   for (const bool random : {false, true}) {
-    const NamedTensors narrow = random ? (*plain)->RandomUNet(5) : *(*plain)->LoadUNet();
-    NamedTensors wide = random ? (*placed)->RandomUNet(5) : *(*placed)->LoadUNet();
+    const NamedTensors narrow = random ? (*plain)->RandomDenoiser(5) : *(*plain)->LoadDenoiser();
+    NamedTensors wide = random ? (*placed)->RandomDenoiser(5) : *(*placed)->LoadDenoiser();
     const auto expected = DrawOne(**plain, narrow);
     const auto actual = DrawOne(**placed, wide);
     ASSERT_TRUE(expected.ok() && actual.ok()) << expected.status() << actual.status();
@@ -56,30 +61,30 @@ TEST(PatchDiffusionTest, StartsAsThePlainModel) {
 }
 
 TEST(PatchDiffusionTest, CoordinatesAreKeptByTheFolder) {
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.coordinates = true;
-  const auto placed = StableDiffusion::Load(kTinySd, options);
+  const auto placed = LoadStableDiffusion(kTinySd, options);
   ASSERT_TRUE(placed.ok()) << placed.status();
   const std::string saved = ::testing::TempDir() + "/placed";
-  ASSERT_TRUE((*placed)->Save(saved, (*placed)->RandomUNet(1)).ok());
+  ASSERT_TRUE((*placed)->Save(saved, (*placed)->RandomDenoiser(1)).ok());
   for (const bool asked : {false, true}) {
     options.coordinates = asked;
-    const auto again = StableDiffusion::Load(saved, options);
+    const auto again = LoadStableDiffusion(saved, options);
     ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE((*again)->unet_config().coordinates());
-    EXPECT_EQ((*again)->LoadUNet()->at("conv_in.weight").dim(1), 6);
+    EXPECT_TRUE(UNetOf(**again).coordinates());
+    EXPECT_EQ((*again)->LoadDenoiser()->at("conv_in.weight").dim(1), 6);
   }
   options.self_conditioning = true;
-  EXPECT_THAT(std::string(StableDiffusion::Load(kTinySd, options).status().message()),
+  EXPECT_THAT(std::string(LoadStableDiffusion(kTinySd, options).status().message()),
               HasSubstr("self-conditioning and training on patches cannot be combined"));
   options.coordinates = false;
-  EXPECT_THAT(std::string(StableDiffusion::Load(saved, options).status().message()),
+  EXPECT_THAT(std::string(LoadStableDiffusion(saved, options).status().message()),
               HasSubstr("the U-Net has 6 input channels; self-conditioning needs 8, or 4"));
   options = {};
   options.coordinates = true;
   options.lora.rank = 2;
   EXPECT_EQ(
-      StableDiffusion::Load(kTinySd, options).status().message(),
+      LoadStableDiffusion(kTinySd, options).status().message(),
       "training on patches needs training of the whole U-Net, not of adapters or a ControlNet");
 }
 

@@ -10,16 +10,18 @@
 #include "absl/strings/str_replace.h"
 #include "core/base/files/file.h"
 #include "core/nn/same_structure.h"
+#include "data/images/image_grid.h"
 #include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/config/model_index.h"
+#include "models/diffusion/diffusion_objective.h"
+#include "models/folder/model_index.h"
+#include "models/latent/image_sampler.h"
+#include "models/latent/trainable.h"
 #include "models/lora/lora.h"
-#include "models/stable_diffusion/image_grid.h"
-#include "models/stable_diffusion/sampler.h"
-#include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
 #include "models/unet/unet.h"
+#include "models/unet/unet_denoiser.h"
 #include "models/weights/weights.h"
 #include "nlohmann/json.hpp"
 
@@ -28,6 +30,15 @@ namespace {
 
 using ::testing::HasSubstr;
 constexpr char kTinySd[] = "data/tiny_sd";
+constexpr int kUNet = kFirstTextEncoder + 1;
+
+const diffusion::NoiseSchedule& ScheduleOf(const LatentPipeline& pipeline) {
+  return dynamic_cast<const diffusion::DiffusionObjective&>(pipeline.objective()).schedule();
+}
+
+const UNetConfig& UNetOf(const LatentPipeline& pipeline) {
+  return dynamic_cast<const UNetDenoiser&>(pipeline.denoiser()).config();
+}
 
 bool SameBits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
@@ -52,29 +63,29 @@ void SetSchedulerClass(const std::string& folder, const std::string& class_name)
 }
 
 TEST(StableDiffusionTest, LoadsTheBuiltInModel) {
-  const auto model = StableDiffusion::Load(kTinySd, {});
+  const auto model = LoadStableDiffusion(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->image_size(), 64);
-  EXPECT_EQ((*model)->latent_size(), 16);
+  EXPECT_EQ((*model)->latent_size().height, 16);
   EXPECT_EQ((*model)->model().backbone_index(), kUNet);
   const nn::Program& unet = (*model)->model().component(kUNet).program;
   EXPECT_EQ(unet.ParameterCount(unet.all_layers()), 2220820);
-  const auto weights = (*model)->LoadUNet();
+  const auto weights = (*model)->LoadDenoiser();
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(static_cast<int>(weights->size()), unet.num_parameters());
 }
 
 TEST(StableDiffusionTest, ModelsOfOtherSizesHaveTheSameStructure) {
-  StableDiffusionOptions adapted;
+  LoadModelOptions adapted;
   adapted.lora.rank = 2;
-  StableDiffusionOptions self_conditioned;
+  LoadModelOptions self_conditioned;
   self_conditioned.self_conditioning = true;
-  StableDiffusionOptions placed;
+  LoadModelOptions placed;
   placed.coordinates = true;
-  for (const StableDiffusionOptions& options : {{}, adapted, self_conditioned, placed}) {
-    const auto model = StableDiffusion::Load(kTinySd, options);
+  for (const LoadModelOptions& options : {{}, adapted, self_conditioned, placed}) {
+    const auto model = LoadStableDiffusion(kTinySd, options);
     ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ((*model)->size_multiple(), 8) << "4 of the VAE, 2 of the U-Net";
+    EXPECT_EQ((*model)->parts().size_multiple(), 8) << "4 of the VAE, 2 of the U-Net";
     const auto wide = (*model)->MakeModel({80, 48});
     ASSERT_TRUE(wide.ok()) << wide.status();
     const absl::Status same = nn::CheckSameStructure((*model)->model(), *wide);
@@ -87,11 +98,11 @@ TEST(StableDiffusionTest, ModelsOfOtherSizesHaveTheSameStructure) {
 }
 
 TEST(StableDiffusionTest, BrokenFoldersAreNamed) {
-  EXPECT_THAT(std::string(StableDiffusion::Load("/no/model", {}).status().message()),
+  EXPECT_THAT(std::string(LoadStableDiffusion("/no/model", {}).status().message()),
               HasSubstr("/no/model"));
   for (const char* file : {"unet/config.json", "vae/config.json", "scheduler/scheduler_config.json",
                            "tokenizer/vocab.json", "text_encoder/config.json"}) {
-    const auto model = StableDiffusion::Load(Broken(file, "{ not json"), {});
+    const auto model = LoadStableDiffusion(Broken(file, "{ not json"), {});
     EXPECT_FALSE(model.ok()) << file;
     EXPECT_THAT(std::string(model.status().message()),
                 HasSubstr(std::filesystem::path(file).filename().string()));
@@ -100,16 +111,16 @@ TEST(StableDiffusionTest, BrokenFoldersAreNamed) {
 
 TEST(StableDiffusionTest, ConfigsAreCorrectedAsDiffusersCorrectsThem) {
   // As PNDMScheduler writes it.
-  const auto pndm = StableDiffusion::Load(
+  const auto pndm = LoadStableDiffusion(
       Broken("scheduler/scheduler_config.json",
              R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear",
                  "beta_start": 0.00085, "beta_end": 0.012, "skip_prk_steps": true})"),
       {});
   ASSERT_TRUE(pndm.ok()) << pndm.status();
-  EXPECT_FALSE((*pndm)->schedule().options().clip_sample);
-  EXPECT_EQ((*pndm)->schedule().options().steps_offset, 1);
+  EXPECT_FALSE(ScheduleOf(**pndm).options().clip_sample);
+  EXPECT_EQ(ScheduleOf(**pndm).options().steps_offset, 1);
   const std::string unet = *ReadFile(absl::StrCat(kTinySd, "/unet/config.json"));
-  const auto old = StableDiffusion::Load(
+  const auto old = LoadStableDiffusion(
       Broken("unet/config.json", absl::StrReplaceAll(unet, {{"\"0.42.1\"", "\"0.8.1\""}})), {});
   ASSERT_TRUE(old.ok()) << old.status();
   EXPECT_EQ((*old)->image_size(), 256) << "64 latent pixels instead of 16, 4 pixels each";
@@ -121,15 +132,15 @@ TEST(StableDiffusionTest, ZeroTerminalSnrIsSavedForDiffusers) {
       "beta_start": 0.00085, "beta_end": 0.012, "prediction_type": "v_prediction"})";
   const std::string folder = Broken("scheduler/scheduler_config.json", pndm);
   SetSchedulerClass(folder, "PNDMScheduler");
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.zero_terminal_snr = true;
-  const auto model = StableDiffusion::Load(folder, options);
+  const auto model = LoadStableDiffusion(folder, options);
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->schedule().alpha_cumprod(999), 0);
-  EXPECT_TRUE((*model)->schedule().options().timestep_spacing ==
+  EXPECT_EQ(ScheduleOf(**model).alpha_cumprod(999), 0);
+  EXPECT_TRUE(ScheduleOf(**model).options().timestep_spacing ==
               diffusion::TimestepSpacing::kTrailing);
   const std::string saved = ::testing::TempDir() + "/zero_terminal_snr";
-  ASSERT_TRUE((*model)->Save(saved, (*model)->RandomUNet(3)).ok());
+  ASSERT_TRUE((*model)->Save(saved, (*model)->RandomDenoiser(3)).ok());
   EXPECT_THAT(*ReadFile(saved + "/scheduler/scheduler_config.json"), HasSubstr("DDIMScheduler"));
   const std::string index = *ReadFile(saved + "/model_index.json");
   EXPECT_THAT(index, HasSubstr("DDIMScheduler"));
@@ -137,21 +148,21 @@ TEST(StableDiffusionTest, ZeroTerminalSnrIsSavedForDiffusers) {
 }
 
 TEST(StableDiffusionTest, AFolderOfPureNoiseThatPredictsItIsRefused) {
-  const auto model = StableDiffusion::Load(
+  const auto model = LoadStableDiffusion(
       Broken("scheduler/scheduler_config.json", R"({"rescale_betas_zero_snr": true})"), {});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(model.status().message()), HasSubstr("scheduler_config.json: zero"));
 }
 
 TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
-  const auto model = StableDiffusion::Load(kTinySd, {});
+  const auto model = LoadStableDiffusion(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  const auto unet = (*model)->RandomUNet(3);
+  const auto unet = (*model)->RandomDenoiser(3);
   const std::string folder = ::testing::TempDir() + "/saved";
   ASSERT_TRUE((*model)->Save(folder, unet).ok());
-  const auto again = StableDiffusion::Load(folder, {});
+  const auto again = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(again.ok()) << again.status();
-  const auto loaded = (*again)->LoadUNet();
+  const auto loaded = (*again)->LoadDenoiser();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const auto& [name, tensor] : unet) EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
   EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
@@ -176,11 +187,11 @@ TEST(StableDiffusionTest, SavesACompletePipeline) {
     ASSERT_TRUE(MakeParentFolder(path).ok());
     ASSERT_TRUE(WriteFileAtomically(path, file).ok());
   }
-  const auto model = StableDiffusion::Load(folder, {});
+  const auto model = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const std::string saved = ::testing::TempDir() + "/saved_pipeline";
   std::filesystem::remove_all(saved);
-  const absl::Status status = (*model)->Save(saved, (*model)->RandomUNet(3));
+  const absl::Status status = (*model)->Save(saved, (*model)->RandomDenoiser(3));
   ASSERT_TRUE(status.ok()) << status;
   for (const char* file : {"feature_extractor/preprocessor_config.json",
                            "image_encoder/config.json", "image_encoder/pytorch_model.bin"}) {
@@ -197,7 +208,7 @@ TEST(StableDiffusionTest, SavesACompletePipeline) {
   EXPECT_EQ(index["image_encoder"][1], "CLIPVisionModelWithProjection");
   EXPECT_EQ(*ReadFile(saved + "/vae/diffusion_pytorch_model.safetensors"),
             *ReadFile(folder + "/vae/diffusion_pytorch_model.safetensors"));
-  EXPECT_TRUE(StableDiffusion::Load(saved, {}).ok());
+  EXPECT_TRUE(LoadStableDiffusion(saved, {}).ok());
 }
 
 // Copies the model folder without the weights of these components.
@@ -228,18 +239,18 @@ TEST(StableDiffusionTest, FoldersWithoutWeightsAreRandom) {
   EXPECT_THAT((*setup)->Describe(), HasSubstr("random frozen components"));
   options.weights = TrainingSetupOptions::Weights::kFolder;
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
-  const StableDiffusion& model =
-      static_cast<const TrainableStableDiffusion&>((*setup)->model()).stable_diffusion();
+  const LatentPipeline& model =
+      dynamic_cast<const TrainableLatentModel&>((*setup)->model()).pipeline();
   EXPECT_TRUE(model.frozen_is_random());
-  EXPECT_FALSE(model.has_unet_weights());
+  EXPECT_FALSE(model.has_denoiser_weights());
 
   // A saved folder is complete and loads the weights used in training.
   const std::string saved = ::testing::TempDir() + "/random_saved";
-  ASSERT_TRUE(model.Save(saved, model.RandomUNet(3)).ok());
-  const auto again = StableDiffusion::Load(saved, {});
+  ASSERT_TRUE(model.Save(saved, model.RandomDenoiser(3)).ok());
+  const auto again = LoadStableDiffusion(saved, {});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_FALSE((*again)->frozen_is_random());
-  for (int component : {kVaeEncoder, kTextEncoder}) {
+  for (int component : {kVaeEncoder, kFirstTextEncoder}) {
     const nn::ParameterSet& before = *model.frozen_parameters()[component];
     const nn::ParameterSet& after = *(*again)->frozen_parameters()[component];
     for (nn::ParameterId id : before.ids()) {
@@ -247,7 +258,7 @@ TEST(StableDiffusionTest, FoldersWithoutWeightsAreRandom) {
           << before.program().parameter(id).name;
     }
   }
-  EXPECT_TRUE(ImageSampler::Create(again->get(), model.RandomUNet(3), DType::kF32).ok());
+  EXPECT_TRUE(ImageSampler::Create(again->get(), model.RandomDenoiser(3), DType::kF32).ok());
 }
 
 // The origin of each part is reported, and a folder's weights are never ignored silently.
@@ -284,11 +295,11 @@ TEST(StableDiffusionTest, WeightsComeFromTheFolderIfPresent) {
   options.model_folder = kTinySd;
   options.weights = Weights::kFolderIfAny;
   const auto setup = TrainingSetup::Create(options);
-  const auto stored = StableDiffusion::Load(kTinySd, {});
+  const auto stored = LoadStableDiffusion(kTinySd, {});
   ASSERT_TRUE(setup.ok() && stored.ok()) << setup.status();
   const char kName[] = "conv_in.weight";
-  EXPECT_TRUE(
-      SameBits((*setup)->job().backbone_parameters.at(kName), (*stored)->LoadUNet()->at(kName)));
+  EXPECT_TRUE(SameBits((*setup)->job().backbone_parameters.at(kName),
+                       (*stored)->LoadDenoiser()->at(kName)));
   // Damaged weights are not replaced by random ones.
   options.model_folder = Broken("unet/diffusion_pytorch_model.safetensors", "x");
   EXPECT_FALSE(TrainingSetup::Create(options).ok());
@@ -304,17 +315,17 @@ TEST(StableDiffusionTest, WeightsComeFromTheFolderIfPresent) {
 
 // A folder with only some of its weights is an incomplete copy, not a model to train from scratch.
 TEST(StableDiffusionTest, IncompleteFoldersAreRefused) {
-  EXPECT_TRUE(StableDiffusion::Load(WithoutWeights({"unet"}), {}).ok());
-  const auto model = StableDiffusion::Load(WithoutWeights({"vae"}), {});
+  EXPECT_TRUE(LoadStableDiffusion(WithoutWeights({"unet"}), {}).ok());
+  const auto model = LoadStableDiffusion(WithoutWeights({"vae"}), {});
   EXPECT_EQ(model.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(model.status().message()), HasSubstr("/vae"));
 }
 
 // An image depends on its number, the seed and the prompt, but not on the batch or the workers.
 TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
-  const auto model = StableDiffusion::Load(kTinySd, {});
+  const auto model = LoadStableDiffusion(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
+  const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadDenoiser(), DType::kF32);
   ASSERT_TRUE(sampler.ok()) << sampler.status();
   const std::vector<std::shared_ptr<Device>> devices = {Device::Cpu(), Device::Cpu()};
   const auto workers = StartWorkers(devices);
@@ -336,9 +347,9 @@ TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
 // A guidance of 1 is the conditional prediction alone, and the limit of guidance near 1. Bytes may
 // differ by one, because the U-Net's kernels may depend on the number of samples.
 TEST(ImageSamplerTest, GuidanceOfOneIsTheLimitOfGuidance) {
-  const auto model = StableDiffusion::Load(kTinySd, {});
+  const auto model = LoadStableDiffusion(kTinySd, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
+  const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadDenoiser(), DType::kF32);
   ASSERT_TRUE(sampler.ok()) << sampler.status();
   const auto workers = StartWorkers({Device::Cpu()});
   const std::vector<std::string> prompts = {"a red circle", "a blue square"};
@@ -365,10 +376,10 @@ TEST(ImageSamplerTest, GuidanceOfOneIsTheLimitOfGuidance) {
 
 // With zero weights for the channels of the U-Net's own estimate, pictures do not change.
 TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
-  const auto plain = StableDiffusion::Load(kTinySd, {});
-  StableDiffusionOptions options;
+  const auto plain = LoadStableDiffusion(kTinySd, {});
+  LoadModelOptions options;
   options.self_conditioning = true;
-  const auto requested = StableDiffusion::Load(kTinySd, options);
+  const auto requested = LoadStableDiffusion(kTinySd, options);
   ASSERT_TRUE(plain.ok() && requested.ok()) << plain.status() << requested.status();
   EXPECT_EQ((*requested)->model().component(kUNet).self_conditioning.input, "estimate");
   const auto workers = StartWorkers({Device::Cpu()});
@@ -376,7 +387,7 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   drawing.num_steps = 3;
   std::vector<std::vector<Image>> images;
   for (const auto* model : {&*plain, &*requested}) {
-    const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
+    const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadDenoiser(), DType::kF32);
     ASSERT_TRUE(sampler.ok()) << sampler.status();
     images.push_back(*(*sampler)->Draw({"a red circle"}, drawing, {workers[0].get()}));
   }
@@ -384,24 +395,24 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
     ASSERT_NEAR(images[0][0].pixels[i], images[1][0].pixels[i], 1) << "byte " << i;
   }
   const std::string saved = ::testing::TempDir() + "/self_conditioned";
-  ASSERT_TRUE((*requested)->Save(saved, *(*requested)->LoadUNet()).ok());
-  const auto again = StableDiffusion::Load(saved, {});
+  ASSERT_TRUE((*requested)->Save(saved, *(*requested)->LoadDenoiser()).ok());
+  const auto again = LoadStableDiffusion(saved, {});
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE((*again)->unet_config().self_conditioning());
-  EXPECT_EQ((*again)->LoadUNet()->at("conv_in.weight").dim(1), 8);
+  EXPECT_TRUE(UNetOf(**again).self_conditioning());
+  EXPECT_EQ((*again)->LoadDenoiser()->at("conv_in.weight").dim(1), 8);
   options.lora.rank = 2;
-  EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
+  EXPECT_EQ(LoadStableDiffusion(kTinySd, options).status().message(),
             "self-conditioning needs training of the whole U-Net, not of adapters or a ControlNet");
 }
 
 // Saves tiny_sd with self-conditioning but without kFurtherInputKey, and with this class.
 std::string WidenedWithoutKey(const std::string& class_name) {
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.self_conditioning = true;
-  const auto requested = StableDiffusion::Load(kTinySd, options);
+  const auto requested = LoadStableDiffusion(kTinySd, options);
   EXPECT_TRUE(requested.ok()) << requested.status();
   const std::string folder = ::testing::TempDir() + "/widened";
-  EXPECT_TRUE((*requested)->Save(folder, *(*requested)->LoadUNet()).ok());
+  EXPECT_TRUE((*requested)->Save(folder, *(*requested)->LoadDenoiser()).ok());
   for (const auto& [file, key, value] :
        std::vector<std::array<std::string, 3>>{{"unet/config.json", "_further_input", ""},
                                                {"model_index.json", "_class_name", class_name}}) {
@@ -418,12 +429,12 @@ std::string WidenedWithoutKey(const std::string& class_name) {
 }
 
 TEST(SelfConditioningTest, ForeignChannelsAreNotReadAsTheEstimate) {
-  const auto ours = StableDiffusion::Load(WidenedWithoutKey(kStableDiffusionClass), {});
+  const auto ours = LoadStableDiffusion(WidenedWithoutKey(kStableDiffusionClass), {});
   ASSERT_TRUE(ours.ok()) << ours.status();
-  EXPECT_TRUE((*ours)->unet_config().self_conditioning());
+  EXPECT_TRUE(UNetOf(**ours).self_conditioning());
   // When saved again, it has the key.
   const std::string saved = ::testing::TempDir() + "/widened_again";
-  ASSERT_TRUE((*ours)->Save(saved, *(*ours)->LoadUNet()).ok());
+  ASSERT_TRUE((*ours)->Save(saved, *(*ours)->LoadDenoiser()).ok());
   EXPECT_THAT(*ReadFile(saved + "/unet/config.json"),
               HasSubstr("\"_further_input\": \"estimate\""));
 
@@ -432,16 +443,16 @@ TEST(SelfConditioningTest, ForeignChannelsAreNotReadAsTheEstimate) {
   EXPECT_THAT((*ours)->notes()[0],
               HasSubstr("has 8 input channels for 4 output channels and no '_further_input'; it is "
                         "read as 'estimate'"));
-  const auto again = StableDiffusion::Load(saved, {});
+  const auto again = LoadStableDiffusion(saved, {});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE((*again)->notes().empty());
 
   // In another pipeline the channels have another meaning.
   const std::string foreign = WidenedWithoutKey("StableDiffusionInstructPix2PixPipeline");
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   for (bool asked : {false, true}) {
     options.self_conditioning = asked;
-    EXPECT_EQ(StableDiffusion::Load(foreign, options).status().message(),
+    EXPECT_EQ(LoadStableDiffusion(foreign, options).status().message(),
               foreign +
                   "/model_index.json: a StableDiffusionInstructPix2PixPipeline is not "
                   "supported; supported are StableDiffusionPipeline, "
@@ -453,26 +464,26 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
   auto index = nlohmann::ordered_json::parse(*ReadFile("data/tiny_sd/model_index.json"));
   index["text_encoder_2"] = {"transformers", "CLIPTextModelWithProjection"};
   const std::string two_encoders = Broken("model_index.json", index.dump());
-  EXPECT_EQ(StableDiffusion::Load(two_encoders, {}).status().message(),
+  EXPECT_EQ(LoadStableDiffusion(two_encoders, {}).status().message(),
             two_encoders +
                 "/model_index.json: a model with a component 'text_encoder_2' is not "
                 "supported; only one unet with one text_encoder is supported");
   const std::string tiny =
       Broken("vae/config.json",
              R"({"_class_name": "AutoencoderTiny", "encoder_block_out_channels": [64, 64]})");
-  EXPECT_EQ(StableDiffusion::Load(tiny, {}).status().message(),
+  EXPECT_EQ(LoadStableDiffusion(tiny, {}).status().message(),
             tiny +
                 "/vae/config.json: '_class_name' is \"AutoencoderTiny\"; only "
                 "\"AutoencoderKL\" is supported");
   auto vae = nlohmann::ordered_json::parse(*ReadFile("data/tiny_sd/vae/config.json"));
   vae["latent_channels"] = 16;
   const std::string wide = Broken("vae/config.json", vae.dump());
-  EXPECT_EQ(StableDiffusion::Load(wide, {}).status().message(),
+  EXPECT_EQ(LoadStableDiffusion(wide, {}).status().message(),
             wide + "/vae/config.json: the VAE has 16 latent channels, but the U-Net has 4");
   vae["latent_channels"] = 4;
   vae["in_channels"] = 4;
   const std::string with_alpha = Broken("vae/config.json", vae.dump());
-  EXPECT_EQ(StableDiffusion::Load(with_alpha, {}).status().message(),
+  EXPECT_EQ(LoadStableDiffusion(with_alpha, {}).status().message(),
             with_alpha +
                 "/vae/config.json: the VAE has 4 input channels and 3 output channels; "
                 "supported are 3 (red, green, blue) and 3");
@@ -483,9 +494,9 @@ TEST(StableDiffusionTest, TheIndexDeterminesTheSchedulersClass) {
       "scheduler/scheduler_config.json",
       R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "beta_start": 0.00085,
           "beta_end": 0.012})");
-  const auto model = StableDiffusion::Load(folder, {});
+  const auto model = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->schedule().options().scheduler_class, "DDIMScheduler");
+  EXPECT_EQ(ScheduleOf(**model).options().scheduler_class, "DDIMScheduler");
   ASSERT_EQ((*model)->notes().size(), 1);
   EXPECT_EQ(
       (*model)->notes()[0],
@@ -493,9 +504,9 @@ TEST(StableDiffusionTest, TheIndexDeterminesTheSchedulersClass) {
           ": the scheduler is a DDIMScheduler according to model_index.json (which is used, as in "
           "diffusers), but a PNDMScheduler according to scheduler/scheduler_config.json");
   SetSchedulerClass(folder, "PNDMScheduler");
-  const auto alike = StableDiffusion::Load(folder, {});
+  const auto alike = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(alike.ok()) << alike.status();
-  EXPECT_EQ((*alike)->schedule().options().scheduler_class, "PNDMScheduler");
+  EXPECT_EQ(ScheduleOf(**alike).options().scheduler_class, "PNDMScheduler");
   EXPECT_TRUE((*alike)->notes().empty());
 }
 
@@ -505,34 +516,34 @@ TEST(StableDiffusionTest, TheFoldersSchedulerIsRead) {
                                     R"({"beta_schedule": "scaled_linear", "beta_start": 0.00085,
           "beta_end": 0.012, "lambda_min_clipped": -Infinity, "use_karras_sigmas": true})");
   SetSchedulerClass(folder, "DPMSolverMultistepScheduler");
-  const auto model = StableDiffusion::Load(folder, {});
+  const auto model = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(model.ok()) << model.status();
-  const diffusion::NoiseScheduleOptions& options = (*model)->schedule().options();
+  const diffusion::NoiseScheduleOptions& options = ScheduleOf(**model).options();
   EXPECT_EQ(options.scheduler_class, "DPMSolverMultistepScheduler");
   EXPECT_TRUE(options.use_karras_sigmas);
   const std::string saved = ::testing::TempDir() + "/with_infinity";
-  ASSERT_TRUE((*model)->Save(saved, *(*model)->LoadUNet()).ok());
+  ASSERT_TRUE((*model)->Save(saved, *(*model)->LoadDenoiser()).ok());
   EXPECT_THAT(*ReadFile(saved + "/scheduler/scheduler_config.json"),
               HasSubstr("\"lambda_min_clipped\": -Infinity"));
-  EXPECT_TRUE(StableDiffusion::Load(saved, {}).ok());
+  EXPECT_TRUE(LoadStableDiffusion(saved, {}).ok());
 }
 
 TEST(StableDiffusionTest, InpaintingModelsAreRefusedByName) {
   auto json = nlohmann::ordered_json::parse(*ReadFile("data/tiny_sd/unet/config.json"));
   json["in_channels"] = 9;
   const std::string folder = Broken("unet/config.json", json.dump());
-  const std::string message(StableDiffusion::Load(folder, {}).status().message());
+  const std::string message(LoadStableDiffusion(folder, {}).status().message());
   EXPECT_THAT(message, HasSubstr(folder + "/unet/config.json: the U-Net has 9 input channels"));
   EXPECT_THAT(message, HasSubstr("inpainting (9 and 4)"));
 }
 
 // Saves tiny_sd with adapters of rank 2 that change its output.
 std::string WithAdapters() {
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.lora.rank = 2;
-  const auto model = StableDiffusion::Load(kTinySd, options);
+  const auto model = LoadStableDiffusion(kTinySd, options);
   EXPECT_TRUE(model.ok()) << model.status();
-  NamedTensors unet = *(*model)->LoadUNet();
+  NamedTensors unet = *(*model)->LoadDenoiser();
   for (auto& [name, tensor] : unet) {
     if (absl::EndsWith(name, nn::kLoraUp)) {
       tensor = tensor.Clone();
@@ -546,17 +557,17 @@ std::string WithAdapters() {
 
 TEST(AdaptersTest, AreMergedIntoEveryTrainedUNet) {
   const std::string folder = WithAdapters();
-  const auto plain = StableDiffusion::Load(folder, {});
+  const auto plain = LoadStableDiffusion(folder, {});
   ASSERT_TRUE(plain.ok()) << plain.status();
-  const auto merged = (*plain)->LoadUNet();
+  const auto merged = (*plain)->LoadDenoiser();
   ASSERT_TRUE(merged.ok()) << merged.status();
-  StableDiffusionOptions self_conditioned, placed;
+  LoadModelOptions self_conditioned, placed;
   self_conditioned.self_conditioning = true;
   placed.coordinates = true;
-  for (const StableDiffusionOptions& options : {self_conditioned, placed}) {
-    const auto model = StableDiffusion::Load(folder, options);
+  for (const LoadModelOptions& options : {self_conditioned, placed}) {
+    const auto model = LoadStableDiffusion(folder, options);
     ASSERT_TRUE(model.ok()) << model.status();
-    auto unet = (*model)->LoadUNet();
+    auto unet = (*model)->LoadDenoiser();
     ASSERT_TRUE(unet.ok()) << unet.status();
     unet->erase("conv_in.weight");
     for (const auto& [name, tensor] : *unet) {
@@ -567,12 +578,12 @@ TEST(AdaptersTest, AreMergedIntoEveryTrainedUNet) {
 
 TEST(AdaptersTest, AdaptersThatWouldBeLostAreListed) {
   const std::string folder = WithAdapters();
-  StableDiffusionOptions options;
+  LoadModelOptions options;
   options.lora.rank = 2;
   const auto error = [&] {
-    const auto model = StableDiffusion::Load(folder, options);
+    const auto model = LoadStableDiffusion(folder, options);
     EXPECT_TRUE(model.ok()) << model.status();
-    return std::string((*model)->LoadUNet().status().message());
+    return std::string((*model)->LoadDenoiser().status().message());
   };
   EXPECT_EQ(error(), "");
   const std::string file = absl::StrCat(folder, "/", kLoraFile);

@@ -21,6 +21,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
+#include "models/tokenizer/tokenizer.h"
 
 namespace dpipe {
 
@@ -44,7 +45,7 @@ struct ClipTokenizerConfig {
 };
 
 // Immutable and thread-safe.
-class ClipTokenizer {
+class ClipTokenizer : public Tokenizer {
  public:
   // Reads a tokenizer folder.
   //
@@ -66,25 +67,24 @@ class ClipTokenizer {
                                               absl::string_view merges_txt,
                                               const ClipTokenizerConfig& config);
 
-  // Returns exactly max_length() ids: start, the text's (as many as fit), end, padding.
-  std::vector<int32_t> Encode(absl::string_view text) const;
+  // Start, the text's ids (as many as fit), end, padding.
+  std::vector<int32_t> Encode(absl::string_view text) const override;
 
   // Returns all ids of the text, without start, end and padding. Takes O(n log n) for n bytes, for
   // pieces of any length.
   std::vector<int32_t> EncodeText(absl::string_view text) const;
 
-  // Returns the number of ids of the whole text with start and end. If it is above max_length(),
-  // Encode cuts the text.
-  int NumTokens(absl::string_view text) const {
-    return static_cast<int>(EncodeText(text).size()) + 2;
+  int NumTokens(absl::string_view text) const override {
+    return static_cast<int>(EncodeText(text).size()) + num_special_tokens();
   }
+  int num_special_tokens() const override { return 2; }  // start and end
 
   // Returns text in lower case with single spaces between pieces. Added tokens are as they were
   // added. Start, end, padding and ids outside the vocabulary are left out.
   std::string Decode(const std::vector<int32_t>& ids) const;
 
-  int vocab_size() const { return static_cast<int>(tokens_.size()); }  // highest id + 1
-  int max_length() const { return max_length_; }
+  int vocab_size() const override { return static_cast<int>(tokens_.size()); }
+  int max_length() const override { return max_length_; }
   int32_t bos_id() const { return bos_id_; }
   int32_t eos_id() const { return eos_id_; }
   int32_t pad_id() const { return pad_id_; }

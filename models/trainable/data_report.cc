@@ -88,7 +88,7 @@ std::vector<std::string> UsesTable(const SizeSurvey& survey) {
 }
 
 // "captions of 20 images: 3 cut to 77 tokens (the longest, of a.png, has 212)".
-std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenizer) {
+std::string CaptionsText(const DataLoader& loader, const Tokenizer& tokenizer) {
   const SampleSource& data = loader.dataset();
   const std::vector<int32_t> indices = SpreadEvenly(data.size(), kMaxCaptionsRead);
   const int max_length = tokenizer.max_length();
@@ -112,7 +112,7 @@ std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenize
 
 }  // namespace
 
-std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTokenizer* tokenizer) {
+std::vector<std::string> DescribeSamples(const DataLoader& loader, const Tokenizer* tokenizer) {
   const SizeSurvey survey = Survey(loader);
   std::vector<std::string> lines = {SizesText(loader, survey)};
   if (survey.uses.size() > 1) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "models/tokenizer/clip_tokenizer.h"
+#include "models/tokenizer/tokenizer.h"
 
 namespace dpipe::models {
 
@@ -22,7 +22,7 @@ inline constexpr int kMaxCaptionsRead = 10000;
 // - with several sizes, a table of them: samples, share of steps, cropped samples, mean share of
 //   the area that is cut off, enlarged samples;
 // - how many samples have been skipped so far, with the first, and SampleSource::findings.
-std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTokenizer* tokenizer);
+std::vector<std::string> DescribeSamples(const DataLoader& loader, const Tokenizer* tokenizer);
 
 }  // namespace dpipe::models
 

@@ -8,6 +8,7 @@
 #include "data/images/image_encode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/tokenizer/clip_tokenizer.h"
 
 namespace dpipe::models {
 namespace {

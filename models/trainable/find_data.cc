@@ -1,6 +1,6 @@
 #include "models/trainable/find_data.h"
 
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {

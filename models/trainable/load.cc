@@ -6,9 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "core/base/text/show.h"
 #include "models/cascade/cascade.h"
-#include "models/config/model_index.h"
 #include "models/controlnet/trainable.h"
-#include "models/stable_diffusion/trainable.h"
+#include "models/folder/model_index.h"
+#include "models/stable_diffusion/stable_diffusion.h"
 
 namespace dpipe::models {
 namespace {
@@ -66,14 +66,32 @@ absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const 
   return named;
 }
 
+absl::StatusOr<const ModelKind*> FindLatentKind(const std::string& folder, bool with_conditions) {
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
+  std::vector<std::string> supported;
+  for (const ModelKind& kind : ModelKinds()) {
+    if (!kind.is_latent || kind.wants_conditions != with_conditions) continue;
+    if (CheckClass(kind, index.class_name, folder).ok()) return &kind;
+    supported.insert(supported.end(), kind.classes.begin(), kind.classes.end());
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, "/model_index.json: a ", ShowText(index.class_name),
+                   " is not supported; supported are ", absl::StrJoin(supported, ", ")));
+}
+
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
     const std::string& folder, const LoadModelOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const ModelKind* kind, FindModelKind(folder, options.kind));
-  if (options.lora.rank > 0 && kind->name != "stable_diffusion") {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, " is a model of kind ", kind->name,
-                     "; low-rank adapters can be trained only for stable_diffusion"));
+  if (options.lora.rank > 0 && !kind->takes_adapters) {
+    std::vector<std::string> others;
+    for (const ModelKind& other : ModelKinds()) {
+      if (other.takes_adapters) others.push_back(other.name);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(folder, " is a model of kind ", kind->name,
+                                                   "; low-rank adapters can be trained only for ",
+                                                   absl::StrJoin(others, ", ")));
   }
+  if (kind->check_training) DPIPE_RETURN_IF_ERROR(kind->check_training(folder));
   return kind->load(folder, options);
 }
 

@@ -21,8 +21,14 @@ const std::vector<ModelKind>& ModelKinds();
 // not load folders of that class.
 absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind);
 
-// Loads the model in `folder`, of the kind that FindModelKind returns for options.kind. Errors are
-// those of FindModelKind and of the kind.
+// Returns the kind that loads the folder as a latent pipeline, with or without condition pictures;
+// a folder with a ControlNet also loads as the plain model. Returns InvalidArgument, with the
+// supported classes, if there is none. Other errors are those of FindModelKind.
+absl::StatusOr<const ModelKind*> FindLatentKind(const std::string& folder, bool with_conditions);
+
+// Loads the model in `folder` for training, of the kind that FindModelKind returns for
+// options.kind. Errors are those of FindModelKind and of the kind, also if the model cannot be
+// trained.
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(const std::string& folder,
                                                                    const LoadModelOptions& options);
 

@@ -18,7 +18,7 @@
 #include "data/loader.h"
 #include "models/diffusion/draw_options.h"
 #include "models/diffusion/timestep_sampling.h"
-#include "models/tokenizer/clip_tokenizer.h"
+#include "models/tokenizer/tokenizer.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -99,7 +99,7 @@ class TrainableModel {
   // patches. Its size_multiple() is then not 0.
   virtual bool takes_coordinates() const { return false; }
   // Returns the tokenizer that cuts captions; null if the model reads no text.
-  virtual const ClipTokenizer* tokenizer() const { return nullptr; }
+  virtual const Tokenizer* tokenizer() const { return nullptr; }
   // True if each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
   // Returns the default share of captions to drop.

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
-#include "models/diffusion/noise_nodes.h"
 
 namespace dpipe::models {
 namespace {
@@ -38,7 +37,8 @@ ValueId AddFurtherChannels(const UNetConfig& config, const UNetShape& shape, Val
 }  // namespace
 
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
-                                                 const UNetTraining& training) {
+                                                 const diffusion::Objective& objective,
+                                                 const nn::LoraSpec& lora) {
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(config, shape));
   if (config.latent_channels() != config.out_channels) {
     return absl::InvalidArgumentError(
@@ -48,21 +48,18 @@ absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const
   nn::ProgramBuilder builder("unet");
   const ValueId latents = AddLatentsInput(config, shape, "latents", &builder);
   const ValueId noise = AddLatentsInput(config, shape, "noise", &builder);
-  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
+  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), objective.timestep_element()});
   const ValueId context = AddContextInput(config, shape, &builder);
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
-  ValueId noisy = diffusion::AddNoising(&builder, training.schedule, latents, noise, timesteps);
+  ValueId noisy = objective.AddNoising(&builder, latents, noise, timesteps);
   noisy = AddFurtherChannels(config, shape, noisy, &builder);
-  const LayerKind kind =
-      training.lora.rank > 0 ? LayerKind::kFrozenWithGradient : LayerKind::kTrainable;
-  const ValueId prediction =
-      AddUNet(config, kind, training.lora, noisy, timesteps, context, &builder);
+  const LayerKind kind = lora.rank > 0 ? LayerKind::kFrozenWithGradient : LayerKind::kTrainable;
+  const ValueId prediction = AddUNet(config, kind, lora, noisy, timesteps, context, &builder);
   if (config.self_conditioning()) {
     builder.MarkOutput(nn::AddDetach(&builder, prediction), "prediction");
   }
   builder.BeginLayer("loss", LayerKind::kTrainable);
-  const ValueId loss = diffusion::AddDiffusionLoss(
-      &builder, training.schedule, training.min_snr_gamma, {prediction, latents, noise, timesteps});
+  const ValueId loss = objective.AddLoss(&builder, {prediction, latents, noise, timesteps});
   builder.MarkOutput(loss, "loss");
   return builder.Build();
 }

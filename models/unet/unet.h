@@ -9,22 +9,16 @@
 
 #include "core/base/status.h"
 #include "core/nn/program.h"
-#include "models/diffusion/noise_schedule.h"
+#include "models/diffusion/objective.h"
 #include "models/unet/unet_config.h"
 #include "models/unet/unet_parts.h"
 
 namespace dpipe::models {
 
-struct UNetTraining {
-  diffusion::NoiseSchedule schedule;
-  double min_snr_gamma = 0;  // 0 weights all timesteps equally
-  nn::LoraSpec lora = {};    // with a rank > 0, only adapters of the attentions are trained
-};
-
 // Builds the training program. External inputs: "latents" and "noise" fp32
-// [height, width, out_channels], "timesteps" int32 [], "context"
+// [height, width, out_channels], "timesteps" [] of the objective's type, "context"
 // [context_length, cross_attention_dim] in the compute dtype. Output: "loss" fp32 [], one number
-// per sample.
+// per sample. With a `lora` of rank > 0, only adapters of the attentions are trained.
 //
 // - kEstimate adds self-conditioning (Chen et al., arXiv 2208.04202). The input "estimate"
 //   [height, width, out_channels] in the compute dtype is the U-Net's previous prediction or zeros.
@@ -35,7 +29,8 @@ struct UNetTraining {
 // Returns InvalidArgument if the size does not suit the number of levels, or if in_channels does
 // not match out_channels and further_input.
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
-                                                 const UNetTraining& training);
+                                                 const diffusion::Objective& objective,
+                                                 const nn::LoraSpec& lora = {});
 
 // Builds the sampling program, with all layers frozen. External inputs: "noisy_latents" fp32,
 // "timesteps" fp32 (samplers also visit fractional timesteps), "context", and "estimate" or

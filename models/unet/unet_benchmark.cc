@@ -3,6 +3,7 @@
 
 #include "benchmark/benchmark.h"
 #include "core/nn/execution.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/unet/unet.h"
 
 namespace dpipe::models {
@@ -27,7 +28,8 @@ void BM_TinyUNet(benchmark::State& state) {
   const auto device = Device::Cpu();
   const DType dtype = state.range(1) != 0 ? DType::kBf16 : DType::kF32;
   const auto program =
-      BuildUNetForTraining(TinyConfig(), {16, 16, 32}, {*diffusion::NoiseSchedule::Create({}), 0});
+      BuildUNetForTraining(TinyConfig(), {16, 16, 32},
+                           diffusion::DiffusionObjective(*diffusion::NoiseSchedule::Create({})));
   nn::ParameterSet parameters(*program, program->all_layers(), device);
   parameters.InitRandom(1);
   nn::ValueMap inputs, output_grads;

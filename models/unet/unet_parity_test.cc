@@ -2,6 +2,7 @@
 // uses small models, UNetFullSizeTest those of Stable Diffusion v1.5 and v2.1, one part at a time.
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/noising.h"
 #include "models/testdata/formula_run.h"
 #include "models/testdata/formula_weights.h"
@@ -47,7 +48,8 @@ Errors Measure(const Case& c, DType dtype, DeviceKind kind) {
   schedule_options.prediction_type = c.type;
   const auto schedule = *diffusion::NoiseSchedule::Create(schedule_options);
   const auto inference = BuildUNetForInference(*config, c.shape);
-  const auto training = BuildUNetForTraining(*config, c.shape, {schedule, 0});
+  const auto training =
+      BuildUNetForTraining(*config, c.shape, diffusion::DiffusionObjective(schedule));
   DPIPE_CHECK(inference.ok() && training.ok()) << inference.status() << training.status();
   const auto noisy = diffusion::AddNoise(schedule, latents, noise, timesteps, DType::kF32);
   DPIPE_CHECK(noisy.ok()) << noisy.status();

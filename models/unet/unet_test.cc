@@ -7,6 +7,7 @@
 #include "core/nn/testing/gradient_check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
@@ -18,11 +19,12 @@ UNetConfig Config(const std::string& name) {
   return *config;
 }
 
-UNetTraining Training(diffusion::PredictionType type = diffusion::PredictionType::kEpsilon,
-                      double min_snr_gamma = 0) {
+diffusion::DiffusionObjective Training(
+    diffusion::PredictionType type = diffusion::PredictionType::kEpsilon,
+    double min_snr_gamma = 0) {
   diffusion::NoiseScheduleOptions options;
   options.prediction_type = type;
-  return {*diffusion::NoiseSchedule::Create(options), min_snr_gamma};
+  return diffusion::DiffusionObjective(*diffusion::NoiseSchedule::Create(options), min_snr_gamma);
 }
 
 UNetConfig SmallConfig() {
@@ -95,8 +97,9 @@ TEST(UNetTest, GradientsAndSplits) {
   for (bool linear_projection : {false, true}) {
     UNetConfig config = SmallConfig();
     config.linear_projection = linear_projection;
-    const UNetTraining training = linear_projection ? Training(diffusion::PredictionType::kV, 5)
-                                                    : Training(diffusion::PredictionType::kEpsilon);
+    const diffusion::DiffusionObjective training =
+        linear_projection ? Training(diffusion::PredictionType::kV, 5)
+                          : Training(diffusion::PredictionType::kEpsilon);
     const auto program = BuildUNetForTraining(config, {4, 6, 3}, training);
     ASSERT_TRUE(program.ok()) << program.status();
     CheckGradientsAndSplits(*program);

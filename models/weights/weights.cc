@@ -329,4 +329,19 @@ absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
   return WriteSafetensors(path, views);
 }
 
+NamedTensors RandomParameters(const nn::Program& program, uint64_t seed) {
+  const auto parameters = nn::ParameterSet::OnDemand(program, program.all_layers(), Device::Cpu());
+  parameters->AllocateMasters(program.all_layers());
+  parameters->InitRandom(seed);
+  return SharedMasters(*parameters);
+}
+
+NamedTensors SharedMasters(const nn::ParameterSet& parameters) {
+  NamedTensors tensors;
+  for (nn::ParameterId id : parameters.ids()) {
+    tensors[parameters.program().parameter(id).name] = parameters.weight(id).master();
+  }
+  return tensors;
+}
+
 }  // namespace dpipe::models

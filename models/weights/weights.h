@@ -19,6 +19,13 @@ namespace dpipe::models {
 // Keyed by parameter name.
 using NamedTensors = std::map<std::string, Tensor>;
 
+// Returns a program's parameters by their init rules. Allocates on demand, without gradients and
+// copies, because those of a full-size U-Net take 3.5 GB each.
+NamedTensors RandomParameters(const nn::Program& program, uint64_t seed);
+
+// Returns the masters of a set by name; they share its storage.
+NamedTensors SharedMasters(const nn::ParameterSet& parameters);
+
 struct LoadWeightsOptions {
   // Ignores tensors whose names begin with these, such as a VAE's "decoder." if only the encoder is
   // needed.

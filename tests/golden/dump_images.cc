@@ -15,12 +15,12 @@
 #include "core/command_line/flag_range.h"
 #include "core/nn/execution.h"
 #include "gflags/gflags.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/sampler.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/stable_diffusion/stable_diffusion.h"
-#include "models/unet/unet.h"
 #include "models/vae/vae.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
@@ -56,29 +56,30 @@ absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& pro
 }
 
 // The unconditional half comes first, as WithGuidance requires.
-absl::StatusOr<Tensor> Contexts(const StableDiffusion& model, std::vector<std::string> prompts) {
+absl::StatusOr<Tensor> Contexts(const LatentPipeline& model, std::vector<std::string> prompts) {
   if (diffusion::IsGuided(static_cast<float>(FLAGS_guidance))) {
     prompts.insert(prompts.begin(), prompts.size(), "");
   }
   std::vector<Tensor> rows;
   for (const std::string& prompt : prompts) {
-    const std::vector<int32_t> ids = model.tokenizer().Encode(prompt);
+    const std::vector<int32_t> ids = model.parts().text_encoders[0].tokenizer->Encode(prompt);
     const Tensor tokens = Tensor::FromHost<int32_t>(
         Device::Cpu(), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
-    DPIPE_ASSIGN_OR_RETURN(rows.emplace_back(),
-                           RunProgram(model.model().component(kTextEncoder).program,
-                                      *model.frozen_parameters()[kTextEncoder], {{"ids", tokens}}));
+    DPIPE_ASSIGN_OR_RETURN(
+        rows.emplace_back(),
+        RunProgram(model.model().component(kFirstTextEncoder).program,
+                   *model.frozen_parameters()[kFirstTextEncoder], {{"ids", tokens}}));
   }
   return ConcatBatch(rows);
 }
 
-absl::StatusOr<NamedTensors> Draw(const StableDiffusion& model, const NamedTensors& weights,
+absl::StatusOr<NamedTensors> Draw(const LatentPipeline& model, const NamedTensors& weights,
                                   const std::vector<std::string>& prompts) {
   DPIPE_ASSIGN_OR_RETURN(const nn::Program unet,
-                         BuildUNetForInference(model.unet_config(), model.unet_shape()));
+                         model.denoiser().BuildForDrawing(model.latent_size()));
   DPIPE_ASSIGN_OR_RETURN(
       const nn::Program decoder,
-      BuildVaeDecoder(model.vae_config(), model.image_size(), model.image_size()));
+      BuildVaeDecoder(model.parts().vae, model.image_size(), model.image_size()));
   DPIPE_ASSIGN_OR_RETURN(const auto unet_set, MakeSet(unet, weights));
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoder_weights, model.LoadDecoder(decoder));
   DPIPE_ASSIGN_OR_RETURN(const auto decoder_set, MakeSet(decoder, decoder_weights));
@@ -87,18 +88,20 @@ absl::StatusOr<NamedTensors> Draw(const StableDiffusion& model, const NamedTenso
     return RunProgram(unet, *unet_set,
                       {{"noisy_latents", x}, {"timesteps", timesteps}, {"context", context}});
   };
-  const int size = model.latent_size();
+  const LatentSize size = model.latent_size();
+  const diffusion::NoiseSchedule& schedule =
+      dynamic_cast<const diffusion::DiffusionObjective&>(model.objective()).schedule();
   NamedTensors result;
-  result["noise"] = diffusion::DrawNoise(
-      Device::Cpu(), /*seed=*/1, /*step=*/0, /*first=*/0,
-      {static_cast<int64_t>(prompts.size()), size, size, model.unet_config().in_channels},
-      RandomPurpose::kSample);
+  result["noise"] = diffusion::DrawNoise(Device::Cpu(), /*seed=*/1, /*step=*/0, /*first=*/0,
+                                         {static_cast<int64_t>(prompts.size()), size.height,
+                                          size.width, model.denoiser().latent_channels()},
+                                         RandomPurpose::kSample);
   diffusion::SamplerOptions sampling;
-  sampling.kind = diffusion::ChooseSampler(model.schedule().options()).kind;
+  sampling.kind = diffusion::ChooseSampler(schedule.options()).kind;
   sampling.num_steps = FLAGS_steps;
   DPIPE_ASSIGN_OR_RETURN(
       result["latents"],
-      diffusion::Sample(model.schedule(), sampling, result["noise"],
+      diffusion::Sample(schedule, sampling, result["noise"],
                         diffusion::WithGuidance(predict, static_cast<float>(FLAGS_guidance))));
   DPIPE_ASSIGN_OR_RETURN(result["pixels"],
                          RunProgram(decoder, *decoder_set, {{"latents", result["latents"]}}));
@@ -110,15 +113,15 @@ absl::Status Main() {
   const std::string out = UserPath(FLAGS_out);
   DPIPE_ASSIGN_OR_RETURN(const StoredFormat format, ParseStoredFormat(FLAGS_store));
   DPIPE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(const auto model, StableDiffusion::Load(folder, {}));
-  NamedTensors unet = model->RandomUNet(1);
-  if (model->has_unet_weights()) {
-    DPIPE_ASSIGN_OR_RETURN(unet, model->LoadUNet());
+  DPIPE_ASSIGN_OR_RETURN(const auto model, LoadStableDiffusion(folder, {}));
+  NamedTensors unet = model->RandomDenoiser(1);
+  if (model->has_denoiser_weights()) {
+    DPIPE_ASSIGN_OR_RETURN(unet, model->LoadDenoiser());
   }
   DPIPE_RETURN_IF_ERROR(model->Save(out + "/model", unet, format));
   // Draws with the saved model.
-  DPIPE_ASSIGN_OR_RETURN(const auto saved, StableDiffusion::Load(out + "/model", {}));
-  DPIPE_ASSIGN_OR_RETURN(unet, saved->LoadUNet());
+  DPIPE_ASSIGN_OR_RETURN(const auto saved, LoadStableDiffusion(out + "/model", {}));
+  DPIPE_ASSIGN_OR_RETURN(unet, saved->LoadDenoiser());
   const std::vector<std::string> prompts = absl::StrSplit(FLAGS_prompts, '|');
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors tensors, Draw(*saved, unet, prompts));
   return SaveWeights(out + "/images.safetensors", tensors);

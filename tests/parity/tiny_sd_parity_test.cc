@@ -12,6 +12,7 @@
 #include "core/nn/execution.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/sampler.h"
 #include "models/testdata/golden_check.h"
 #include "models/unet/unet.h"
@@ -152,7 +153,9 @@ TEST_P(TinySdParityTest, UNetOutput) {
 
 TEST_P(TinySdParityTest, UNetLossAndGradients) {
   const UNetConfig config = OrDie(ReadUNetConfig(kModel + "unet/config.json"));
-  Runner unet(OrDie(BuildUNetForTraining(config, {16, 16, 32}, {Schedule(), 0})), "unet", device_);
+  Runner unet(
+      OrDie(BuildUNetForTraining(config, {16, 16, 32}, diffusion::DiffusionObjective(Schedule()))),
+      "unet", device_);
   nn::ValueMap values = unet.Inputs({{"latents", goldens_.Get("unet/latent")},
                                      {"noise", goldens_.Get("unet/noise")},
                                      {"timesteps", goldens_.Get("unet/timesteps")},

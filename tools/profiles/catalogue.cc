@@ -1,24 +1,20 @@
 #include "tools/profiles/catalogue.h"
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
 #include "core/cost/roofline/mmdit.h"
 #include "core/cost/roofline/sdxl_unet.h"
 #include "core/cost/roofline/text_encoders.h"
 #include "core/profile/component_work.h"
 #include "models/cascade/cascade.h"
-#include "models/clip_text/clip_text.h"
-#include "models/controlnet/controlnet.h"
-#include "models/controlnet/controlnet_config.h"
-#include "models/diffusion/noise_schedule.h"
-#include "models/unet/unet.h"
+#include "models/controlnet/trainable.h"
+#include "models/latent/latent_parts.h"
+#include "models/stable_diffusion/stable_diffusion.h"
 #include "models/vae/vae.h"
 
 namespace dpipe::tools {
@@ -26,26 +22,10 @@ namespace {
 
 using roofline::ComponentWork;
 using roofline::ModelWork;
-using Sources = std::map<std::string, nn::InputSource>;
 
 constexpr int64_t kPixelsPerLatent = 8;
 
 std::string Folder(const std::string& model) { return ProgramDataPath("data/models/" + model); }
-
-// The backbone's inputs that the frozen encoders compute.
-Sources EncoderSources() {
-  return {{"latents", {"vae_encoder", "latents"}},
-          {"context", {"text_encoder", "last_hidden_state"}}};
-}
-
-ComponentWork WorkOfComponent(const std::string& name, bool is_backbone, nn::Program program,
-                              Sources sources) {
-  nn::Component component{name, is_backbone, std::move(program), std::move(sources)};
-  if (is_backbone && component.program.outputs().size() > 1) {
-    component.self_conditioning = {"estimate", "prediction"};
-  }
-  return WorkOf(component);
-}
 
 // `change` alters the configuration of v1.5, whose encoder all models here have in common.
 absl::StatusOr<ComponentWork> VaeEncoder(
@@ -56,52 +36,19 @@ absl::StatusOr<ComponentWork> VaeEncoder(
   if (change) change(&config);
   DPIPE_ASSIGN_OR_RETURN(nn::Program program,
                          models::BuildVaeEncoder(config, image_size, image_size));
-  return WorkOfComponent("vae_encoder", false, std::move(program), {});
+  return WorkOf({models::kVaeEncoderName, false, std::move(program), {}});
 }
 
-// The two encoders in front of the U-Net of the model in `folder`.
-absl::StatusOr<std::vector<ComponentWork>> Encoders(const std::string& folder, int64_t image_size) {
-  DPIPE_ASSIGN_OR_RETURN(ComponentWork vae, VaeEncoder(image_size));
-  DPIPE_ASSIGN_OR_RETURN(const models::ClipTextConfig config,
-                         models::ReadClipTextConfig(folder + "/text_encoder/config.json"));
-  DPIPE_ASSIGN_OR_RETURN(nn::Program text, models::BuildClipText(config, config.max_positions));
-  return std::vector<ComponentWork>{std::move(vae),
-                                    WorkOfComponent("text_encoder", false, std::move(text), {})};
-}
-
-absl::StatusOr<models::UNetConfig> UNetOf(const std::string& folder) {
-  return models::ReadUNetConfig(folder + "/unet/config.json");
-}
-
-models::UNetShape ShapeOf(int64_t image_size) {
-  models::UNetShape shape;
-  shape.height = shape.width = image_size / kPixelsPerLatent;
-  return shape;
-}
-
-// Work does not depend on the schedule.
-absl::StatusOr<models::UNetTraining> Training() {
-  DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule, diffusion::NoiseSchedule::Create({}));
-  return models::UNetTraining{std::move(schedule)};
-}
-
-absl::StatusOr<ModelWork> StableDiffusion(const std::string& name, int64_t image_size,
-                                          bool self_conditioning) {
-  const std::string folder = Folder(name);
+absl::StatusOr<ModelWork> LatentModel(const std::string& name,
+                                      const absl::StatusOr<models::LatentParts>& parts,
+                                      int64_t image_size) {
+  DPIPE_RETURN_IF_ERROR(parts.status());
+  const int side = static_cast<int>(image_size);
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<nn::Component> components,
+                         parts->MakeComponents({side, side}));
   ModelWork model;
   model.name = name;
-  DPIPE_ASSIGN_OR_RETURN(model.components, Encoders(folder, image_size));
-  DPIPE_ASSIGN_OR_RETURN(models::UNetConfig config, UNetOf(folder));
-  if (self_conditioning) {
-    absl::StrAppend(&model.name, "_self_conditioning");
-    model.self_conditioning_probability = 0.5;
-    config.in_channels += config.out_channels;
-    config.further_input = models::FurtherInput::kEstimate;
-  }
-  DPIPE_ASSIGN_OR_RETURN(const models::UNetTraining training, Training());
-  DPIPE_ASSIGN_OR_RETURN(nn::Program unet,
-                         models::BuildUNetForTraining(config, ShapeOf(image_size), training));
-  model.components.push_back(WorkOfComponent("unet", true, std::move(unet), EncoderSources()));
+  for (const nn::Component& component : components) model.components.push_back(WorkOf(component));
   return model;
 }
 
@@ -122,43 +69,31 @@ absl::StatusOr<ModelWork> Cascade(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<ModelWork> StableDiffusionV21(int64_t image_size, bool self_conditioning) {
-  return StableDiffusion("stable_diffusion_v2_1", image_size, self_conditioning);
+  models::LoadModelOptions options;
+  options.self_conditioning = self_conditioning;
+  const std::string name = "stable_diffusion_v2_1";
+  DPIPE_ASSIGN_OR_RETURN(
+      ModelWork model,
+      LatentModel(name, models::ReadStableDiffusion(Folder(name), options), image_size));
+  if (!self_conditioning) return model;
+  absl::StrAppend(&model.name, "_self_conditioning");
+  model.self_conditioning_probability = 0.5;
+  return model;
 }
 
 absl::StatusOr<ModelWork> StableDiffusionV15(int64_t image_size) {
-  return StableDiffusion("stable_diffusion_v1_5", image_size, /*self_conditioning=*/false);
+  const std::string name = "stable_diffusion_v1_5";
+  return LatentModel(name, models::ReadStableDiffusion(Folder(name), {}), image_size);
 }
 
 absl::StatusOr<ModelWork> ControlNetV10(int64_t image_size) {
-  const std::string folder = Folder("stable_diffusion_v1_5");
-  const models::UNetShape shape = ShapeOf(image_size);
-  ModelWork model;
-  model.name = "controlnet_v1_0";
+  DPIPE_ASSIGN_OR_RETURN(
+      ModelWork model,
+      LatentModel("controlnet_v1_0", models::ReadControlNet(Folder("stable_diffusion_v1_5"), {}),
+                  image_size));
   model.notes =
       "On Stable Diffusion v1.5. The locked encoder's values are added to the copy's in the zero "
       "convolutions' layers.";
-  DPIPE_ASSIGN_OR_RETURN(model.components, Encoders(folder, image_size));
-  DPIPE_ASSIGN_OR_RETURN(const models::UNetConfig unet, UNetOf(folder));
-  const std::string path = folder + "/unet/config.json";
-  DPIPE_ASSIGN_OR_RETURN(const std::string unet_json, ReadFile(path));
-  DPIPE_ASSIGN_OR_RETURN(
-      const std::string json,
-      models::ControlNetConfigOf(unet_json, path, models::DefaultHintChannels(kPixelsPerLatent)));
-  DPIPE_ASSIGN_OR_RETURN(const models::ControlNetConfig config,
-                         models::ParseControlNetConfig(json, path));
-  DPIPE_ASSIGN_OR_RETURN(const models::UNetTraining training, Training());
-  DPIPE_ASSIGN_OR_RETURN(nn::Program locked,
-                         models::BuildLockedEncoder(unet, shape, training.schedule));
-  DPIPE_ASSIGN_OR_RETURN(nn::Program backbone,
-                         models::BuildControlNetForTraining(config, unet, shape, training));
-  Sources sources = EncoderSources();
-  for (ValueId output : locked.outputs()) {
-    const std::string& name = locked.value(output).name;
-    sources[name] = {"locked_encoder", name};
-  }
-  model.components.push_back(
-      WorkOfComponent("locked_encoder", false, std::move(locked), EncoderSources()));
-  model.components.push_back(WorkOfComponent("controlnet", true, std::move(backbone), sources));
   return model;
 }
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/files/file.h"
 #include "data/images/image_encode.h"
-#include "models/stable_diffusion/image_grid.h"
+#include "data/images/image_grid.h"
 
 namespace dpipe::tools {
 
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
       const std::vector<Image> images,
       model.Draw(weights, stoppable, workers, [task](double done) { task->OnProgress(done); }));
   const int columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
-  const Image grid = models::MakeGrid(images, {columns, /*margin=*/4, /*zoom=*/2});
+  const Image grid = MakeGrid(images, {columns, /*margin=*/4, /*zoom=*/2});
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   const std::string path = absl::StrFormat("%s/step_%06d.png", folder, step);

@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 #include "data/images/image.h"
-#include "models/tokenizer/clip_tokenizer.h"
+#include "models/tokenizer/tokenizer.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::tools {
@@ -16,12 +16,12 @@ namespace dpipe::tools {
 struct SamplingModel {
   std::unique_ptr<models::TrainableModel> model;
   models::NamedTensors parameters;
-  const ClipTokenizer* tokenizer = nullptr;  // of the prompts; null if prompts are class names
+  const Tokenizer* tokenizer = nullptr;  // of the prompts; null if prompts are class names
 };
 
 struct SamplingModelOptions {
   bool with_control = false;  // use the ControlNet, with a condition picture per prompt
-  // Low-rank adapters, as in StableDiffusionOptions. Not supported for cascades.
+  // Low-rank adapters, as in LoadModelOptions. Not supported for cascades.
   std::string adapters_file;
   float adapters_scale = 1;
 };

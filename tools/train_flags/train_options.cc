@@ -14,7 +14,7 @@
 #include "core/command_line/command_line.h"
 #include "google/protobuf/message.h"
 #include "models/diffusion/samplers/samplers.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/find_data.h"
 #include "tools/sampling/prompts.h"
 #include "tools/train_flags/config_flags.h"

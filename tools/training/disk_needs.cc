@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/count.h"
-#include "models/config/model_index.h"
-#include "models/weights/copy_component.h"
-#include "models/weights/weight_files.h"
+#include "models/folder/copy_component.h"
+#include "models/folder/model_index.h"
+#include "models/latent/trainable.h"
 #include "tools/training/set_aside.h"
 
 namespace dpipe::tools {
@@ -33,10 +33,10 @@ int64_t ParameterCount(const nn::Model& model, bool of_backbones) {
   return count;
 }
 
-// Returns the size of the components that are copied from the model's folder unchanged.
+// Returns the size of the components that are copied from the model's folder unchanged: `names` and
+// those in its index.
 models::ComponentSize CopiedSize(const std::string& model_folder, const nn::Model& model,
-                                 bool adapts) {
-  std::set<std::string> names = {"scheduler", "text_encoder", "tokenizer", "unet", "vae"};
+                                 std::set<std::string> names, bool adapts) {
   const auto index = models::ReadModelIndex(model_folder);
   if (index.ok()) names.insert(index->components.begin(), index->components.end());
   for (int i : model.backbones()) {
@@ -53,25 +53,21 @@ models::ComponentSize CopiedSize(const std::string& model_folder, const nn::Mode
   return all;
 }
 
-bool HasFrozenWeights(const std::string& model_folder) {
-  for (const char* name : {"unet", "vae", "text_encoder"}) {
-    if (models::HasWeights(absl::StrCat(model_folder, "/", name))) return true;
-  }
-  return false;
-}
-
 void SetModel(const TrainingRun& run, DiskNeeds* needs) {
   // The index, training.json, the file and folder of the trained component, and temporary ones.
   constexpr int kOwnFiles = 8;
   const TrainerOptions& options = run.options();
   const nn::Model& model = run.setup().model().model();
+  const auto* latent = dynamic_cast<const models::TrainableLatentModel*>(&run.setup().model());
+  const std::set<std::string> read =
+      latent == nullptr ? std::set<std::string>() : latent->pipeline().read_components();
   const int64_t size = StoredSize(options.format);
   const bool adapts = options.setup.model.lora.rank > 0;
-  const models::ComponentSize copied = CopiedSize(options.setup.model_folder, model, adapts);
+  const models::ComponentSize copied = CopiedSize(options.setup.model_folder, model, read, adapts);
   needs->model_bytes = ParameterCount(model, /*of_backbones=*/true) * size + copied.bytes;
   needs->model_files = copied.num_files + kOwnFiles;
   // If the folder has configurations only, the frozen weights are random and are written, too.
-  if (!HasFrozenWeights(options.setup.model_folder)) {
+  if (latent != nullptr && latent->pipeline().frozen_is_random()) {
     needs->model_bytes += ParameterCount(model, /*of_backbones=*/false) * size;
   }
   const int kept = options.keep_best ? 2 : 1;

@@ -5,14 +5,16 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/files/file.h"
 #include "core/base/files/open_file.h"
 #include "core/base/files/replace_folder.h"
 #include "core/base/files/run_paths.h"
 #include "core/base/text/json.h"
 #include "core/base/text/shell_quote.h"
-#include "models/config/model_index.h"
-#include "models/stable_diffusion/folders.h"
+#include "models/folder/find_folders.h"
+#include "models/folder/model_index.h"
+#include "models/trainable/load.h"
 
 namespace dpipe::tools {
 namespace {
@@ -112,23 +114,26 @@ absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::
   return models::FindModelFolder(model.empty() ? "tiny_sd" : model);
 }
 
-absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
+absl::StatusOr<std::unique_ptr<models::TrainableLatentModel>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
-    const std::function<void(const std::string&)>& say,
-    const models::StableDiffusionOptions& options) {
+    const std::function<void(const std::string&)>& say, const models::LoadModelOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const std::string folder, SamplingFolder(model, trained));
-  DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, options));
-  DPIPE_ASSIGN_OR_RETURN(const models::ModelIndex index, models::ReadModelIndex(folder));
-  if (index.class_name == models::kControlNetPipelineClass) {
+  DPIPE_ASSIGN_OR_RETURN(const models::ModelKind* kind,
+                         models::FindLatentKind(folder, /*with_conditions=*/false));
+  DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<models::TrainableModel> loaded,
+                         kind->load(folder, options));
+  auto latent = std::unique_ptr<models::TrainableLatentModel>(
+      dynamic_cast<models::TrainableLatentModel*>(loaded.release()));
+  DPIPE_CHECK(latent != nullptr) << kind->name;
+  const models::LatentPipeline& pipeline = latent->pipeline();
+  if (pipeline.parts().folder.index().class_name == models::kControlNetPipelineClass) {
     say(absl::StrCat("Note:     ", folder, " is sampled without its ControlNet; to use it: ",
                      ShellCommand({"bazel", "run", "//tools:score_control", "--",
                                    absl::StrCat("--model=", folder)})));
   }
-  for (const std::string& note : loaded->notes()) say(absl::StrCat("Note:     ", note));
-  if (loaded->has_unet_weights()) return loaded;
-  return absl::NotFoundError(absl::StrCat(folder, " has no trained U-Net (unet/",
-                                          models::kDiffusersWeights,
-                                          "); train one with: bazel run //tools:train"));
+  for (const std::string& note : pipeline.notes()) say(absl::StrCat("Note:     ", note));
+  DPIPE_RETURN_IF_ERROR(pipeline.CheckIsTrained());
+  return latent;
 }
 
 }  // namespace dpipe::tools

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/folder/load_options.h"
+#include "models/latent/trainable.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::tools {
@@ -50,13 +51,13 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
 // `trained` if that folder exists, and otherwise the built-in model.
 absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::string& trained);
 
-// Loads the Stable Diffusion model in SamplingFolder, without its ControlNet if it has one, and
+// Loads the latent pipeline in SamplingFolder, without its ControlNet if it has one, and
 // passes the model's notes to `say`. Returns InvalidArgument if its model_index.json names another
-// class. Returns NotFound, with a command that trains one, if it has no U-Net weights.
-absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
+// class. Returns NotFound, with a command that trains one, if the denoiser has no weights.
+absl::StatusOr<std::unique_ptr<models::TrainableLatentModel>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
     const std::function<void(const std::string&)>& say,
-    const models::StableDiffusionOptions& options = {});
+    const models::LoadModelOptions& options = {});
 
 }  // namespace dpipe::tools
 

@@ -8,6 +8,7 @@
 #include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/diffusion/diffusion_objective.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 
@@ -49,7 +50,7 @@ TEST_F(TrainedModelTest, IsReadBackWithTheSameWeights) {
     EXPECT_FALSE(fs::exists(folder_ + ".partial"));
     const auto loaded = LoadTrainedModel(folder_, "", Silent);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    const auto read = (*loaded)->LoadUNet();
+    const auto read = (*loaded)->pipeline().LoadDenoiser();
     ASSERT_TRUE(read.ok()) << read.status();
     ASSERT_EQ(read->size(), unet.size());
     for (const auto& [name, tensor] : unet) {
@@ -88,7 +89,9 @@ TEST_F(TrainedModelTest, PredictionTypeIsSavedWithTheModel) {
   ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
   const auto loaded = LoadTrainedModel(folder_, "", Silent);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->schedule().options().prediction_type, diffusion::PredictionType::kV);
+  const auto& objective =
+      dynamic_cast<const diffusion::DiffusionObjective&>((*loaded)->pipeline().objective());
+  EXPECT_EQ(objective.schedule().options().prediction_type, diffusion::PredictionType::kV);
 }
 
 TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
