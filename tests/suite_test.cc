@@ -117,8 +117,7 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndContinues) {
     EXPECT_EQ(result["loss_check"]["num_steps"], result["losses"].size()) << result["strategy"];
     EXPECT_EQ(result["images_per_second"].size(), 2u) << result["strategy"];
   }
-  for (const json& result :
-       CaseOf(results, "emulated.sd.a100_8x1.batch_256")["strategies"]) {
+  for (const json& result : CaseOf(results, "emulated.sd.a100_8x1.batch_256")["strategies"]) {
     EXPECT_EQ(result.value("invalid", ""), "") << result["strategy"];
     EXPECT_GT(result["loss_check"]["num_steps"], 0) << result["strategy"];
   }
