@@ -25,7 +25,7 @@ struct OnClustersOptions {
 // Returns 8 and 64 A100, 4 cards of 24 GB on PCIe, and 2 nodes of such a card over 10 Gb/s.
 std::vector<std::string> DefaultClusters();
 
-// Plans and simulates the strategies on each cluster, besides data_parallel, zero1 and zero3.
+// Plans and simulates the strategies on each cluster, and always data_parallel, zero1 and zero3.
 // Returns a case per cluster. Returns Cancelled if a stop was requested.
 absl::StatusOr<Results> SimulateOnClusters(const OnClustersOptions& options);
 
