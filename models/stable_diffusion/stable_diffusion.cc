@@ -21,6 +21,13 @@ absl::Status CheckChannels(const UNetConfig& unet, const std::string& path) {
       "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
 }
 
+// diffusers' pipelines of this family ignore the shift, so pictures would differ there.
+absl::Status CheckNoShift(const VaeConfig& vae, const std::string& path) {
+  if (vae.shift_factor == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": 'shift_factor' is ", vae.shift_factor,
+                                                 "; Stable Diffusion 1 and 2 support null or 0"));
+}
+
 // A folder without kFurtherInputKey that was saved here has the class StableDiffusionPipeline.
 // Other models with as many channels have classes of their own.
 absl::StatusOr<UNetConfig> ReadUNet(const PipelineFolder& folder, std::vector<std::string>* notes) {
@@ -71,6 +78,7 @@ absl::StatusOr<LatentParts> ReadStableDiffusion(const std::string& path,
   DPIPE_ASSIGN_OR_RETURN(unet.config, ReadUNet(folder, &parts.notes));
   DPIPE_RETURN_IF_ERROR(WidenUNet(options, path, &unet));
   DPIPE_ASSIGN_OR_RETURN(parts.vae, ReadVae(folder, unet.config.out_channels, "U-Net"));
+  DPIPE_RETURN_IF_ERROR(CheckNoShift(parts.vae, folder.ConfigOf("vae")));
   DPIPE_ASSIGN_OR_RETURN(const ClipTextEncoder text,
                          ReadClipTextEncoder(folder, "text_encoder", "tokenizer"));
   parts.text_encoders = {text.encoder};

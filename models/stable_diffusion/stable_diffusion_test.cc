@@ -487,6 +487,13 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
             with_alpha +
                 "/vae/config.json: the VAE has 4 input channels and 3 output channels; "
                 "supported are 3 (red, green, blue) and 3");
+  vae["in_channels"] = 3;
+  vae["shift_factor"] = 0.5;
+  const std::string shifted = Broken("vae/config.json", vae.dump());
+  EXPECT_EQ(
+      LoadStableDiffusion(shifted, {}).status().message(),
+      shifted +
+          "/vae/config.json: 'shift_factor' is 0.5; Stable Diffusion 1 and 2 support null or 0");
 }
 
 TEST(StableDiffusionTest, TheIndexDeterminesTheSchedulersClass) {

@@ -2,8 +2,8 @@
 
     oracle/bin/python models/testdata/make_formula_goldens.py [--compare] [case ...]
 
-Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, text_quick, text_exact, and the
-full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
+Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, vae_shifted_encoder,
+vae_shifted_decoder, text_quick, text_exact, and the full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
 In mmdit/: the small transformers sd3_plain, sd3_dual, flux_guided and flux_plain, and blocks of full width, sd35_blocks
 and flux_blocks. Their latents, context and pooled text first pass a linear layer each ("probe"): its weight's gradient
 shows the gradient of the input.
@@ -219,14 +219,15 @@ def vae(name, half, height, width, dtype):
     set_weights(model)
     factor = 2 ** (len(config["block_out_channels"]) - 1)
     small = (2, height // factor, width // factor, config["latent_channels"])
+    scale, shift = config["scaling_factor"], config.get("shift_factor") or 0
     if half == "encoder":
         pixels = formula_input("pixels", 2, height, width, config["in_channels"])
         posterior = model.encode(nchw(pixels).to(dtype)).latent_dist
         noise = formula_input("vae_noise", *small)
-        output = config["scaling_factor"] * nhwc(posterior.mean + posterior.std * nchw(noise).to(dtype))
+        output = scale * nhwc(posterior.mean + posterior.std * nchw(noise).to(dtype) - shift)
     else:
         latents = formula_input("latents", *small)
-        output = nhwc(model.decode(nchw(latents).to(dtype) / config["scaling_factor"]).sample)
+        output = nhwc(model.decode(nchw(latents).to(dtype) / scale + shift).sample)
     gradients = backward(model, (output.double() * formula_input("output_gradient", *output.shape)).sum())
     return {"output": output, "output_sketch": sketch("output", output), "gradient_sketches": gradients}
 
@@ -335,6 +336,8 @@ CASES = {
     "unet_conv": lambda dtype: unet("unet_conv", 8, 12, 5, "v_prediction", dtype),
     "vae_small_encoder": lambda dtype: vae("vae_small", "encoder", 16, 24, dtype),
     "vae_small_decoder": lambda dtype: vae("vae_small", "decoder", 16, 24, dtype),
+    "vae_shifted_encoder": lambda dtype: vae("vae_shifted", "encoder", 16, 8, dtype),
+    "vae_shifted_decoder": lambda dtype: vae("vae_shifted", "decoder", 16, 8, dtype),
     "text_quick": lambda dtype: text("text_quick", 20, dtype),
     "text_exact": lambda dtype: text("text_exact", 20, dtype),
     "text_pooled": lambda dtype: pooled_text("text_pooled", 20, dtype),

@@ -55,6 +55,16 @@ VAE_SMALL = VAE | {
     "block_out_channels": [16, 24, 40], "down_block_types": ["DownEncoderBlock2D"] * 3, "layers_per_block": 1,
     "norm_num_groups": 8, "sample_size": 16, "scaling_factor": 0.5, "up_block_types": ["UpDecoderBlock2D"] * 3,
 }
+# Of FLUX.1; that of Stable Diffusion 3 has the same layers and other factors.
+VAE_FLUX = VAE | {
+    "latent_channels": 16, "sample_size": 1024, "scaling_factor": 0.3611, "shift_factor": 0.1159,
+    "use_post_quant_conv": False, "use_quant_conv": False,
+}
+# Small; the shift is of the size of the latents, so that its sign and its order with the scale are seen.
+VAE_SHIFTED = VAE_FLUX | {
+    "block_out_channels": [12, 20], "down_block_types": ["DownEncoderBlock2D"] * 2, "norm_num_groups": 4,
+    "sample_size": 16, "scaling_factor": 1.5305, "shift_factor": 0.75, "up_block_types": ["UpDecoderBlock2D"] * 2,
+}
 TEXT = {"architectures": ["CLIPTextModel"], "layer_norm_eps": 1e-05, "max_position_embeddings": 77,
         "model_type": "clip_text_model", "vocab_size": 49408}
 TEXT_V15 = TEXT | {"hidden_act": "quick_gelu", "hidden_size": 768, "intermediate_size": 3072,
@@ -127,7 +137,8 @@ def main():
         for name, config in [("unet_v15", UNET_V15), ("unet_v21", UNET_V21), ("unet_mixed", UNET_MIXED),
                              ("unet_conv", UNET_CONV)]:
             write(name, config, UNet2DConditionModel.from_config(config))
-        for name, config in [("vae_sd", VAE), ("vae_small", VAE_SMALL)]:
+        for name, config in [("vae_sd", VAE), ("vae_small", VAE_SMALL), ("vae_flux", VAE_FLUX),
+                             ("vae_shifted", VAE_SHIFTED)]:
             write(name, config, AutoencoderKL.from_config(config))
         for name, config in [("text_v15", TEXT_V15), ("text_v21", TEXT_V21), ("text_quick", TEXT_QUICK),
                              ("text_exact", TEXT_EXACT)]:

@@ -11,7 +11,7 @@
 #include "core/nn/nodes/norm_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
-#include "models/vae/latent_sample_node.h"
+#include "models/vae/latent_nodes.h"
 
 namespace dpipe::models {
 namespace {
@@ -122,6 +122,7 @@ absl::StatusOr<nn::Program> BuildVaeEncoder(const VaeConfig& config, int64_t hei
   x = vae.NormSiluConv("encoder.conv_norm_out", "encoder.conv_out", x, moments);
   if (config.use_quant_conv) x = vae.Conv1x1("quant_conv", x, moments);
   x = AddLatentSample(&builder, x, noise, static_cast<float>(config.scaling_factor));
+  x = AddLatentShift(&builder, x, static_cast<float>(-config.scaling_factor * config.shift_factor));
   builder.MarkOutput(x, "latents");
   return builder.Build();
 }
@@ -135,6 +136,7 @@ absl::StatusOr<nn::Program> BuildVaeDecoder(const VaeConfig& config, int64_t hei
   ValueId x = builder.AddInput("latents", Image(height / f, width / f, config.latent_channels));
   vae.BeginLayer("decoder.conv_in");
   x = nn::AddScale(&builder, x, static_cast<float>(1 / config.scaling_factor));
+  x = AddLatentShift(&builder, x, static_cast<float>(config.shift_factor));
   x = nn::AddCast(&builder, x, nn::Element::kCompute);
   if (config.use_post_quant_conv) x = vae.Conv1x1("post_quant_conv", x, config.latent_channels);
   x = vae.Conv("decoder.conv_in", x, config.block_out_channels.back());

@@ -12,8 +12,8 @@ namespace dpipe::models {
 // Builds the encoder. External inputs, with f = config.downscale(): "pixels" fp32
 // [height, width, in_channels] in [-1, 1] and "vae_noise" fp32
 // [height / f, width / f, latent_channels]. Output: "latents" fp32, shaped as the noise:
-// scaling_factor * (mean + deviation * noise). Returns InvalidArgument unless height and width are
-// positive multiples of f.
+// scaling_factor * (mean + deviation * noise - shift_factor). Returns InvalidArgument unless height
+// and width are positive multiples of f.
 absl::StatusOr<nn::Program> BuildVaeEncoder(const VaeConfig& config, int64_t height, int64_t width,
                                             nn::LayerKind kind = nn::LayerKind::kFrozen);
 

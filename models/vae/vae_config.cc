@@ -30,7 +30,6 @@ absl::StatusOr<VaeConfig> ParseVaeConfig(const std::string& json, const std::str
   config.Expect("latents_mean", {"null"});
   config.Expect("latents_std", {"null"});
   config.Expect("mid_block_add_attention", {"true"});
-  config.Expect("shift_factor", {"null", "0"});
   VaeConfig vae;
   vae.in_channels = config.PositiveInt("in_channels", 3);
   vae.out_channels = config.PositiveInt("out_channels", 3);
@@ -40,6 +39,7 @@ absl::StatusOr<VaeConfig> ParseVaeConfig(const std::string& json, const std::str
   vae.layers_per_block = config.PositiveInt("layers_per_block", 1);
   vae.norm_groups = config.PositiveInt("norm_num_groups", 32);
   vae.scaling_factor = config.Number("scaling_factor", 0.18215);
+  vae.shift_factor = config.Number("shift_factor", 0);
   vae.use_quant_conv = config.Bool("use_quant_conv", true);
   vae.use_post_quant_conv = config.Bool("use_post_quant_conv", true);
   const size_t levels = vae.block_out_channels.size();

@@ -18,7 +18,9 @@ struct VaeConfig {
   std::vector<int64_t> block_out_channels;  // from the highest resolution down
   int64_t layers_per_block = 2;  // resnets per encoder block; a decoder block has one more
   int64_t norm_groups = 32;
+  // Latents of diffusion are (z - shift_factor) * scaling_factor, with z the network's own.
   double scaling_factor = 0.18215;
+  double shift_factor = 0;
   bool use_quant_conv = true;
   bool use_post_quant_conv = true;
 

@@ -53,6 +53,13 @@ TEST(VaeParityTest, Fp32) {
 }
 TEST(VaeParityTest, Bf16) { CheckBoth("vae_small", 16, 24, DType::kBf16); }
 
+// 16 channels, a shift factor, no quantisation convolutions: Stable Diffusion 3 and FLUX.1.
+TEST(VaeParityTest, ShiftedFp32) {
+  CheckBoth("vae_shifted", 16, 8, DType::kF32);
+  CheckBoth("vae_shifted", 16, 8, DType::kF32, DeviceKind::kCpuReference);
+}
+TEST(VaeParityTest, ShiftedBf16) { CheckBoth("vae_shifted", 16, 8, DType::kBf16); }
+
 TEST(VaeFullSizeTest, Fp32) { CheckBoth("vae_sd", 48, 64, DType::kF32); }
 TEST(VaeFullSizeTest, Bf16) { CheckBoth("vae_sd", 48, 64, DType::kBf16); }
 

@@ -8,8 +8,9 @@
 namespace dpipe::models {
 namespace {
 
-VaeConfig SmallConfig() {
+VaeConfig SmallConfig(double shift_factor = 0) {
   VaeConfig config;
+  config.shift_factor = shift_factor;
   config.block_out_channels = {8, 16};
   config.layers_per_block = 1;
   config.norm_groups = 4;
@@ -29,13 +30,27 @@ TEST(VaeTest, StableDiffusionsParameters) {
   EXPECT_NEAR(encoder->MultiplyAdds(encoder->all_layers()) * 1e-9, 558, 6);
 }
 
+TEST(VaeTest, Flux1sParameters) {
+  const auto config = ParseVaeConfig(ReadTestdata("vae_flux.json"), "vae_flux.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->scaling_factor, 0.3611);
+  EXPECT_EQ(config->shift_factor, 0.1159);
+  const auto encoder = BuildVaeEncoder(*config, 256, 256);
+  const auto decoder = BuildVaeDecoder(*config, 256, 256);
+  ASSERT_TRUE(encoder.ok() && decoder.ok());
+  EXPECT_EQ(ParametersOf({&*encoder, &*decoder}), ExpectedParameters("vae_flux.parameters"));
+  EXPECT_EQ(encoder->value(encoder->OutputNamed("latents")).type.shape, Shape({32, 32, 16}));
+}
+
 // Built trainable, so that gradients are checked through every node of both programs.
 TEST(VaeTest, GradientsAndSplits) {
   const auto device = Device::Cpu();
   device->allocator().set_poison(true);
-  for (const bool encoder : {true, false}) {
-    const auto program = encoder ? BuildVaeEncoder(SmallConfig(), 8, 12, nn::LayerKind::kTrainable)
-                                 : BuildVaeDecoder(SmallConfig(), 8, 12, nn::LayerKind::kTrainable);
+  for (const auto& [encoder, shift] : {std::make_pair(true, 0.0), std::make_pair(false, 0.0),
+                                       std::make_pair(true, 0.5), std::make_pair(false, 0.5)}) {
+    const VaeConfig config = SmallConfig(shift);
+    const auto program = encoder ? BuildVaeEncoder(config, 8, 12, nn::LayerKind::kTrainable)
+                                 : BuildVaeDecoder(config, 8, 12, nn::LayerKind::kTrainable);
     ASSERT_TRUE(program.ok());
     nn::ParameterSet parameters(*program, program->all_layers(), device);
     parameters.InitRandom(1);
@@ -66,6 +81,11 @@ TEST(VaeConfigTest, NamesProblems) {
             "vae/config.json: 'scaling_factor' is \"x\", expected a finite number; "
             "'down_block_types' is [\"AttnDownBlock\"], unknown block type 'AttnDownBlock', known: "
             "DownEncoderBlock2D");
+  EXPECT_EQ(
+      error(R"({"block_out_channels": [32], "shift_factor": "x", "latents_mean": [0.5],
+                      "mid_block_add_attention": false})"),
+      "vae/config.json: 'latents_mean' is [0.5], supported: null; 'mid_block_add_attention' is "
+      "false, supported: true; 'shift_factor' is \"x\", expected a finite number");
   EXPECT_EQ(error(R"({"block_out_channels": [32, 48], "up_block_types": ["UpDecoderBlock2D"],
                       "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D"]})"),
             "vae/config.json: 'up_block_types' is [\"UpDecoderBlock2D\"], expected 2, one for "
