@@ -11,8 +11,7 @@
 
 namespace dpipe::models {
 
-absl::Status CheckDrawOptions(const DrawOptions& options,
-                              const diffusion::NoiseSchedule& schedule) {
+absl::Status CheckBatchAndGuidance(const DrawOptions& options) {
   if (options.batch < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
@@ -21,6 +20,12 @@ absl::Status CheckDrawOptions(const DrawOptions& options,
     return absl::InvalidArgumentError(
         absl::StrCat("the guidance scale is ", options.guidance, ", must be finite"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDrawOptions(const DrawOptions& options,
+                              const diffusion::NoiseSchedule& schedule) {
+  DPIPE_RETURN_IF_ERROR(CheckBatchAndGuidance(options));
   return diffusion::InferenceTimesteps(schedule, options.num_steps, SamplerFor(options, schedule))
       .status();
 }

@@ -26,8 +26,10 @@ struct DrawOptions {
   std::function<bool()> should_stop;
 };
 
-// Returns InvalidArgument with both values if the batch is below 1, the guidance scale is not
-// finite, or the schedule or the sampler does not support the number of steps.
+// Returns InvalidArgument with both values if the batch is below 1 or the guidance scale is not
+// finite.
+absl::Status CheckBatchAndGuidance(const DrawOptions& options);
+// Also returns InvalidArgument if the schedule or the sampler does not support the number of steps.
 absl::Status CheckDrawOptions(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
 
 // Returns the sampler that ChooseSampler selects for the options.

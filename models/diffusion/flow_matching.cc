@@ -29,8 +29,9 @@ absl::StatusOr<Tensor> FlowInput(const Tensor& x0, const Tensor& noise, const Te
                                  DType dtype) {
   DPIPE_CHECK_EQ(levels.shape(), (Shape{x0.dim(0)}));
   DPIPE_ASSIGN_OR_RETURN(Tensor shares, ops::Scale(-1.0f, levels));
-  const std::vector<float> ones(x0.dim(0), 1.0f);
-  const Tensor one = Tensor::FromHost<float>(levels.device(), levels.shape(), ones);
+  // A table instead of a copy from the host, which CUDA graphs cannot record.
+  const Tensor zeros = Tensor::Zeros(levels.device(), levels.shape(), DType::kI32);
+  DPIPE_ASSIGN_OR_RETURN(const Tensor one, ops::LookUp({1.0f}, zeros));
   DPIPE_ASSIGN_OR_RETURN(shares, ops::Add(one, shares));
   return ops::CombineSamples(shares, x0, levels, noise, dtype);
 }
@@ -90,16 +91,20 @@ double FlowLevels::DrawDensity(uint64_t seed, uint64_t step, uint32_t sample) co
   return 0;
 }
 
+double FlowLevels::DrawLevel(uint64_t seed, uint64_t step, uint32_t sample) const {
+  const std::vector<double>& table = schedule_.train_levels();
+  const double u = DrawDensity(seed, step, sample);
+  const auto index = static_cast<int64_t>(u * static_cast<double>(table.size()));
+  const auto last = static_cast<int64_t>(table.size()) - 1;
+  return ShiftLevel(options_.shift, table[std::clamp<int64_t>(index, 0, last)]);
+}
+
 Tensor FlowLevels::Draw(const std::shared_ptr<Device>& device, uint64_t seed, uint64_t step,
                         uint32_t first_sample, int count) const {
-  const std::vector<double>& table = schedule_.train_levels();
-  const auto last = static_cast<int64_t>(table.size()) - 1;
   std::vector<float> levels;
   for (int b = 0; b < count; ++b) {
-    const double u = DrawDensity(seed, step, first_sample + static_cast<uint32_t>(b));
-    const auto index = static_cast<int64_t>(u * static_cast<double>(table.size()));
-    const double level = table[std::clamp<int64_t>(index, 0, last)];
-    levels.push_back(static_cast<float>(ShiftLevel(options_.shift, level)));
+    const uint32_t sample = first_sample + static_cast<uint32_t>(b);
+    levels.push_back(static_cast<float>(DrawLevel(seed, step, sample)));
   }
   return Tensor::FromHost<float>(device, {count}, levels);
 }

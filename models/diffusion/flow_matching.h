@@ -60,9 +60,11 @@ class FlowLevels {
   static absl::StatusOr<FlowLevels> Create(const FlowSchedule& schedule,
                                            const FlowSamplingOptions& options);
 
-  // Returns noise levels, fp32 [count]: level floor(u num_train_timesteps) of the schedule's
-  // train_levels(), as diffusers' training scripts take it, then shifted. Level 0 is pure noise.
-  // Row b belongs to sample first_sample + b and is keyed by (seed, step, first_sample + b).
+  // Returns the noise level of a sample, keyed by all three: level floor(u num_train_timesteps) of
+  // the schedule's train_levels(), as diffusers' training scripts take it, then shifted. Level 0 of
+  // the table is pure noise.
+  double DrawLevel(uint64_t seed, uint64_t step, uint32_t sample) const;
+  // Returns noise levels, fp32 [count]. Row b belongs to sample first_sample + b.
   Tensor Draw(const std::shared_ptr<Device>& device, uint64_t seed, uint64_t step,
               uint32_t first_sample, int count) const;
 

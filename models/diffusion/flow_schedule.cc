@@ -11,7 +11,6 @@
 namespace dpipe::diffusion {
 namespace {
 
-constexpr char kClass[] = "FlowMatchEulerDiscreteScheduler";
 using TimeShift = FlowScheduleOptions::TimeShift;
 
 }  // namespace
@@ -20,7 +19,7 @@ absl::StatusOr<FlowScheduleOptions> ParseFlowScheduleConfig(absl::string_view js
   DPIPE_ASSIGN_OR_RETURN(
       models::ComponentConfig config,
       models::ComponentConfig::Parse(std::string(json), "scheduler_config.json"));
-  DPIPE_RETURN_IF_ERROR(config.CheckKind("_class_name", kClass));
+  DPIPE_RETURN_IF_ERROR(config.CheckKind("_class_name", kFlowSchedulerClass));
   FlowScheduleOptions o;
   o.json = std::string(json);
   o.num_train_timesteps = static_cast<int>(config.PositiveInt("num_train_timesteps", 1000));
@@ -49,7 +48,7 @@ absl::StatusOr<FlowScheduleOptions> ParseFlowScheduleConfig(absl::string_view js
 std::string FlowScheduleConfigText(const FlowScheduleOptions& o) {
   const auto parsed = ParseJsonObject(o.json, "scheduler_config.json");
   nlohmann::json config = parsed.ok() ? *parsed : nlohmann::json::object();  // sorts its keys
-  config["_class_name"] = kClass;
+  config["_class_name"] = kFlowSchedulerClass;
   config["num_train_timesteps"] = o.num_train_timesteps;
   config["shift"] = o.shift;
   config["use_dynamic_shifting"] = o.use_dynamic_shifting;

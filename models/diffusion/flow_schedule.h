@@ -20,6 +20,8 @@
 
 namespace dpipe::diffusion {
 
+inline constexpr char kFlowSchedulerClass[] = "FlowMatchEulerDiscreteScheduler";
+
 // The keys of a `scheduler_config.json` of this class, with diffusers' defaults. Karras,
 // exponential and beta spacings, inverted levels and stochastic sampling are not supported.
 struct FlowScheduleOptions {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "models/diffusion/flow_schedule.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/folder/pipeline_folder.h"
 #include "models/folder/scheduler_changes.h"
@@ -19,12 +20,16 @@ struct SchedulerFile {
 };
 
 // Reads scheduler/scheduler_config.json. The note says so if the file and the index name different
-// classes; diffusers uses the index.
+// classes; diffusers uses the index. Returns InvalidArgument if there are changes to a scheduler of
+// flow matching, which has neither property.
 absl::StatusOr<SchedulerFile> ReadSchedulerFile(const PipelineFolder& folder,
                                                 const SchedulerChanges& changes);
 
 // Parses the file as a noise schedule that fits its prediction type. Errors name the file.
 absl::StatusOr<diffusion::NoiseScheduleOptions> NoiseScheduleOf(const SchedulerFile& file);
+
+// Parses the file as a schedule of flow matching. Errors name the file.
+absl::StatusOr<diffusion::FlowSchedule> FlowScheduleOf(const SchedulerFile& file);
 
 // Writes the scheduler into a `folder` with an index, and its class into the index.
 absl::Status WriteSchedulerFile(const SchedulerFile& file, const std::string& folder);
