@@ -73,13 +73,16 @@ absl::Status CheckSameAspect(const std::string& path, const Image& image, const 
 int64_t ImageKey(int32_t index) { return int64_t{2} * index; }
 int64_t ConditionKey(int32_t index) { return int64_t{2} * index + 1; }
 
+ImageSize SizeOfImage(const Image& image) { return {image.width, image.height}; }
+
 struct CropChoice {
   int left;
   int top;
   bool flipped;
 };
 
-CropChoice ChooseCrop(const Image& image, ImageSize size, const DataLoaderOptions& options,
+// `image` is the size of the resized picture.
+CropChoice ChooseCrop(ImageSize image, ImageSize size, const DataLoaderOptions& options,
                       int64_t step, int sample) {
   CropChoice choice = {(image.width - size.width) / 2, (image.height - size.height) / 2, false};
   if (options.random_crop) {
@@ -92,6 +95,11 @@ CropChoice ChooseCrop(const Image& image, ImageSize size, const DataLoaderOption
     choice.flipped = random.NextBelow(2) == 1;
   }
   return choice;
+}
+
+// Returns an offset in a picture of `from` pixels as one in the picture resized to `to`.
+int InResized(int offset, int from, int to) {
+  return static_cast<int>((int64_t{2} * offset * to + from) / (int64_t{2} * from));
 }
 
 size_t ChooseCaption(size_t num_captions, uint64_t seed, int64_t step, int sample) {
@@ -144,7 +152,7 @@ DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOp
     : dataset_(std::move(dataset)),
       options_(options),
       cache_(CacheBytes(options)),
-      readable_(dataset_->size(), false) {
+      originals_(dataset_->size()) {
   if (options.patches.empty()) return;
   patches_ = std::make_unique<const PatchDraws>(options.seed, options.image_size, options.patches);
 }
@@ -254,7 +262,7 @@ absl::Status DataLoader::LoadPixels(int64_t step, SampleRange samples, float* pi
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
     const Patch patch = PatchOf(step, i);
-    const CropChoice crop = ChooseCrop(*found.image, patch.whole, options_, step, i);
+    const CropChoice crop = ChooseCrop(SizeOfImage(*found.image), patch.whole, options_, step, i);
     WritePixels(*found.image, crop, patch, 127.5f, -1.0f, pixels);
     pixels += int64_t{3} * patch.size.width * patch.size.height;
   }
@@ -271,7 +279,7 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
     const Patch patch = PatchOf(step, i);
-    const CropChoice crop = ChooseCrop(*found.image, patch.whole, options_, step, i);
+    const CropChoice crop = ChooseCrop(SizeOfImage(*found.image), patch.whole, options_, step, i);
     WritePixels(*found.condition, crop, patch, 255.0f, 0.0f, pixels);
     pixels += int64_t{3} * patch.size.width * patch.size.height;
   }
@@ -309,6 +317,29 @@ absl::StatusOr<std::vector<std::string>> DataLoader::Captions(int64_t step, Samp
   return captions;
 }
 
+absl::StatusOr<std::vector<SampleCrop>> DataLoader::Crops(int64_t step, SampleRange samples) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, Indices(step, samples));
+  std::vector<SampleCrop> crops;
+  for (int i = samples.begin; i < samples.end; ++i) {
+    const int32_t index = indices[i - samples.begin];
+    SampleCrop crop;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      crop.original = originals_[index];
+    }
+    const Cover cover = CoverOf(crop.original, order_->SizeOfSample(index));
+    const Patch patch = PatchOf(step, i);
+    const CropChoice choice = ChooseCrop(cover.resized, patch.whole, options_, step, i);
+    crop.left =
+        choice.flipped ? cover.resized.width - choice.left - patch.whole.width : choice.left;
+    crop.left += patch.left + InResized(cover.left, cover.width, cover.resized.width);
+    crop.top = choice.top + patch.top + InResized(cover.top, cover.height, cover.resized.height);
+    crop.size = patch.size;
+    crops.push_back(crop);
+  }
+  return crops;
+}
+
 absl::StatusOr<DataLoader::Found> DataLoader::FindGood(int64_t position) {
   const int64_t step = position / options_.global_batch;
   const int place = static_cast<int>(position % options_.global_batch);
@@ -329,7 +360,7 @@ absl::StatusOr<int32_t> DataLoader::FindGoodIndex(int64_t position) {
   const int32_t first = order_->SampleAt(step, place);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (readable_[first] && quarantine_.count(first) == 0) return first;
+    if (originals_[first].width > 0 && quarantine_.count(first) == 0) return first;
   }
   DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(position));
   return found.index;
@@ -353,7 +384,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    readable_[index] = true;
+    originals_[index] = read->original;
   }
   cache_.Insert(ImageKey(index), read->image);
   if (read->condition != nullptr) cache_.Insert(ConditionKey(index), read->condition);
@@ -361,7 +392,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
 }
 
 DataLoader::Found DataLoader::FromCache(int32_t index) {
-  Found found{index, cache_.Find(ImageKey(index)), nullptr};
+  Found found{index, cache_.Find(ImageKey(index)), nullptr, {}};
   if (found.image == nullptr || !options_.with_conditions) return found;
   found.condition = cache_.Find(ConditionKey(index));
   if (found.condition == nullptr) found.image = nullptr;  // both or neither
@@ -371,7 +402,7 @@ DataLoader::Found DataLoader::FromCache(int32_t index) {
 absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
   DPIPE_RETURN_IF_ERROR(dataset_->LoadCaptions(index).status());
   DPIPE_ASSIGN_OR_RETURN(Image image, dataset_->LoadImage(index));
-  Found found{index, nullptr, nullptr};
+  Found found{index, nullptr, nullptr, {image.width, image.height}};
   if (options_.with_conditions) {
     DPIPE_ASSIGN_OR_RETURN(Image condition, dataset_->LoadCondition(index));
     DPIPE_RETURN_IF_ERROR(CheckSameAspect(dataset_->image_path(index), image, condition));

@@ -85,6 +85,13 @@ struct QuarantinedSample {
   std::string ToString() const;
 };
 
+// Where a sample is in its picture.
+struct SampleCrop {
+  ImageSize original;     // of the picture in its file
+  int left = 0, top = 0;  // of the sample in the picture as resized and, if so drawn, flipped
+  ImageSize size;         // of the sample
+};
+
 // Thread-safe: any rank may request any range at any time.
 class DataLoader {
  public:
@@ -131,6 +138,9 @@ class DataLoader {
   // because they may have to be skipped.
   absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
 
+  // Returns where each of the same samples is in its picture. Decodes like Captions.
+  absl::StatusOr<std::vector<SampleCrop>> Crops(int64_t step, SampleRange samples);
+
   // Returns the indices of these samples in the data set, after skipping.
   absl::StatusOr<std::vector<int32_t>> Indices(int64_t step, SampleRange samples);
 
@@ -151,6 +161,7 @@ class DataLoader {
     int32_t index;
     std::shared_ptr<const Image> image;
     std::shared_ptr<const Image> condition;  // of the same size; null without with_conditions
+    ImageSize original = {};                 // if read from the source
   };
 
   DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options);
@@ -184,8 +195,9 @@ class DataLoader {
   ImageCache cache_;
   mutable std::mutex mutex_;
   std::map<int32_t, std::string> quarantine_;  // reason by index; guarded by mutex_
-  std::vector<bool> readable_;                 // by index: has been decoded; guarded by mutex_
-  std::unique_ptr<Prefetcher> prefetcher_;     // last, because its threads use all of the above
+  // By index: the size of a picture that has been decoded, else 0 x 0; guarded by mutex_.
+  std::vector<ImageSize> originals_;
+  std::unique_ptr<Prefetcher> prefetcher_;  // last, because its threads use all of the above
 };
 
 }  // namespace dpipe

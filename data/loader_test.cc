@@ -263,6 +263,50 @@ TEST_F(LoaderTest, PatchesOfBucketsAreRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("1 buckets and 1 sizes of patches"));
 }
 
+// Green and blue of a sample's first pixel are its column and row in the picture.
+TEST_F(LoaderTest, CropsAreThoseOfThePixels) {
+  MakeFolder(6, {}, /*width=*/20, /*height=*/8);
+  options_.random_crop = options_.random_flip = true;
+  const auto loader = Load();
+  std::set<int> lefts;
+  for (int64_t step = 0; step < 6; ++step) {
+    const auto crops = loader->Crops(step, {0, 4});
+    ASSERT_TRUE(crops.ok()) << crops.status();
+    const std::vector<float> pixels = Pixels(*loader, step, {0, 4});
+    for (int i = 0; i < 4; ++i) {
+      const SampleCrop& crop = (*crops)[i];
+      const int first = ByteOf(pixels[i * kSamplePixels + 1]);
+      const int second = ByteOf(pixels[i * kSamplePixels + 4]);
+      EXPECT_EQ(crop.left, second > first ? first : 19 - first)
+          << "flipped if the order is reversed";
+      EXPECT_EQ(crop.top, ByteOf(pixels[i * kSamplePixels + 2]));
+      EXPECT_EQ(crop.original.width, 20);
+      EXPECT_EQ(crop.original.height, 8);
+      EXPECT_EQ(crop.size.width, kSide);
+      EXPECT_EQ(crop.size.height, kSide);
+      lefts.insert(crop.left);
+    }
+  }
+  EXPECT_GT(lefts.size(), 5);
+}
+
+// The sample is where it is in the whole picture as resized, even if a strip was shortened first.
+TEST_F(LoaderTest, CropsOfResizedPictures) {
+  const auto crop_of = [this](int width, int height) {
+    MakeFolder(4, {}, width, height);
+    return Load()->Crops(0, {0, 1}).value()[0];
+  };
+  const SampleCrop wide = crop_of(40, 16);  // becomes 20 x 8
+  EXPECT_EQ(wide.original.width, 40);
+  EXPECT_EQ(wide.left, 6);
+  const SampleCrop strip = crop_of(200, 16);  // becomes 100 x 8, of which 32 x 8 are kept
+  EXPECT_EQ(strip.left, 46);
+  EXPECT_EQ(strip.top, 0);
+  const SampleCrop tall = crop_of(16, 200);
+  EXPECT_EQ(tall.left, 0);
+  EXPECT_EQ(tall.top, 46);
+}
+
 TEST_F(LoaderTest, CentreIsTheDefaultCrop) {
   MakeFolder(1, {}, 20, 8);
   options_.global_batch = 1;

@@ -82,27 +82,36 @@ Image CropImage(const Image& image, int left, int top, int width, int height) {
   return result;
 }
 
-Image ShrinkToCover(Image image, ImageSize target) {
+Cover CoverOf(ImageSize image, ImageSize target) {
   const int64_t w = image.width, h = image.height;
   // True if the image is narrower than the target, so that the result has the target's width.
   const bool is_narrow = w * target.height <= h * target.width;
   const auto longest = [](int64_t other, int64_t side, int64_t other_side) {
     return static_cast<int>(std::max<int64_t>(1, kMaxAspect * other * side / other_side));
   };
-  const int width =
+  Cover cover;
+  cover.width =
       is_narrow ? image.width : std::min(image.width, longest(h, target.width, target.height));
-  const int height =
+  cover.height =
       is_narrow ? std::min(image.height, longest(w, target.height, target.width)) : image.height;
-  if (width < image.width || height < image.height) {
-    image = CropImage(image, (image.width - width) / 2, (image.height - height) / 2, width, height);
-  }
+  cover.left = (image.width - cover.width) / 2;
+  cover.top = (image.height - cover.height) / 2;
   const auto scaled = [](int64_t side, int64_t to, int64_t from) {
     return static_cast<int>((side * to + from / 2) / from);
   };
-  const int new_width = is_narrow ? target.width : scaled(width, target.height, height);
-  const int new_height = is_narrow ? scaled(height, target.width, width) : target.height;
-  if (new_width == width && new_height == height) return image;
-  return ResizeImage(image, new_width, new_height);
+  cover.resized.width = is_narrow ? target.width : scaled(cover.width, target.height, cover.height);
+  cover.resized.height =
+      is_narrow ? scaled(cover.height, target.width, cover.width) : target.height;
+  return cover;
+}
+
+Image ShrinkToCover(Image image, ImageSize target) {
+  const Cover cover = CoverOf({image.width, image.height}, target);
+  if (cover.width < image.width || cover.height < image.height) {
+    image = CropImage(image, cover.left, cover.top, cover.width, cover.height);
+  }
+  if (cover.resized.width == cover.width && cover.resized.height == cover.height) return image;
+  return ResizeImage(image, cover.resized.width, cover.resized.height);
 }
 
 }  // namespace dpipe

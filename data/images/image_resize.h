@@ -16,8 +16,16 @@ Image ResizeImage(const Image& image, int width, int height);
 // target.
 inline constexpr int kMaxAspect = 4;
 
+// How an image is made to cover a target: its part of `width` x `height` pixels from (left, top) is
+// resized to `resized`.
+struct Cover {
+  int left = 0, top = 0, width = 0, height = 0;
+  ImageSize resized;
+};
+Cover CoverOf(ImageSize image, ImageSize target);
+
 // Shrinks the image as far as it still covers the target: one side equals the target's, the other
-// is at least that and at most about kMaxAspect times that.
+// is at least that and at most about kMaxAspect times that (CoverOf).
 Image ShrinkToCover(Image image, ImageSize target);
 
 // Returns the `width` x `height` pixels whose top left is (left, top). They must be inside the

@@ -56,6 +56,7 @@ absl::StatusOr<ControlNetConfig> ParseControlNetConfig(const std::string& json,
   config.conditioning_channels = keys.PositiveInt("conditioning_channels", 3);
   config.hint_channels =
       keys.PositiveInts("conditioning_embedding_out_channels", config.hint_channels);
+  keys.Expect("addition_embed_type", {"null"});
   keys.Expect("conditioning_channels", {"3"});
   keys.Expect("controlnet_conditioning_channel_order", {"\"rgb\""});
   keys.Expect("global_pool_conditions", {"false"});

@@ -69,4 +69,33 @@ absl::StatusOr<Tensor> CoordinatesCondition::ForDrawing(
   return PatchCoordinates(device, whole, downscale_);
 }
 
+namespace {
+
+Tensor TimeIds(const std::shared_ptr<Device>& device, const std::vector<SampleCrop>& crops) {
+  Tensor ids = Tensor::Empty(device, {static_cast<int64_t>(crops.size()), 6}, DType::kF32);
+  float* out = ids.data<float>();
+  for (const SampleCrop& crop : crops) {
+    for (const int number : {crop.original.height, crop.original.width, crop.top, crop.left,
+                             crop.size.height, crop.size.width}) {
+      *out++ = static_cast<float>(number);
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> TimeIdsCondition::ForTraining(DataLoader* loader, int64_t step,
+                                                     SampleRange samples,
+                                                     const std::shared_ptr<Device>& device) const {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<SampleCrop> crops, loader->Crops(step, samples));
+  return TimeIds(device, crops);
+}
+
+absl::StatusOr<Tensor> TimeIdsCondition::ForDrawing(const DrawnPictures& pictures,
+                                                    const std::shared_ptr<Device>& device) const {
+  const SampleCrop whole = {pictures.size, 0, 0, pictures.size};
+  return TimeIds(device, std::vector<SampleCrop>(pictures.count, whole));
+}
+
 }  // namespace dpipe::models

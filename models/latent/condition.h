@@ -81,6 +81,18 @@ class CoordinatesCondition : public Condition {
   const int64_t downscale_;
 };
 
+// "time_ids" fp32 [6] of SDXL (Podell et al., arXiv 2307.01952, 2.2): height and width of the
+// original picture, top and left of the crop, height and width of the sample, in pixels. Drawn
+// pictures are whole ones of their own size, as by default in diffusers.
+class TimeIdsCondition : public Condition {
+ public:
+  std::string name() const override { return "time_ids"; }
+  absl::StatusOr<Tensor> ForTraining(DataLoader* loader, int64_t step, SampleRange samples,
+                                     const std::shared_ptr<Device>& device) const override;
+  absl::StatusOr<Tensor> ForDrawing(const DrawnPictures& pictures,
+                                    const std::shared_ptr<Device>& device) const override;
+};
+
 }  // namespace dpipe::models
 
 #endif  // DPIPE_MODELS_LATENT_CONDITION_H_

@@ -63,6 +63,13 @@ absl::StatusOr<VaeConfig> ReadVae(const PipelineFolder& folder, int64_t latent_c
                                                  latent_channels));
 }
 
+absl::Status CheckNoShift(const VaeConfig& vae, const std::string& path) {
+  if (vae.shift_factor == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": 'shift_factor' is ", vae.shift_factor,
+                   "; Stable Diffusion 1 and 2 and SDXL support null or 0"));
+}
+
 absl::StatusOr<int> ChooseImageSize(int wanted, int64_t sample_size, const VaeConfig& vae,
                                     const std::string& config_path) {
   if (wanted > 0) return wanted;

@@ -43,6 +43,8 @@ struct LatentParts {
   std::shared_ptr<const diffusion::Objective> objective;
   std::shared_ptr<const Denoiser> denoiser;
   int image_size = 0;  // pixels per side
+  // True if the unconditional half of guidance reads zeros instead of the embeddings of no text.
+  bool zeros_without_text = false;
   nn::LoraSpec lora = {};
   std::vector<std::string> notes;  // sentences for the user about the configurations
 
@@ -65,6 +67,10 @@ struct LatentParts {
 // blue, or if its latents have other channels than those of the network `title`.
 absl::StatusOr<VaeConfig> ReadVae(const PipelineFolder& folder, int64_t latent_channels,
                                   const std::string& title);
+
+// Returns InvalidArgument if the VAE shifts its latents, which diffusers' pipelines with a U-Net
+// ignore, so that pictures would differ there. `path` is that of its configuration.
+absl::Status CheckNoShift(const VaeConfig& vae, const std::string& path);
 
 // Returns the pixels per side for latents of `sample_size` in the denoiser's configuration, or
 // `wanted` if that is not 0. Returns InvalidArgument if the former are too many.

@@ -13,21 +13,6 @@
 namespace dpipe::models {
 namespace {
 
-absl::Status CheckChannels(const UNetConfig& unet, const std::string& path) {
-  if (unet.latent_channels() == unet.out_channels) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": the U-Net has ", unet.in_channels, " input channels and ", unet.out_channels,
-      " output channels; only latents alone (4 and 4) are supported, not inpainting "
-      "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
-}
-
-// diffusers' pipelines of this family ignore the shift, so pictures would differ there.
-absl::Status CheckNoShift(const VaeConfig& vae, const std::string& path) {
-  if (vae.shift_factor == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": 'shift_factor' is ", vae.shift_factor,
-                                                 "; Stable Diffusion 1 and 2 support null or 0"));
-}
-
 // A folder without kFurtherInputKey that was saved here has the class StableDiffusionPipeline.
 // Other models with as many channels have classes of their own.
 absl::StatusOr<UNetConfig> ReadUNet(const PipelineFolder& folder, std::vector<std::string>* notes) {
@@ -44,7 +29,12 @@ absl::StatusOr<UNetConfig> ReadUNet(const PipelineFolder& folder, std::vector<st
                        FurtherInputName(unet.further_input),
                        "', as written by this trainer; models for other inputs are not supported"));
     }
-    DPIPE_RETURN_IF_ERROR(CheckChannels(unet, path));
+    DPIPE_RETURN_IF_ERROR(CheckUNetChannels(unet, path));
+  }
+  if (unet.has_text_time()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": 'addition_embed_type' is \"text_time\", as in SDXL; a ",
+                     folder.index().class_name, " supports null"));
   }
   CorrectSampleSize(&unet);
   return unet;

@@ -3,9 +3,9 @@
     oracle/bin/python models/testdata/make_formula_goldens.py [--compare] [case ...]
 
 Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, vae_shifted_encoder,
-vae_shifted_decoder, text_quick, text_exact, and the full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
+vae_shifted_decoder, unet_xl, text_quick, text_exact, and the full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
 In mmdit/: the small transformers sd3_plain, sd3_dual, flux_guided and flux_plain, and blocks of full width, sd35_blocks
-and flux_blocks. Their latents, context and pooled text first pass a linear layer each ("probe"): its weight's gradient
+and flux_blocks. Their and unet_xl's latents, context and pooled text first pass a linear layer each ("probe"): its weight's gradient
 shows the gradient of the input.
 Configurations are the .json files beside this. Computed in float64 from float32 inputs and weights, rounded once.
 A case takes 3 GB of memory at most. With --compare nothing is written: how far PyTorch's own float32 and
@@ -213,6 +213,36 @@ def unet(name, height, width, length, prediction_type, dtype):
             "gradient_sketches": weights.gradients()}
 
 
+def add_probes(model, widths):
+    with torch.device("meta"):
+        model.probe = torch.nn.ModuleDict({key: torch.nn.Linear(n, n, bias=False) for key, n in widths.items()})
+
+
+def probed_unet(name, height, width, length, dtype):
+    config = load(name)
+    with torch.device("meta"):
+        model = UNet2DConditionModel.from_config(config)
+    ids_width = config["addition_time_embed_dim"]
+    widths = {"latents": config["in_channels"], "context": config["cross_attention_dim"],
+              "pooled": config["projection_class_embeddings_input_dim"] - 6 * ids_width}
+    add_probes(model, widths)
+    model = model.to(dtype)
+    weights = WithoutWeights(model, dtype)
+    shapes = {"latents": (2, height, width), "context": (2, length), "pooled": (2,)}
+    # diffusers has float32 sinusoids.
+    model.time_proj.forward = lambda t: sinusoids(t.double(), config["block_out_channels"][0]).to(dtype)
+    model.add_time_proj.forward = lambda t: sinusoids(t.double(), ids_width).to(dtype)
+    time_ids = torch.tensor([[1024, 768, 0, 128, 512, 640], [333, 500, 17, 0, 256, 256]])
+    with weights.saving():
+        latents, context, pooled = (
+            model.probe[key](formula_input(key, *shapes[key], n).to(dtype)) for key, n in widths.items())
+        added = {"text_embeds": pooled, "time_ids": time_ids}
+        output = nhwc(model(nchw(latents), torch.tensor([3, 912]), context, added_cond_kwargs=added).sample)
+        scalar = (output.double() * formula_input("output_gradient", *output.shape)).sum()
+    scalar.backward()
+    return {"output": output, "output_sketch": sketch("output", output), "gradient_sketches": weights.gradients()}
+
+
 def vae(name, half, height, width, dtype):
     config = load(name)
     model = AutoencoderKL.from_config(config).to(dtype)
@@ -291,8 +321,7 @@ def transformer(name, make, height, width, length, dtype):
     is_flux = make is FluxTransformer2DModel
     channels = config["in_channels"] // 4 if is_flux else config["in_channels"]
     widths = {"latents": channels, "context": config["joint_attention_dim"], "pooled": config["pooled_projection_dim"]}
-    with torch.device("meta"):
-        model.probe = torch.nn.ModuleDict({key: torch.nn.Linear(n, n, bias=False) for key, n in widths.items()})
+    add_probes(model, widths)
     if not is_flux:
         size = config["sample_size"]
         model.pos_embed.pos_embed = PatchEmbed(size, size, config["patch_size"], channels, model.inner_dim,
@@ -334,6 +363,7 @@ def sinusoids(timesteps, width):
 CASES = {
     "unet_mixed": lambda dtype: unet("unet_mixed", 8, 12, 5, "epsilon", dtype),
     "unet_conv": lambda dtype: unet("unet_conv", 8, 12, 5, "v_prediction", dtype),
+    "unet_xl": lambda dtype: probed_unet("unet_xl", 8, 12, 5, dtype),
     "vae_small_encoder": lambda dtype: vae("vae_small", "encoder", 16, 24, dtype),
     "vae_small_decoder": lambda dtype: vae("vae_small", "decoder", 16, 24, dtype),
     "vae_shifted_encoder": lambda dtype: vae("vae_shifted", "encoder", 16, 8, dtype),

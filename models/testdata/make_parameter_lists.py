@@ -44,6 +44,19 @@ UNET_CONV = UNET | {
     "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "attention_head_dim": 4, "cross_attention_dim": 12,
     "norm_num_groups": 8, "sample_size": 8,
 }
+UNET_SDXL = UNET | {
+    "addition_embed_type": "text_time", "addition_embed_type_num_heads": 64, "addition_time_embed_dim": 256,
+    "attention_head_dim": [5, 10, 20], "block_out_channels": [320, 640, 1280], "cross_attention_dim": 2048,
+    "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+    "projection_class_embeddings_input_dim": 2816, "sample_size": 128, "transformer_layers_per_block": [1, 2, 10],
+    "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"], "use_linear_projection": True,
+}
+# Small: 20 numbers of pooled text, and six numbers of 8 sinusoids.
+UNET_XL = UNET_SDXL | {
+    "addition_time_embed_dim": 8, "attention_head_dim": [2, 4, 6], "block_out_channels": [16, 32, 48],
+    "cross_attention_dim": 40, "norm_num_groups": 8, "projection_class_embeddings_input_dim": 68, "sample_size": 8,
+    "transformer_layers_per_block": [1, 2, 3],
+}
 VAE = {
     "_class_name": "AutoencoderKL", "act_fn": "silu", "block_out_channels": [128, 256, 512, 512],
     "down_block_types": ["DownEncoderBlock2D"] * 4, "in_channels": 3, "latent_channels": 4, "layers_per_block": 2,
@@ -135,7 +148,7 @@ def write(name, config, model, prefix=""):
 def main():
     with torch.device("meta"):
         for name, config in [("unet_v15", UNET_V15), ("unet_v21", UNET_V21), ("unet_mixed", UNET_MIXED),
-                             ("unet_conv", UNET_CONV)]:
+                             ("unet_conv", UNET_CONV), ("unet_sdxl", UNET_SDXL), ("unet_xl", UNET_XL)]:
             write(name, config, UNet2DConditionModel.from_config(config))
         for name, config in [("vae_sd", VAE), ("vae_small", VAE_SMALL), ("vae_flux", VAE_FLUX),
                              ("vae_shifted", VAE_SHIFTED)]:

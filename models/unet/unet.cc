@@ -1,5 +1,8 @@
 #include "models/unet/unet.h"
 
+#include <optional>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
@@ -9,11 +12,37 @@ namespace {
 
 using nn::LayerKind;
 
+// Embeddings of text and further numbers.
+struct Conditions {
+  std::vector<ValueId> contexts;
+  std::optional<TextTime> text_time;
+};
+
+Conditions AddConditionInputs(const UNetConfig& config, const UNetShape& shape,
+                              nn::ProgramBuilder* builder) {
+  Conditions conditions;
+  if (shape.context_widths.empty()) conditions.contexts = {AddContextInput(config, shape, builder)};
+  for (const int64_t width : shape.context_widths) {
+    conditions.contexts.push_back(
+        builder->AddInput(ContextInputName(conditions.contexts.size()),
+                          {Shape({shape.context_length, width}), nn::Element::kCompute}));
+  }
+  conditions.text_time = AddTextTimeInputs(config, builder);
+  return conditions;
+}
+
+// Returns the context of cross-attention. Called in the first layer.
+ValueId JoinContexts(const Conditions& conditions, nn::ProgramBuilder* builder) {
+  const std::vector<ValueId>& contexts = conditions.contexts;
+  return contexts.size() == 1 ? contexts[0] : nn::AddConcat(builder, contexts);
+}
+
 // Adds the layers from the noisy latents to the prediction.
 ValueId AddUNet(const UNetConfig& config, LayerKind kind, const nn::LoraSpec& lora, ValueId noisy,
-                ValueId timesteps, ValueId context, nn::ProgramBuilder* builder) {
+                ValueId timesteps, ValueId context, const std::optional<TextTime>& text_time,
+                nn::ProgramBuilder* builder) {
   UNetParts parts(config, kind, /*prefix=*/"", builder, lora);
-  const ValueId time = parts.AddTime(timesteps);
+  const ValueId time = parts.AddTime(timesteps, text_time);
   return parts.AddDecoder(parts.AddEncoder(noisy, time, context), time, context);
 }
 
@@ -36,6 +65,10 @@ ValueId AddFurtherChannels(const UNetConfig& config, const UNetShape& shape, Val
 
 }  // namespace
 
+std::string ContextInputName(size_t encoder) {
+  return encoder == 0 ? "context" : absl::StrCat("context_", encoder + 1);
+}
+
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
                                                  const diffusion::Objective& objective,
                                                  const nn::LoraSpec& lora) {
@@ -49,12 +82,14 @@ absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const
   const ValueId latents = AddLatentsInput(config, shape, "latents", &builder);
   const ValueId noise = AddLatentsInput(config, shape, "noise", &builder);
   const ValueId timesteps = builder.AddInput("timesteps", {Shape(), objective.timestep_element()});
-  const ValueId context = AddContextInput(config, shape, &builder);
+  const Conditions conditions = AddConditionInputs(config, shape, &builder);
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
   ValueId noisy = objective.AddNoising(&builder, latents, noise, timesteps);
   noisy = AddFurtherChannels(config, shape, noisy, &builder);
+  const ValueId context = JoinContexts(conditions, &builder);
   const LayerKind kind = lora.rank > 0 ? LayerKind::kFrozenWithGradient : LayerKind::kTrainable;
-  const ValueId prediction = AddUNet(config, kind, lora, noisy, timesteps, context, &builder);
+  const ValueId prediction =
+      AddUNet(config, kind, lora, noisy, timesteps, context, conditions.text_time, &builder);
   if (config.self_conditioning()) {
     builder.MarkOutput(nn::AddDetach(&builder, prediction), "prediction");
   }
@@ -70,12 +105,13 @@ absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config,
   nn::ProgramBuilder builder("unet");
   const ValueId latents = AddLatentsInput(config, shape, "noisy_latents", &builder);
   const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kF32});
-  const ValueId context = AddContextInput(config, shape, &builder);
+  const Conditions conditions = AddConditionInputs(config, shape, &builder);
   builder.BeginLayer("input", LayerKind::kFrozen);
   ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);
   noisy = AddFurtherChannels(config, shape, noisy, &builder);
-  const ValueId prediction =
-      AddUNet(config, LayerKind::kFrozen, /*lora=*/{}, noisy, timesteps, context, &builder);
+  const ValueId context = JoinContexts(conditions, &builder);
+  const ValueId prediction = AddUNet(config, LayerKind::kFrozen, /*lora=*/{}, noisy, timesteps,
+                                     context, conditions.text_time, &builder);
   builder.BeginLayer("output", LayerKind::kFrozen);
   builder.MarkOutput(nn::AddCast(&builder, prediction, nn::Element::kF32), "prediction");
   return builder.Build();

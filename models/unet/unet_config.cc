@@ -29,7 +29,6 @@ std::vector<bool> BlockTypes(ComponentConfig* config, const std::string& key,
 void CheckFixedKeys(ComponentConfig* config) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> supported = {
       {"act_fn", {"\"silu\"", "\"swish\""}},
-      {"addition_embed_type", {"null"}},
       {"attention_type", {"\"default\""}},
       {"class_embed_type", {"null"}},
       {"class_embeddings_concat", {"false"}},
@@ -105,6 +104,20 @@ void ReadFurtherInput(ComponentConfig* config, UNetConfig* unet) {
   config->AddProblem(kFurtherInputKey, "expected 'estimate' or 'coordinates'");
 }
 
+// Reads the keys of the embedding "text_time".
+void ReadAddedEmbedding(ComponentConfig* config, UNetConfig* unet) {
+  config->Expect("addition_embed_type", {"null", "\"text_time\""});
+  if (config->String("addition_embed_type", "") != "text_time") return;
+  unet->time_id_width = config->PositiveInt("addition_time_embed_dim", 256);
+  const int64_t sinusoids = kNumTimeIds * unet->time_id_width;
+  unet->pooled_width =
+      config->PositiveInt("projection_class_embeddings_input_dim", 2816) - sinusoids;
+  if (unet->pooled_width > 0) return;
+  config->AddProblem("projection_class_embeddings_input_dim",
+                     absl::StrCat("expected more than ", sinusoids, ", the sinusoids of ",
+                                  kNumTimeIds, " numbers; the rest is pooled text"));
+}
+
 void ReadDecoderKeys(ComponentConfig* config, UNetConfig* unet) {
   unet->out_channels = config->PositiveInt("out_channels", 4);
   unet->sample_size = config->EqualPositiveInts("sample_size", 64);
@@ -177,6 +190,7 @@ absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::s
   config.Expect("num_attention_heads", {"null"});
   UNetConfig unet = ReadUNetEncoderKeys(&config);
   ReadDecoderKeys(&config, &unet);
+  ReadAddedEmbedding(&config, &unet);
   ReadFurtherInput(&config, &unet);
   DPIPE_RETURN_IF_ERROR(config.status());
   return unet;

@@ -26,6 +26,10 @@ inline constexpr char kFurtherInputKey[] = "_further_input";
 // Returns the value of that key, empty for kNone.
 std::string FurtherInputName(FurtherInput input);
 
+// Numbers of the embedding "text_time": height and width of the original picture, top and left of
+// the crop in the resized one, height and width of the sample.
+inline constexpr int64_t kNumTimeIds = 6;
+
 // Levels count from the highest resolution down, for up blocks too. The file lists up blocks from
 // the lowest resolution.
 struct UNetConfig {
@@ -47,9 +51,15 @@ struct UNetConfig {
   double dropout = 0;             // training accepts only 0
   bool time_cosine_first = true;  // flip_sin_to_cos
   double time_frequency_shift = 0;
+  // With addition_embed_type "text_time" (SDXL), an embedding of pooled text [pooled_width] and of
+  // kNumTimeIds numbers, each as time_id_width sinusoids, is added to that of the timestep. 0:
+  // none.
+  int64_t pooled_width = 0;
+  int64_t time_id_width = 0;
 
   int num_levels() const { return static_cast<int>(block_out_channels.size()); }
   bool self_conditioning() const { return further_input == FurtherInput::kEstimate; }
+  bool has_text_time() const { return time_id_width > 0; }
   bool coordinates() const { return further_input == FurtherInput::kCoordinates; }
   // Channels of the noisy latents alone.
   int64_t latent_channels() const {

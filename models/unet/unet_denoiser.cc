@@ -36,17 +36,25 @@ absl::Status WidenUNet(const LoadModelOptions& options, const std::string& folde
   return absl::OkStatus();
 }
 
-UNetShape UNetDenoiser::ShapeOf(const LatentSize& size) const {
-  return {size.height, size.width, setup_.context_length};
+absl::Status CheckUNetChannels(const UNetConfig& unet, const std::string& path) {
+  if (unet.latent_channels() == unet.out_channels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": the U-Net has ", unet.in_channels, " input channels and ", unet.out_channels,
+      " output channels; only latents alone (4 and 4) are supported, not inpainting "
+      "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
 }
 
-Sources UNetDenoiser::embeddings() const {
-  return {{"context", {"text_encoder", "last_hidden_state"}}};
+UNetShape UNetDenoiser::ShapeOf(const LatentSize& size) const {
+  return {size.height, size.width, setup_.context_length, setup_.context_widths};
 }
 
 std::vector<std::shared_ptr<const Condition>> UNetDenoiser::conditions() const {
-  if (!config().coordinates()) return {};
-  return {std::make_shared<CoordinatesCondition>(setup_.downscale)};
+  std::vector<std::shared_ptr<const Condition>> conditions;
+  if (config().coordinates()) {
+    conditions.push_back(std::make_shared<CoordinatesCondition>(setup_.downscale));
+  }
+  if (config().has_text_time()) conditions.push_back(std::make_shared<TimeIdsCondition>());
+  return conditions;
 }
 
 nn::SelfConditioning UNetDenoiser::self_conditioning() const {

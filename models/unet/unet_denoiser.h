@@ -1,4 +1,4 @@
-// A U-Net as the denoiser of a latent pipeline, for Stable Diffusion 1 and 2.
+// A U-Net as the denoiser of a latent pipeline, for Stable Diffusion 1 and 2 and SDXL.
 #ifndef DPIPE_MODELS_UNET_UNET_DENOISER_H_
 #define DPIPE_MODELS_UNET_UNET_DENOISER_H_
 
@@ -20,7 +20,11 @@ struct UNetSetup {
   UNetConfig config;
   bool is_widened = false;      // it has further input channels that the folder's U-Net lacks
   int64_t context_length = 77;  // tokens
-  int64_t downscale = 8;        // pixels per latent
+  std::vector<int64_t> context_widths = {};  // UNetShape::context_widths
+  // Outputs of text encoders by input: one per context width and, with the embedding "text_time",
+  // "pooled".
+  Sources embeddings = {{"context", {"text_encoder", "last_hidden_state"}}};
+  int64_t downscale = 8;  // pixels per latent
 };
 
 // Adds the further input channels that the options request to the configuration, unless the folder
@@ -28,6 +32,10 @@ struct UNetSetup {
 // trained.
 absl::Status WidenUNet(const LoadModelOptions& options, const std::string& folder,
                        UNetSetup* setup);
+
+// Returns InvalidArgument if the U-Net reads further channels beside the latents, other than those
+// of its further_input. `path` is that of its configuration.
+absl::Status CheckUNetChannels(const UNetConfig& unet, const std::string& path);
 
 class UNetDenoiser : public Denoiser {
  public:
@@ -41,7 +49,7 @@ class UNetDenoiser : public Denoiser {
   std::string title() const override { return "U-Net"; }
   int64_t latent_channels() const override { return config().out_channels; }
   int size_multiple() const override { return 1 << (config().num_levels() - 1); }
-  Sources embeddings() const override;
+  Sources embeddings() const override { return setup_.embeddings; }
   std::vector<std::shared_ptr<const Condition>> conditions() const override;
   nn::SelfConditioning self_conditioning() const override;
   absl::StatusOr<nn::Program> BuildForTraining(const LatentSize& size,

@@ -1,6 +1,10 @@
-// Compares the U-Net with diffusers: see models/testdata/make_formula_goldens.py. UNetParityTest
-// uses small models, UNetFullSizeTest those of Stable Diffusion v1.5 and v2.1, one part at a time.
+// Compares the U-Net with diffusers: see models/testdata/make_formula_goldens.py. Latents, context
+// and pooled text of unet_xl pass a linear layer each ("probe"), so that the gradients of its
+// weights show those of the inputs. UNetParityTest uses small models, UNetFullSizeTest those of
+// Stable Diffusion v1.5 and v2.1, one part at a time.
 #include "absl/strings/str_cat.h"
+#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/shape_nodes.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/noising.h"
@@ -84,6 +88,60 @@ TEST(UNetParityTest, Fp32) {
 TEST(UNetParityTest, Bf16) {
   for (const Case& c : kSmall) Check(c, DType::kBf16, DeviceKind::kCpu);
 }
+
+// SDXL's: pooled text and sizes.
+void CheckProbed(DType dtype, DeviceKind kind) {
+  const std::string name = "unet_xl";
+  const auto config = ParseUNetConfig(ReadTestdata(name + ".json"), name);
+  ASSERT_TRUE(config.ok()) << config.status();
+  const UNetShape shape = {8, 12, 5};
+  nn::ProgramBuilder builder(name);
+  const ValueId latents = AddLatentsInput(*config, shape, "latents", &builder);
+  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
+  const ValueId context_input = AddContextInput(*config, shape, &builder);
+  TextTime text_time = AddTextTimeInputs(*config, &builder).value();
+  builder.BeginLayer("probe", nn::LayerKind::kTrainable);
+  const auto probe = [&builder](const std::string& input, ValueId x) {
+    return nn::AddLinear(&builder, "probe." + input, x, {builder.shape(x)[-1], /*bias=*/false});
+  };
+  const ValueId noisy = probe("latents", nn::AddCast(&builder, latents, nn::Element::kCompute));
+  const ValueId context = probe("context", context_input);
+  text_time.pooled = probe("pooled", text_time.pooled);
+  UNetParts parts(*config, nn::LayerKind::kTrainable, /*prefix=*/"", &builder);
+  const ValueId time = parts.AddTime(timesteps, text_time);
+  builder.MarkOutput(parts.AddDecoder(parts.AddEncoder(noisy, time, context), time, context),
+                     "prediction");
+  const nn::Program program = builder.Build();
+
+  const auto device = MakeDevice(kind);
+  const Goldens goldens("models/testdata/unet_xl.safetensors", device);
+  const FormulaRun run = RunWithFormulaWeights(
+      program,
+      {{"latents", FormulaInput(device, "latents", Shape({2, 8, 12, 4}))},
+       {"timesteps", Tensor::FromHost<int32_t>(device, Shape({2}), {3, 912})},
+       {"context", FormulaInput(device, "context", Shape({2, 5, 40}))},
+       {"pooled", FormulaInput(device, "pooled", Shape({2, 20}))},
+       {"time_ids",
+        Tensor::FromHost<float>(device, Shape({2, 6}),
+                                {1024, 768, 0, 128, 512, 640, 333, 500, 17, 0, 256, 256})}},
+      FormulaInput(device, "output_gradient", Shape({2, 8, 12, 4})), {dtype, kind});
+  ErrorBounds bounds = {1e-4, 1e-4, 1e-4};
+  if (dtype == DType::kBf16) {  // three times the errors of diffusers' own bf16
+    const Tensor theirs = goldens.Get("bf16_errors");
+    const float* const errors = theirs.data<float>();
+    bounds = {3 * errors[0], 3 * errors[1], 3 * errors[2]};
+  }
+  ExpectWithin(bounds, absl::StrCat(name, " ", DTypeName(dtype)),
+               RelativeError(run.output, goldens.Get("output")),
+               CompareGradients(run.gradients, goldens), goldens);
+}
+
+TEST(UNetParityTest, SizesAndPooledTextFp32) {
+  CheckProbed(DType::kF32, DeviceKind::kCpu);
+  CheckProbed(DType::kF32, DeviceKind::kCpuReference);
+}
+
+TEST(UNetParityTest, SizesAndPooledTextBf16) { CheckProbed(DType::kBf16, DeviceKind::kCpu); }
 
 // Running one part at a time gives the same result, so full-size models can be compared that way.
 TEST(UNetParityTest, PartsChangeNothing) {

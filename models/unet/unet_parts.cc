@@ -1,5 +1,6 @@
 #include "models/unet/unet_parts.h"
 
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "core/nn/nodes/embedding_nodes.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/shape_nodes.h"
 
 namespace dpipe::models {
 namespace {
@@ -23,6 +25,13 @@ ValueId PopBack(std::vector<ValueId>* values) {
 }  // namespace
 
 absl::Status CheckUNetShape(const UNetConfig& config, const UNetShape& shape) {
+  const int64_t joined =
+      std::accumulate(shape.context_widths.begin(), shape.context_widths.end(), int64_t{0});
+  if (joined > 0 && joined != config.cross_attention_dim) {
+    return absl::InvalidArgumentError(absl::StrCat("unet: the text encoders' states have ", joined,
+                                                   " channels, but cross_attention_dim is ",
+                                                   config.cross_attention_dim));
+  }
   const int64_t multiple = int64_t{1} << (config.num_levels() - 1);
   if (shape.height > 0 && shape.width > 0 && shape.height % multiple == 0 &&
       shape.width % multiple == 0 && shape.context_length > 0) {
@@ -33,7 +42,7 @@ absl::Status CheckUNetShape(const UNetConfig& config, const UNetShape& shape) {
       " tokens; ", config.num_levels(), " levels need multiples of ", multiple));
 }
 
-ValueId UNetParts::AddTime(ValueId timesteps) {
+ValueId UNetParts::AddTime(ValueId timesteps, const std::optional<TextTime>& text_time) {
   const std::string name = prefix_ + "time_embedding";
   builder_->BeginLayer(name, kind_);
   ops::TimeEmbeddingParams params;
@@ -44,6 +53,17 @@ ValueId UNetParts::AddTime(ValueId timesteps) {
   t = nn::AddLinear(builder_, name + ".linear_1", t, {config_.time_width()});
   t = nn::AddActivation(builder_, t, ops::Activation::kSilu);
   t = nn::AddLinear(builder_, name + ".linear_2", t, {config_.time_width()});
+  if (text_time.has_value()) {
+    const std::string added = prefix_ + "add_embedding";
+    params.dim = static_cast<int>(config_.time_id_width);
+    ValueId a = nn::AddConcat(
+        builder_, {text_time->pooled, nn::AddTimeEmbedding(builder_, text_time->time_ids, params)});
+    a = nn::AddLinear(builder_, added + ".linear_1", a, {config_.time_width()});
+    a = nn::AddActivation(builder_, a, ops::Activation::kSilu);
+    nn::LinearSpec second{config_.time_width()};
+    second.addend = t;
+    t = nn::AddLinear(builder_, added + ".linear_2", a, second);
+  }
   return nn::AddActivation(builder_, t, ops::Activation::kSilu);
 }
 
@@ -135,6 +155,15 @@ ValueId AddContextInput(const UNetConfig& config, const UNetShape& shape,
                         nn::ProgramBuilder* builder) {
   return builder->AddInput("context", {Shape({shape.context_length, config.cross_attention_dim}),
                                        nn::Element::kCompute});
+}
+
+std::optional<TextTime> AddTextTimeInputs(const UNetConfig& config, nn::ProgramBuilder* builder) {
+  if (!config.has_text_time()) return std::nullopt;
+  TextTime inputs;
+  inputs.pooled =
+      builder->AddInput("pooled", {Shape({config.pooled_width}), nn::Element::kCompute});
+  inputs.time_ids = builder->AddInput("time_ids", {Shape({kNumTimeIds}), nn::Element::kF32});
+  return inputs;
 }
 
 ValueId AddLatentsInput(const UNetConfig& config, const UNetShape& shape, const std::string& name,

@@ -20,6 +20,15 @@ struct UNetShape {
   int64_t height = 64;  // of the latents; divisible by 2^(levels - 1)
   int64_t width = 64;
   int64_t context_length = 77;  // tokens
+  // Widths of the embeddings that are joined to the context, one per text encoder, with the sum
+  // cross_attention_dim. Empty: one embedding.
+  std::vector<int64_t> context_widths = {};
+};
+
+// Inputs of the embedding "text_time".
+struct TextTime {
+  ValueId pooled;    // [pooled_width] in the compute dtype
+  ValueId time_ids;  // fp32 [kNumTimeIds]
 };
 
 // Returns InvalidArgument with the sizes and the number of levels if they are incompatible.
@@ -43,8 +52,9 @@ class UNetParts {
   };
 
   // "time_embedding": timesteps int32 [] -> [4 x channels]. Includes the SiLU with which every
-  // resnet would begin: computed once, with the same values.
-  ValueId AddTime(ValueId timesteps);
+  // resnet would begin: computed once, with the same values. With `text_time` also the layers of
+  // "add_embedding", whose result is added.
+  ValueId AddTime(ValueId timesteps, const std::optional<TextTime>& text_time = std::nullopt);
   // "conv_in", down blocks, mid block. `hint` has the shape of conv_in's output and is added to it.
   Encoded AddEncoder(ValueId noisy, ValueId time, ValueId context,
                      std::optional<ValueId> hint = std::nullopt);
@@ -66,9 +76,10 @@ class UNetParts {
 };
 
 // Adds external inputs that all of these programs use: "context", and fp32 images of the latents'
-// size.
+// size. AddTextTimeInputs adds "pooled" and "time_ids" if the configuration has that embedding.
 ValueId AddContextInput(const UNetConfig& config, const UNetShape& shape,
                         nn::ProgramBuilder* builder);
+std::optional<TextTime> AddTextTimeInputs(const UNetConfig& config, nn::ProgramBuilder* builder);
 ValueId AddLatentsInput(const UNetConfig& config, const UNetShape& shape, const std::string& name,
                         nn::ProgramBuilder* builder);
 

@@ -44,10 +44,8 @@ TEST(UNetTest, ParametersAreThoseOfTheCheckpoints) {
   const struct {
     std::string name;
     int64_t elements;
-  } cases[] = {{"unet_v15", 859520964},
-               {"unet_v21", 865910724},
-               {"unet_mixed", 1026596},
-               {"unet_conv", 194844}};
+  } cases[] = {{"unet_v15", 859520964}, {"unet_v21", 865910724}, {"unet_sdxl", 2567463684},
+               {"unet_mixed", 1026596}, {"unet_xl", 1692932},    {"unet_conv", 194844}};
   for (const auto& c : cases) {
     const auto program = BuildUNetForTraining(Config(c.name), {64, 64, 77}, Training());
     ASSERT_TRUE(program.ok()) << program.status();

@@ -150,14 +150,19 @@ class SelectTokenNode : public Node {
 
 class TimeEmbeddingNode : public Node {
  public:
-  explicit TimeEmbeddingNode(const ops::TimeEmbeddingParams& params) : params_(params) {}
+  TimeEmbeddingNode(const ops::TimeEmbeddingParams& params, int64_t count)
+      : params_(params), count_(count) {}
 
   absl::string_view kind() const override { return "time_embedding"; }
-  ValueType output() const override { return {Shape({params_.dim}), Element::kCompute}; }
+  ValueType output() const override { return {Shape({count_ * params_.dim}), Element::kCompute}; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors*) const override {
-    return ops::TimeEmbedding(params_, inputs[0], context.compute_dtype);
+    const Tensor& numbers = inputs[0];
+    DPIPE_ASSIGN_OR_RETURN(const Tensor sinusoids,
+                           ops::TimeEmbedding(params_, numbers.Reshape({numbers.num_elements()}),
+                                              context.compute_dtype));
+    return sinusoids.Reshape({numbers.dim(0), count_ * params_.dim});
   }
 
   absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
@@ -167,6 +172,7 @@ class TimeEmbeddingNode : public Node {
 
  private:
   const ops::TimeEmbeddingParams params_;
+  const int64_t count_;
 };
 
 }  // namespace
@@ -212,8 +218,10 @@ ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
 
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,
                          const ops::TimeEmbeddingParams& params) {
-  DPIPE_CHECK_EQ(builder->shape(timesteps).rank(), 0);
-  return builder->AddNode(std::make_unique<TimeEmbeddingNode>(params), {timesteps});
+  const Shape shape = builder->shape(timesteps);
+  DPIPE_CHECK_LE(shape.rank(), 1);
+  return builder->AddNode(std::make_unique<TimeEmbeddingNode>(params, shape.num_elements()),
+                          {timesteps});
 }
 
 }  // namespace dpipe::nn

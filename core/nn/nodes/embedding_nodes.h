@@ -41,7 +41,8 @@ ValueId AddRelativeBias(ProgramBuilder* builder, const std::string& name, ValueI
 ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
                        std::optional<int32_t> token);
 
-// timesteps int32 [] -> sinusoids [dim]. No parameters, no gradient.
+// timesteps int32 or fp32 [] -> sinusoids [dim]; or numbers [n] -> [n dim], one number's after
+// another's. No parameters, no gradient.
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,
                          const ops::TimeEmbeddingParams& params);
 
