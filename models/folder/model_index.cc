@@ -62,6 +62,10 @@ absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::s
   if (index.class_name.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no string _class_name"));
   }
+  const auto zeros = json.find("force_zeros_for_empty_prompt");
+  if (zeros != json.end() && zeros->is_boolean()) {
+    index.force_zeros_for_empty_prompt = zeros->get<bool>();
+  }
   // A component is [library, class]; [null, null] is an optional component that is absent.
   for (const auto& [key, value] : json.items()) {
     if (!value.is_array() || value.size() != 2 || !value[1].is_string()) continue;

@@ -3,6 +3,7 @@
 #ifndef DPIPE_MODELS_FOLDER_MODEL_INDEX_H_
 #define DPIPE_MODELS_FOLDER_MODEL_INDEX_H_
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -10,14 +11,16 @@
 
 namespace dpipe::models {
 
-// Values of class_name: Stable Diffusion, without and with a ControlNet.
+// Values of class_name: Stable Diffusion, without and with a ControlNet; SDXL.
 inline constexpr char kStableDiffusionClass[] = "StableDiffusionPipeline";
 inline constexpr char kControlNetPipelineClass[] = "StableDiffusionControlNetPipeline";
+inline constexpr char kStableDiffusionXlClass[] = "StableDiffusionXLPipeline";
 
 struct ModelIndex {
   std::string class_name;            // "StableDiffusionPipeline"
   std::set<std::string> components;  // names of the components present: "unet", "vae", ...
   std::string scheduler_class;       // class of the component "scheduler"; empty if there is none
+  std::optional<bool> force_zeros_for_empty_prompt;  // of SDXL
 };
 
 // Parses the text of a model_index.json; `path` is for messages. Returns InvalidArgument if the

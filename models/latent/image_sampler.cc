@@ -146,9 +146,14 @@ absl::StatusOr<NamedTensors> ImageSampler::FixedInputs(
     const Batch& batch, const DrawOptions& options, const std::shared_ptr<Device>& device) const {
   const int count = static_cast<int>(batch.prompts.size());
   const bool guided = diffusion::IsGuided(GuidanceOf(options));
-  std::vector<std::string> texts(guided ? count : 0);
+  const bool with_zeros = guided && pipeline_->parts().zeros_without_text;
+  std::vector<std::string> texts(guided && !with_zeros ? count : 0);
   texts.insert(texts.end(), batch.prompts.begin(), batch.prompts.end());
   DPIPE_ASSIGN_OR_RETURN(NamedTensors inputs, EmbedAll(texts, device));
+  for (auto& [input, rows] : inputs) {
+    if (!with_zeros) break;
+    rows = ConcatBatch({Tensor::Zeros(rows.device(), rows.shape(), rows.dtype()), rows});
+  }
   const int size = pipeline_->image_size();
   const DrawnPictures pictures = {count, {size, size}, &options, &batch.conditions};
   for (const auto& condition : pipeline_->denoiser().conditions()) {
@@ -159,10 +164,10 @@ absl::StatusOr<NamedTensors> ImageSampler::FixedInputs(
   return inputs;
 }
 
-absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& options,
-                                     const std::shared_ptr<Device>& device,
-                                     const std::function<void()>& on_step, Image* images) const {
-  const int count = static_cast<int>(batch.prompts.size());
+absl::StatusOr<Tensor> ImageSampler::LatentsOf(const Batch& batch, const DrawOptions& options,
+                                               const Tensor& noise,
+                                               const std::shared_ptr<Device>& device,
+                                               const std::function<void()>& on_step) const {
   const std::shared_ptr<Device> host = HostDeviceFor(device);
   DPIPE_ASSIGN_OR_RETURN(NamedTensors inputs, FixedInputs(batch, options, device));
   const std::string estimate = pipeline_->denoiser().self_conditioning().input;
@@ -183,15 +188,27 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
     }
     return prediction;
   };
+  return pipeline_->objective().Draw(
+      options, batch.first, noise, diffusion::WithGuidance(predict, GuidanceOf(options)), on_step);
+}
+
+absl::StatusOr<Tensor> ImageSampler::DrawLatents(const std::vector<std::string>& prompts,
+                                                 const DrawOptions& options, const Tensor& noise,
+                                                 const std::shared_ptr<Device>& device) const {
+  DPIPE_RETURN_IF_ERROR(pipeline_->objective().CheckDraw(options));
+  return LatentsOf({prompts, /*conditions=*/{}, /*first=*/0}, options, noise, device, [] {});
+}
+
+absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& options,
+                                     const std::shared_ptr<Device>& device,
+                                     const std::function<void()>& on_step, Image* images) const {
+  const int count = static_cast<int>(batch.prompts.size());
   const LatentSize size = pipeline_->latent_size();
   const Tensor noise = diffusion::DrawNoise(
-      host, options.seed, /*step=*/0, batch.first,
+      HostDeviceFor(device), options.seed, /*step=*/0, batch.first,
       {count, size.height, size.width, pipeline_->denoiser().latent_channels()},
       RandomPurpose::kSample);
-  DPIPE_ASSIGN_OR_RETURN(
-      const Tensor latents,
-      pipeline_->objective().Draw(options, batch.first, noise,
-                                  diffusion::WithGuidance(predict, GuidanceOf(options)), on_step));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor latents, LatentsOf(batch, options, noise, device, on_step));
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoded, Run(decoder_, device, {{"latents", latents}}));
   const Tensor& pixels = decoded.at("pixels");
   DPIPE_RETURN_IF_ERROR(CheckPictures(pixels, batch.prompts));

@@ -38,6 +38,12 @@ class ImageSampler {
       const DrawOptions& options, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr) const;
 
+  // Returns the latents to which `prompts` are drawn on `device` from `noise` [prompts, height,
+  // width, channels], fp32: a part of Draw, for comparisons with other programs.
+  absl::StatusOr<Tensor> DrawLatents(const std::vector<std::string>& prompts,
+                                     const DrawOptions& options, const Tensor& noise,
+                                     const std::shared_ptr<Device>& device) const;
+
   // Returns images encoded and decoded by the VAE, the upper bound of the quality of drawn ones.
   // Returns InvalidArgument unless they are squares of image_size() pixels.
   absl::StatusOr<std::vector<Image>> Reconstruct(const std::vector<Image>& images,
@@ -78,6 +84,9 @@ class ImageSampler {
   // unconditional half comes first.
   absl::StatusOr<NamedTensors> FixedInputs(const Batch& batch, const DrawOptions& options,
                                            const std::shared_ptr<Device>& device) const;
+  absl::StatusOr<Tensor> LatentsOf(const Batch& batch, const DrawOptions& options,
+                                   const Tensor& noise, const std::shared_ptr<Device>& device,
+                                   const std::function<void()>& on_step) const;
   absl::Status DrawBatch(const Batch& batch, const DrawOptions& options,
                          const std::shared_ptr<Device>& device,
                          const std::function<void()>& on_step, Image* images) const;

@@ -8,6 +8,7 @@
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
 #include "models/folder/model_index.h"
+#include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 
 namespace dpipe::models {
@@ -53,8 +54,8 @@ absl::Status CheckClass(const ModelKind& kind, const std::string& class_name,
 }  // namespace
 
 const std::vector<ModelKind>& ModelKinds() {
-  static const auto* const kinds =
-      new std::vector<ModelKind>({StableDiffusionKind(), ControlNetKind(), CascadeKind()});
+  static const auto* const kinds = new std::vector<ModelKind>(
+      {StableDiffusionKind(), StableDiffusionXlKind(), ControlNetKind(), CascadeKind()});
   return *kinds;
 }
 
