@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "core/base/files/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -122,6 +123,28 @@ TEST(SdPipelineTest, ProcessesTrainAsThreadsDo) {
     }
   }
   EXPECT_EQ(losses[0], losses[1]);
+}
+
+TEST(SlowNetworkTest, ComparesStrategiesBySpeedOfTheLink) {
+  const std::string out = Folder("slow_network");
+  const ProgramOutcome run = RunProgram(
+      "bench/slow_network",
+      {"--data=" + DataFolder(), "--out=" + out, "--speeds=200mbit,unshaped", "--global_batch=4",
+       "--micro_batches=2", "--steps=2", "--repeats=2", "--strategies=data_parallel,diffusionpipe"},
+      /*deadline_s=*/240);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  if (absl::StartsWith(run.out, "Skipped: ")) GTEST_SKIP() << run.out;
+  EXPECT_THAT(run.out, HasSubstr("200 Mb/s: diffusionpipe is "));
+  EXPECT_THAT(run.out, HasSubstr("unshaped: images/s"));
+  const json results = json::parse(*ReadFile(out + "/results.json"));
+  ASSERT_EQ(results["cases"].size(), 2u);
+  EXPECT_EQ(results["cases"][0]["id"], "tiny_sd.200mbit");
+  EXPECT_EQ(results["cases"][1]["flags"]["link"], "unshaped");
+  // The network does not change what is computed.
+  EXPECT_EQ(results["cases"][0]["strategies"][1]["losses"],
+            results["cases"][1]["strategies"][1]["losses"]);
+  EXPECT_THAT(*ReadFile(out + "/tables.md"), HasSubstr("| data_parallel"));
+  EXPECT_THAT(*ReadFile(out + "/throughput.svg"), HasSubstr("</svg>"));
 }
 
 struct BadCase {

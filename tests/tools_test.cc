@@ -83,6 +83,13 @@ const std::string& TrainedModel() {
   return *kFolder;
 }
 
+TEST(ToolsTest, OpenMpThreadsSpinOnlyBriefly) {
+  setenv("OMP_DISPLAY_ENV", "VERBOSE", 1);
+  const ProgramOutcome outcome = RunProgram("tools/train", {"--help"});
+  unsetenv("OMP_DISPLAY_ENV");
+  EXPECT_THAT(outcome.err, HasSubstr("GOMP_SPINCOUNT = '5000'"));
+}
+
 TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
   const std::string out = TrainedModel();
   for (const char* file :

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/count.h"
+#include "core/base/host/bound_spinning.h"
 #include "core/base/host/out_of_memory.h"
 #include "core/base/host/stop_request.h"
 #include "core/base/text/shell_quote.h"
@@ -184,6 +185,7 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
+  dpipe::BoundSpinning(argv);
   dpipe::KeepStandardDescriptors();
   dpipe::EndWhenOutOfMemory("train");
   // If the reader of standard output exits (`| head`), training and its logs continue.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ DEFINE_int32(devices, 0, "number of devices to train on; 0: one per core, or eve
 DEFINE_int32(nproc, 1,
              "number of processes to start on this machine, with --devices each (then, 0 means one "
              "each); they communicate over Gloo, or NCCL between GPUs");
+DEFINE_string(
+    link, "",
+    "with --nproc: puts every process into a network of its own, with a link of this speed "
+    "that the kernel shapes: 100mbit, 1gbit, unshaped; needs root and iproute2");
 DEFINE_int32(virtual_devices, 0,
              "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(cuda_graphs, false, "with --backend=cuda: record repeated passes as CUDA graphs");
@@ -98,6 +103,10 @@ absl::Status CheckNumSteps(const Strategy& strategy) {
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
+  if (!FLAGS_link.empty()) {
+    DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseLinkSpeed(FLAGS_link).status()));
+    if (FLAGS_nproc == 1) return CommandLineError("--link joins processes, but --nproc is 1");
+  }
   if (strategies.empty()) return CommandLineError("--strategies is empty");
   for (const std::string& name : strategies) {
     const absl::StatusOr<Strategy> strategy = FindStrategy(name);
@@ -231,7 +240,13 @@ absl::StatusOr<int> Main(const PipelineProgram& program, const std::vector<std::
   DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
   if (StartedByLauncher()) return CompareAsProcess(program, command_line, strategies);
   if (FLAGS_nproc == 1) return CompareAs(program, command_line, strategies, nullptr);
+  std::unique_ptr<ShapedNetwork> network;
+  if (!FLAGS_link.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(const double speed, ParseLinkSpeed(FLAGS_link));
+    DPIPE_ASSIGN_OR_RETURN(network, ShapedNetwork::Create(FLAGS_nproc, speed));
+  }
   LaunchOptions launch;
+  launch.network = network.get();
   launch.num_processes = FLAGS_nproc;
   launch.arguments = arguments;
   DPIPE_ASSIGN_OR_RETURN(const int exit_code, LaunchLocalProcesses(launch));
@@ -266,7 +281,7 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"How", {"strategies", "micro_batches", "frozen_quantum"}},
       {"Measurement", {"steps", "warmup_steps", "repeats"}},
       {"Results", {"out", "json", "on_clusters"}},
-      {"Devices", {"backend", "devices", "nproc", "virtual_devices"}},
+      {"Devices", {"backend", "devices", "nproc", "link", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
   command.wrong_command_line = 1;  // 2 is a result

@@ -21,15 +21,30 @@ constexpr int kLegendColumns = 3;
 // One axis: a whole number of ticks around the data.
 struct Scale {
   double low = 0, high = 0, tick = 1;
-  double from = 0, to = 0;  // pixels
+  double from = 0, to = 0;   // pixels
+  bool logarithmic = false;  // then low, high and tick are powers of ten
 
-  double At(double value) const { return from + (to - from) * (value - low) / (high - low); }
+  double At(double value) const {
+    const double place = logarithmic ? std::log10(value) : value;
+    return from + (to - from) * (place - low) / (high - low);
+  }
+  double Tick(int i) const {
+    const double place = low + i * tick;
+    return logarithmic ? std::pow(10, place) : place;
+  }
+  int NumTicks() const { return static_cast<int>(std::lround((high - low) / tick)) + 1; }
 };
 
-Scale ScaleOf(double min, double max, double from, double to) {
+Scale ScaleOf(double min, double max, double from, double to, bool logarithmic = false) {
   Scale scale;
   scale.from = from;
   scale.to = to;
+  scale.logarithmic = logarithmic;
+  if (logarithmic) {
+    scale.low = std::floor(std::log10(min));
+    scale.high = std::ceil(std::log10(max));
+    return scale;
+  }
   scale.tick = report::NiceTick(max - min, 6);
   scale.low = std::floor(min / scale.tick) * scale.tick;
   scale.high = std::ceil(max / scale.tick) * scale.tick;
@@ -68,13 +83,13 @@ std::string Line(double x1, double y1, double x2, double y2) {
 
 std::string Axes(const CurveChart& chart, const Scale& x, const Scale& y) {
   std::string svg;
-  for (int i = 0; y.low + i * y.tick <= y.high + y.tick / 2; ++i) {
-    const double value = y.low + i * y.tick;
+  for (int i = 0; i < y.NumTicks(); ++i) {
+    const double value = y.Tick(i);
     svg += Line(x.from, y.At(value), x.to, y.At(value));
     svg += Text(kLeft - 8, y.At(value) + 4, "end", "a", NumberText(value));
   }
-  for (int i = 0; x.low + i * x.tick <= x.high + x.tick / 2; ++i) {
-    const double value = x.low + i * x.tick;
+  for (int i = 0; i < x.NumTicks(); ++i) {
+    const double value = x.Tick(i);
     svg += Text(x.At(value), kTop + kPlotHeight + 18, "middle", "a", NumberText(value));
   }
   if (!chart.y_unit.empty()) {
@@ -144,7 +159,7 @@ std::string CurveChartSvg(const CurveChart& chart) {
   if (!(left < right) || !(low < high)) {
     return svg + Text(kLeft, kTop + 40, "start", "a", "nothing to show") + "</svg>\n";
   }
-  const Scale x = ScaleOf(left, right, kLeft, kWidth - kRight);
+  const Scale x = ScaleOf(left, right, kLeft, kWidth - kRight, chart.logarithmic_x);
   const Scale y = ScaleOf(low, high, kTop + kPlotHeight, kTop);
   return svg + Axes(chart, x, y) + Curves(chart, x, y) + Legend(chart, legend_top) + "</svg>\n";
 }

@@ -19,6 +19,7 @@ struct CurveChart {
   std::string title;
   std::string x_unit, y_unit;
   std::vector<Curve> curves;
+  bool logarithmic_x = false;  // all x are then positive, and ticks are at powers of ten
 };
 
 // Returns the chart as SVG, light or dark as the reader's system is set. Axes begin at the smallest

@@ -33,6 +33,14 @@ TEST(CurveChartTest, ReferenceIsDrawnLastAndYAxisIsNamed) {
   EXPECT_THAT(svg, HasSubstr(">held-out loss</text>"));
 }
 
+TEST(CurveChartTest, LogarithmicAxisHasPowersOfTen) {
+  CurveChart chart{"t", "Mb/s", "", {{"a", {{100, 1}, {1000, 1.5}, {10000, 2}}, false}}};
+  chart.logarithmic_x = true;
+  const std::string svg = CurveChartSvg(chart);
+  EXPECT_THAT(svg, HasSubstr("points=\"64,380 504,210 944,40\""));
+  EXPECT_THAT(svg, HasSubstr("x=\"504\" y=\"398\" text-anchor=\"middle\" class=\"a\">1000<"));
+}
+
 TEST(CurveChartTest, EmptyChartHasANote) {
   EXPECT_THAT(CurveChartSvg({"empty", "", "", {}}), HasSubstr("nothing to show"));
   EXPECT_THAT(CurveChartSvg({"one", "", "", {{"a", {{1, 1}}, false}}}),

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/host/bound_spinning.h"
 #include "core/base/host/out_of_memory.h"
 #include "core/command_line/flag_help.h"
 #include "core/command_line/flag_range.h"
@@ -57,6 +58,7 @@ int RunCommand(int argc, char** argv, const Command& command,
 
 int RunCommandWithCode(int argc, char** argv, const Command& command,
                        const std::function<absl::StatusOr<int>()>& run) {
+  BoundSpinning(argv);
   KeepStandardDescriptors();
   // Never deleted: threads may allocate memory until the very end of the process.
   EndWhenOutOfMemory((new std::string(command.name))->c_str());

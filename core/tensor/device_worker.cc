@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/tensor/team_spin.h"
 
 namespace dpipe {
 namespace {
@@ -51,8 +50,6 @@ absl::Status DeviceWorker::Wait() {
 
 void DeviceWorker::Loop() {
   const absl::Status bound = device_->BindThread();
-  std::unique_ptr<TeamSpin> spin;
-  if (device_->num_threads() > 1) spin = std::make_unique<TeamSpin>();
   while (true) {
     std::function<absl::Status()> job;
     {
@@ -63,7 +60,6 @@ void DeviceWorker::Loop() {
       job = std::move(job_);
     }
     const absl::Status status = bound.ok() ? RunGuarded(job, *device_) : bound;
-    if (spin != nullptr) spin->Observe(MonotonicNow());
     job = nullptr;  // destroy its captures before Wait() can return
     absl::MutexLock lock(&mutex_);
     result_ = status;

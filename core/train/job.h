@@ -82,11 +82,12 @@ ModelProfile DescribeJob(const TrainingJob& job);
 // while a session runs.
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
-// Measures the job's workers as a cluster: the cost of a message between the first and the last of
-// them, and of an all-reduce over all of them, with the transports of its sessions. For GPUs, also
-// the memory that each has for tensors (core/tensor/cuda/usable_memory.h). If there are several
-// processes, all call this and get the measurements of the first one. All devices are described as
-// being on one node, wherever the processes run.
+// Measures the job's workers as a cluster, with the transports of its sessions: the cost of a
+// message between the first and the last rank of a host, and of an all-reduce over its ranks; the
+// same between hosts, one rank of each. For GPUs, also the memory that each has for tensors
+// (core/tensor/cuda/usable_memory.h). Hosts are nodes if all have equally many processes, numbered
+// host by host; if not, everything is one node with the link between the first and the last rank.
+// If there are several processes, all call this and get the measurements of the first one.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
 
 namespace internal {

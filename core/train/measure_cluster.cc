@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,11 +77,10 @@ class LinkProbe {
     });
   }
 
-  // Returns half of a round trip between the first and the last rank, averaged over several in
-  // sequence.
-  absl::StatusOr<Nanos> Message(int round_trips) {
-    const auto round_trip = [](Communicator& comm, const Tensor& ball) -> absl::Status {
-      const int last = comm.size() - 1, rank = comm.rank().value();
+  // Returns half of a round trip between rank 0 and `last`, averaged over several in sequence.
+  absl::StatusOr<Nanos> Message(int last, int round_trips) {
+    const auto round_trip = [last](Communicator& comm, const Tensor& ball) -> absl::Status {
+      const int rank = comm.rank().value();
       if (rank != 0 && rank != last) return absl::OkStatus();
       const Rank peer(last - rank);
       if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {ball}, "probe"));
@@ -96,11 +96,13 @@ class LinkProbe {
         1, 2 * round_trips, kRepeats);
   }
 
-  absl::StatusOr<Nanos> AllReduce(int64_t size_bytes, int repeats) {
+  // `group` includes rank 0.
+  absl::StatusOr<Nanos> AllReduce(const std::vector<Rank>& group, int64_t size_bytes, int repeats) {
     return Measure(
-        [](Communicator& comm, const Tensor& tensor) {
-          std::vector<Rank> group;
-          for (int i = 0; i < comm.size(); ++i) group.push_back(Rank(i));
+        [&group](Communicator& comm, const Tensor& tensor) -> absl::Status {
+          if (std::find(group.begin(), group.end(), comm.rank()) == group.end()) {
+            return absl::OkStatus();
+          }
           std::vector<Tensor> tensors = {tensor};
           return comm.AllReduceSum(group, absl::MakeSpan(tensors), "probe");
         },
@@ -153,18 +155,22 @@ class LinkProbe {
 
 // Returns the bandwidth between the probe's ranks on CPUs, derived from one all-reduce. A ring
 // moves 2 (n-1)/n of the bytes over each link, in 2 (n-1) hops.
-absl::StatusOr<double> BandwidthOfCpus(int n, Nanos latency_ns, LinkProbe* probe) {
-  DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe->AllReduce(kLargeBytes, kRepeats));
+absl::StatusOr<double> BandwidthOfCpus(const std::vector<Rank>& group, Nanos latency_ns,
+                                       LinkProbe* probe) {
+  const int n = static_cast<int>(group.size());
+  DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe->AllReduce(group, kLargeBytes, kRepeats));
   const double transfer_ns = std::max<double>(1, reduce_ns - 2.0 * (n - 1) * latency_ns);
   return 2.0 * (n - 1) / n * kLargeBytes / transfer_ns * kNanosPerSecond;
 }
 
 // Uses tensors of at most `large` bytes, the same on all ranks.
-absl::StatusOr<double> BandwidthOfGpus(int n, int64_t large, LinkProbe* probe) {
+absl::StatusOr<double> BandwidthOfGpus(const std::vector<Rank>& group, int64_t large,
+                                       LinkProbe* probe) {
   const int64_t small = large / kTimesSmaller;
-  DPIPE_ASSIGN_OR_RETURN(const Nanos small_ns, probe->AllReduce(small, kGpuReduces));
-  DPIPE_ASSIGN_OR_RETURN(const Nanos large_ns, probe->AllReduce(large, kGpuReduces));
-  return internal::RingBandwidth(n, {small, small_ns}, {large, large_ns});
+  DPIPE_ASSIGN_OR_RETURN(const Nanos small_ns, probe->AllReduce(group, small, kGpuReduces));
+  DPIPE_ASSIGN_OR_RETURN(const Nanos large_ns, probe->AllReduce(group, large, kGpuReduces));
+  return internal::RingBandwidth(static_cast<int>(group.size()), {small, small_ns},
+                                 {large, large_ns});
 }
 
 // Returns a small share of the memory of this process's GPUs. GPUs of several processes are assumed
@@ -174,6 +180,30 @@ int64_t ProbeBytes(const TrainingJob& job, int64_t memory_bytes) {
   if (job.processes != nullptr) return kMaxGpuBytes;
   if (memory_bytes == 0) return kMaxGpuBytes / kTimesSmaller;  // it is unknown
   return std::clamp<int64_t>(memory_bytes / kPart / kMiB * kMiB, kMiB, kMaxGpuBytes);
+}
+
+// Returns the number of hosts if every host has equally many processes, with consecutive numbers,
+// as a ClusterSpec needs; otherwise 1.
+int NumNodes(ProcessGroup* processes) {
+  if (processes == nullptr) return 1;
+  const auto host_of = [&](int process) { return processes->store().HostOf(process); };
+  const int count = processes->num_processes();
+  int per_host = 1;
+  while (per_host < count && host_of(per_host) == host_of(0)) ++per_host;
+  if (count % per_host != 0) return 1;
+  std::set<std::string> hosts;
+  for (int i = 0; i < count; ++i) {
+    const bool begins = i % per_host == 0;
+    if (begins ? !hosts.insert(host_of(i)).second : host_of(i) != host_of(i - 1)) return 1;
+  }
+  return count / per_host;
+}
+
+// Returns ranks 0, step, 2 step and so on below `end`.
+std::vector<Rank> EveryRank(int step, int end) {
+  std::vector<Rank> ranks;
+  for (int i = 0; i < end; i += step) ranks.push_back(Rank(i));
+  return ranks;
 }
 
 // Distributes the measurements of the first process, which has rank 0.
@@ -207,28 +237,47 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   const int n = job.processes == nullptr ? own : job.processes->num_ranks();
   const bool on_cpus = job.workers[0]->device()->has_host_memory();
   const std::string devices = Count(n, on_cpus ? "CPU device" : "GPU");
-  cluster.set_name(num_processes == 1 ? absl::StrCat("this machine: ", devices, " of one process")
-                                      : absl::StrCat(devices, " of ", num_processes, " processes"));
-  cluster.set_num_nodes(1);
-  cluster.set_devices_per_node(n);
+  const int num_nodes = NumNodes(job.processes), per_node = n / num_nodes;
+  const std::string on_hosts = num_nodes == 1 ? "" : absl::StrCat(" on ", num_nodes, " hosts");
+  cluster.set_name(num_processes == 1
+                       ? absl::StrCat("this machine: ", devices, " of one process")
+                       : absl::StrCat(devices, " of ", num_processes, " processes", on_hosts));
+  cluster.set_num_nodes(num_nodes);
+  cluster.set_devices_per_node(per_node);
   cluster.set_collectives_use_compute(on_cpus);
   cluster.set_devices_share_memory(num_processes == 1 && cuda::ShareOneGpu(DevicesOf(job)));
   const std::vector<int64_t> usable = cuda::UsableBytes(DevicesOf(job));
   cluster.set_memory_bytes_per_device(*std::min_element(usable.begin(), usable.end()));
-  Nanos latency_ns = kNanosPerMicro;
-  double bandwidth = 1e10;
+  Link link;  // of a single device, which uses none
+  link.set_latency_ns(kNanosPerMicro);
+  link.set_bandwidth_bytes_per_s(1e10);
+  *cluster.mutable_intra_node() = *cluster.mutable_inter_node() = link;
   if (n > 1) {
     DPIPE_ASSIGN_OR_RETURN(Communicators communicators, Connect(job));
     LinkProbe probe(job.workers, std::move(communicators));
-    DPIPE_ASSIGN_OR_RETURN(latency_ns, probe.Message(on_cpus ? 1 : kGpuRoundTrips));
-    DPIPE_ASSIGN_OR_RETURN(
-        bandwidth,
-        on_cpus ? BandwidthOfCpus(n, latency_ns, &probe)
-                : BandwidthOfGpus(n, ProbeBytes(job, cluster.memory_bytes_per_device()), &probe));
-  }
-  for (Link* link : {cluster.mutable_intra_node(), cluster.mutable_inter_node()}) {
-    link->set_latency_ns(latency_ns);
-    link->set_bandwidth_bytes_per_s(bandwidth);
+    const int64_t gpu_bytes = ProbeBytes(job, cluster.memory_bytes_per_device());
+    // Measures between rank 0 and `last`, and in `group`.
+    const auto measure = [&](int last, const std::vector<Rank>& group) -> absl::StatusOr<Link> {
+      DPIPE_ASSIGN_OR_RETURN(const Nanos latency_ns,
+                             probe.Message(last, on_cpus ? 1 : kGpuRoundTrips));
+      DPIPE_ASSIGN_OR_RETURN(const double bandwidth,
+                             on_cpus ? BandwidthOfCpus(group, latency_ns, &probe)
+                                     : BandwidthOfGpus(group, gpu_bytes, &probe));
+      Link measured;
+      measured.set_latency_ns(latency_ns);
+      measured.set_bandwidth_bytes_per_s(bandwidth);
+      return measured;
+    };
+    if (per_node > 1) {
+      DPIPE_ASSIGN_OR_RETURN(link, measure(per_node - 1, EveryRank(1, per_node)));
+      *cluster.mutable_intra_node() = *cluster.mutable_inter_node() = link;
+    }
+    // One rank per node, so that the nodes' interfaces are not shared.
+    if (num_nodes > 1) {
+      DPIPE_ASSIGN_OR_RETURN(link, measure(n - 1, EveryRank(per_node, n)));
+      *cluster.mutable_inter_node() = link;
+      if (per_node == 1) *cluster.mutable_intra_node() = link;
+    }
   }
   return job.processes == nullptr ? cluster : LeadersCluster(job.processes, cluster);
 }

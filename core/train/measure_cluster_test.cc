@@ -61,5 +61,54 @@ TEST(MeasureClusterTest, AllProcessesGetTheSameCluster) {
   }
 }
 
+// Measures with two ranks per process and returns what all processes got.
+ClusterSpec MeasureOnHosts(const std::vector<std::string>& hosts) {
+  constexpr int kWorkers = 2;
+  std::vector<JobMember> job = LocalJob(hosts);
+  for (JobMember& member : job) member.options.ranks_per_process = kWorkers;
+  std::vector<ClusterSpec> clusters(hosts.size());
+  RunAsThreads(job, [&](const JobMember& member) {
+    const auto processes = ProcessGroup::Join(member.address, member.options);
+    ASSERT_TRUE(processes.ok()) << processes.status();
+    const auto cluster = Measure(kWorkers, processes->get());
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    clusters[member.address.process] = *cluster;
+  });
+  for (const ClusterSpec& cluster : clusters) {
+    EXPECT_EQ(cluster.SerializeAsString(), clusters[0].SerializeAsString());
+  }
+  return clusters[0];
+}
+
+TEST(MeasureClusterTest, HostsAreNodesWithTwoKindsOfLink) {
+  const ClusterSpec cluster = MeasureOnHosts({"a", "a", "b", "b"});
+  EXPECT_EQ(cluster.num_nodes(), 2);
+  EXPECT_EQ(cluster.devices_per_node(), 4);
+  EXPECT_EQ(cluster.name(), "8 CPU devices of 4 processes on 2 hosts");
+  EXPECT_GT(cluster.inter_node().bandwidth_bytes_per_s(), 1e6);
+  EXPECT_GT(cluster.inter_node().latency_ns(), 0);
+  // Measured separately.
+  EXPECT_NE(cluster.inter_node().bandwidth_bytes_per_s(),
+            cluster.intra_node().bandwidth_bytes_per_s());
+}
+
+TEST(MeasureClusterTest, HostsOfOneProcessEach) {
+  const ClusterSpec cluster = MeasureOnHosts({"a", "b", "c"});
+  EXPECT_EQ(cluster.num_nodes(), 3);
+  EXPECT_EQ(cluster.devices_per_node(), 2);
+}
+
+// A ClusterSpec's nodes are equal and have consecutive ranks.
+TEST(MeasureClusterTest, UnequalOrMixedHostsAreOneNode) {
+  for (const std::vector<std::string>& hosts : {std::vector<std::string>{"a", "a", "b"},
+                                                {"a", "b", "a"},
+                                                {"a", "b", "b"},
+                                                {"a", "b", "a", "b"}}) {
+    const ClusterSpec cluster = MeasureOnHosts(hosts);
+    EXPECT_EQ(cluster.num_nodes(), 1);
+    EXPECT_EQ(cluster.devices_per_node(), 2 * static_cast<int>(hosts.size()));
+  }
+}
+
 }  // namespace
 }  // namespace dpipe

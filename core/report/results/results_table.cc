@@ -155,7 +155,10 @@ std::string PlaceText(const CaseResult& results) {
     return absl::StrCat(std::filesystem::path(cluster->second).stem().string(), " (",
                         results.num_devices(), " devices)");
   }
-  return absl::StrCat(results.num_devices(), results.num_devices() == 1 ? " device" : " devices");
+  const auto link = results.flags().find("link");
+  const bool has_link = link != results.flags().end() && !link->second.empty();
+  return absl::StrCat(results.num_devices(), results.num_devices() == 1 ? " device" : " devices",
+                      has_link ? absl::StrCat(", link ", link->second) : "");
 }
 
 // Returns all cases; `heading` and `table` format them as Markdown or as text.

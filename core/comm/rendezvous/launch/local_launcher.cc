@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -66,7 +68,7 @@ class Launcher {
 
   absl::StatusOr<int> Run() {
     CatchSignals();
-    DPIPE_ASSIGN_OR_RETURN(listener_, ListenOnLoopback());
+    DPIPE_RETURN_IF_ERROR(Listen());
     job_ = absl::StrCat("local ", getpid(), " ", std::random_device()());
     for (int i = 0; i < options_.num_processes; ++i) DPIPE_RETURN_IF_ERROR(Start(i));
     listener_ = Socket();  // process 0 has inherited it
@@ -104,6 +106,20 @@ class Launcher {
     // If it is ignored, which may be inherited, exit statuses of children are lost.
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &old_child_);
+  }
+
+  absl::Status Listen() {
+    if (options_.network == nullptr) {
+      DPIPE_ASSIGN_OR_RETURN(listener_, ListenOnLoopback());
+      return absl::OkStatus();
+    }
+    master_ = options_.network->Address(0);
+    DPIPE_RETURN_IF_ERROR(options_.network->Enter(0));
+    auto listeners = ListenAt(master_, 0, /*on_several_hosts=*/true);
+    DPIPE_RETURN_IF_ERROR(options_.network->Leave());
+    DPIPE_RETURN_IF_ERROR(listeners.status());
+    listener_ = std::move(listeners->front());
+    return absl::OkStatus();
   }
 
   absl::Status Start(int number) {
@@ -145,6 +161,7 @@ class Launcher {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     fcntl(holds, F_SETFD, 0);
+    if (options_.network != nullptr) MoveToHost(number);
     if (number == 0) fcntl(listener_.fd(), F_SETFD, 0);
     std::vector<std::string> words = {options_.program};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
@@ -159,13 +176,30 @@ class Launcher {
     _exit(127);
   }
 
+  // Runs in the child.
+  void MoveToHost(int number) const {
+    const absl::Status entered = options_.network->Enter(number);
+    if (!entered.ok()) {
+      std::fprintf(stderr, "%s\n", std::string(entered.message()).c_str());
+      _exit(1);
+    }
+    const std::vector<int> cores = AllowedCores();
+    const int count = static_cast<int>(cores.size()), num_hosts = options_.num_processes;
+    const int share = std::max(1, count / num_hosts);
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    for (int i = 0; i < share; ++i) CPU_SET(cores[(number * share + i) % count], &own);
+    sched_setaffinity(0, sizeof(own), &own);  // if it fails, the hosts share all cores
+  }
+
   std::vector<std::string> Environment(int number, int holds) const {
+    const bool one_host = options_.network == nullptr;
     std::vector<std::pair<std::string, std::string>> set = {
         {"RANK", absl::StrCat(number)},
         {"WORLD_SIZE", absl::StrCat(options_.num_processes)},
-        {"LOCAL_RANK", absl::StrCat(number)},
-        {"LOCAL_WORLD_SIZE", absl::StrCat(options_.num_processes)},
-        {"MASTER_ADDR", "127.0.0.1"},
+        {"LOCAL_RANK", absl::StrCat(one_host ? number : 0)},
+        {"LOCAL_WORLD_SIZE", absl::StrCat(one_host ? options_.num_processes : 1)},
+        {"MASTER_ADDR", master_},
         {"MASTER_PORT", absl::StrCat(listener_.port())},
         {"DPIPE_JOB", job_},
         {kSecretVariable, secret_.Hex()},
@@ -316,6 +350,7 @@ class Launcher {
   }
 
   const LaunchOptions& options_;
+  std::string master_ = "127.0.0.1";
   Socket listener_;
   std::string job_;
   const JobSecret secret_ = JobSecret::Random();
@@ -337,6 +372,11 @@ absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--nproc=", options.num_processes, ": at most ", MaxLocalProcesses(),
         " processes can share the ", FindUsableCpus().count, " usable cores of this machine"));
+  }
+  if (options.network != nullptr && options.num_processes > options.network->num_hosts()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("requested ", options.num_processes, " processes on a network of ",
+                     options.network->num_hosts(), " hosts; each has one process"));
   }
   return Launcher(options).Run();
 }

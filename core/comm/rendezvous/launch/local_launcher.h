@@ -17,6 +17,7 @@
 #include "core/base/status.h"
 #include "core/comm/rendezvous/launch/exit_hold.h"
 #include "core/comm/rendezvous/launch/launched_process.h"  // the launched processes' side
+#include "core/comm/rendezvous/launch/shaped_network.h"
 
 namespace dpipe {
 
@@ -26,6 +27,9 @@ struct LaunchOptions {
   std::vector<std::string> arguments;
   absl::Duration grace = absl::Seconds(30);  // after the first failure, or after a later hold
   absl::Duration max_hold = kMaxHold;        // after the first failure
+  // If set, process i is on host i of this network and has an equal share of the cores, its own if
+  // there are enough. Not owned.
+  const ShapedNetwork* network = nullptr;
 };
 
 // Runs the processes to completion. Returns 0 if all succeed; otherwise the exit code of the first
