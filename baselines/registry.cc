@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "baselines/strategies.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/base/text/show.h"
@@ -15,10 +16,27 @@
 namespace dpipe {
 namespace {
 
-// Sorted. Filled by static initialisers in any order before main, and constant afterwards.
-std::vector<NamedStrategy>& Registry() {
-  static auto* const registry = new std::vector<NamedStrategy>();
-  return *registry;
+// Sorted by family, then by name.
+std::vector<NamedStrategy> MakeStrategies() {
+  std::vector<NamedStrategy> made;
+  for (const StrategyRow& row : StrategyRows()) {
+    NamedStrategy named = {row.family, DefaultStrategy(), row.summary};
+    for (const absl::string_view part : absl::StrSplit(row.composition, ',')) {
+      const absl::Status set = SetStrategyField(part, named.strategy);
+      DPIPE_CHECK(set.ok()) << row.name << ": " << set.message();
+    }
+    named.strategy.set_name(row.name);
+    made.push_back(std::move(named));
+  }
+  const auto key = [](const NamedStrategy& named) {
+    return std::make_tuple(static_cast<int>(named.family), named.strategy.name());
+  };
+  std::sort(made.begin(), made.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  for (size_t i = 1; i < made.size(); ++i) {
+    DPIPE_CHECK(key(made[i - 1]) != key(made[i])) << made[i].strategy.name() << " is there twice";
+  }
+  return made;
 }
 
 absl::StatusOr<Strategy> FindNamed(absl::string_view name) {
@@ -33,7 +51,10 @@ absl::StatusOr<Strategy> FindNamed(absl::string_view name) {
 
 }  // namespace
 
-const std::vector<NamedStrategy>& NamedStrategies() { return Registry(); }
+const std::vector<NamedStrategy>& NamedStrategies() {
+  static const auto* const strategies = new std::vector<NamedStrategy>(MakeStrategies());
+  return *strategies;
+}
 
 std::vector<std::string> StrategyNames() {
   std::vector<std::string> names;
@@ -75,20 +96,6 @@ absl::StatusOr<Strategy> FindStrategy(absl::string_view spec) {
   if (parts.size() > 1 || !starts_with_name) strategy.set_name(std::string(spec));
   DPIPE_RETURN_IF_ERROR(CheckStrategy(strategy));
   return strategy;
-}
-
-bool RegisterStrategy(NamedStrategy strategy) {
-  const auto order = [](const NamedStrategy& named) {
-    return std::make_tuple(static_cast<int>(named.family), named.strategy.name());
-  };
-  for (const NamedStrategy& other : Registry()) {
-    DPIPE_CHECK(other.strategy.name() != strategy.strategy.name())
-        << "strategy " << strategy.strategy.name() << " is registered twice";
-  }
-  const auto at = std::find_if(Registry().begin(), Registry().end(),
-                               [&](const NamedStrategy& n) { return order(strategy) < order(n); });
-  Registry().insert(at, std::move(strategy));
-  return true;
 }
 
 }  // namespace dpipe

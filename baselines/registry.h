@@ -7,7 +7,7 @@
 //                                        recompute=none, shard=none, even_samples=false, tune=false
 //   "diffusionpipe,partial_batch=false"  an ablation: a named strategy with one key changed
 //
-// To add a strategy, write one file that ends in REGISTER_STRATEGY and name it in BUILD.
+// To add a strategy, add a row to strategies.cc.
 #ifndef DPIPE_BASELINES_REGISTRY_H_
 #define DPIPE_BASELINES_REGISTRY_H_
 
@@ -43,7 +43,7 @@ struct NamedStrategy {
 // message lists the valid ones.
 absl::StatusOr<Strategy> FindStrategy(absl::string_view spec);
 
-// Returns all registered strategies, sorted by family, then by name.
+// Returns all named strategies, sorted by family, then by name.
 const std::vector<NamedStrategy>& NamedStrategies();
 std::vector<std::string> StrategyNames();
 // Returns the names of the strategies that compute the same gradients as one device: all but
@@ -53,13 +53,6 @@ std::vector<std::string> ExactStrategyNames();
 // Returns the defaults of a composition: 1F1B over the exact partition, frozen work first.
 Strategy DefaultStrategy();
 
-// Registers a strategy; registering a name twice is a CHECK failure. Returns true, so that it can
-// initialise a constant.
-bool RegisterStrategy(NamedStrategy strategy);
-
 }  // namespace dpipe
-
-#define REGISTER_STRATEGY(function) \
-  static const bool dpipe_registered_##function = ::dpipe::RegisterStrategy(function())
 
 #endif  // DPIPE_BASELINES_REGISTRY_H_

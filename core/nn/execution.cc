@@ -8,7 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::nn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/base/philox.h"
 #include "core/nn/nodes/activation_nodes.h"
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "core/nn/testing/gradient_check.h"

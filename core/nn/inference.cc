@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/nn/copy_parameters.h"
+#include "core/nn/parameters.h"
 
 namespace dpipe::nn {
 

@@ -69,6 +69,13 @@ class Model {
   std::vector<int> backbones_;
 };
 
+// Returns OK if the models differ only in their names and the shapes of their values. Components,
+// their sources, layers, nodes and values must be the same and in the same order; parameters must
+// also have the same shapes. Ids then mean the same in both models, the same values cross a cut,
+// and a ParameterSet of one fits the other. Otherwise returns InvalidArgument, which names the
+// first difference and shows both sides.
+absl::Status CheckSameStructure(const Model& a, const Model& b);
+
 }  // namespace dpipe::nn
 
 #endif  // DPIPE_CORE_NN_MODEL_H_

@@ -59,7 +59,7 @@ class ParameterSet {
   const Program& program() const { return *program_; }
   LayerRange layers() const { return layers_; }
   // True if these layers of a program can be run with this set. The program must be the set's own
-  // or have parameters with the same ids and shapes in these layers (see same_structure.h).
+  // or have parameters with the same ids and shapes in these layers (see model.h).
   bool Fits(const Program& program, LayerRange layers) const;
   const std::shared_ptr<Device>& device() const { return device_; }
 
@@ -139,6 +139,10 @@ class ParameterSet {
   std::vector<ParameterId> ids_, trainable_ids_;
   Tensor grads_;  // storage of all gradients; undefined on demand
 };
+
+// Copies a set's masters to `device`, for forward passes only: there is no room for gradients.
+std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
+                                             const std::shared_ptr<Device>& device);
 
 }  // namespace dpipe::nn
 

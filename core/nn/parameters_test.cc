@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gtest/gtest.h"
 

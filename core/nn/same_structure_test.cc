@@ -1,11 +1,10 @@
-#include "core/nn/same_structure.h"
-
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/nn/model.h"
 #include "core/nn/nodes/activation_nodes.h"
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gmock/gmock.h"

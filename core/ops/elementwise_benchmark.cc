@@ -5,11 +5,10 @@
 
 #include "benchmark/benchmark.h"
 #include "core/base/philox.h"
-#include "core/ops/elementwise/activation.h"
-#include "core/ops/elementwise/geglu.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/norm/group_norm.h"
 #include "core/ops/norm/layer_norm.h"
-#include "core/ops/optimizer/adamw.h"
+#include "core/ops/optimizer/optimizer.h"
 
 namespace dpipe::ops {
 namespace {

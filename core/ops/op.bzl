@@ -1,26 +1,34 @@
-"""One op: its contract, its checks, its implementations and its test."""
+"""The ops of a folder: contracts, checks, implementations and tests."""
 
-def dpipe_op(name, srcs = [], deps = [], test_deps = []):
-    """Targets `name` and `name`_test from <name>.h, .cc, _kernels.h, _ref.cc, _cpu.cc, _cuda.cc, _test.cc."""
+def dpipe_ops(name, deps = [], test_deps = []):
+    """All ops of a folder: a library of its headers and sources, and one test of its *_test.cc.
+
+    Args:
+      name: of the library.
+      deps: what it depends on besides what all ops do.
+      test_deps: what its test depends on besides the library.
+    """
     native.cc_library(
         name = name,
-        srcs = [
-            name + ".cc",
-            name + "_cpu.cc",
-            name + "_cuda.cc",
-            name + "_kernels.h",
-            name + "_ref.cc",
-        ] + srcs,
-        hdrs = [name + ".h"],
+        srcs = native.glob(
+            ["*.cc", "*_kernels.h"],
+            exclude = ["*_test.cc"],
+        ),
+        hdrs = native.glob(
+            ["*.h"],
+            exclude = ["*_kernels.h"],
+        ),
         # Vectorise, and let comparisons be vectorised: no code of ours reads floating-point
         # exception flags. Neither changes a value.
         copts = ["-O3", "-fno-trapping-math", "-fopenmp"],
         deps = [
-            "//core/ops/support:kernel_support",
             "//core/base:check",
             "//core/base:status",
             "//core/ops/cuda",
+            "//core/ops/cuda/kernels",
+            "//core/ops/support:kernel_support",
             "//core/tensor",
+            "//core/tensor:device_work",
             "@absl",
             "@openmp",
         ] + deps,
@@ -28,7 +36,7 @@ def dpipe_op(name, srcs = [], deps = [], test_deps = []):
     native.cc_test(
         name = name + "_test",
         size = "small",
-        srcs = [name + "_test.cc"],
+        srcs = native.glob(["*_test.cc"]),
         deps = [
             ":" + name,
             "//core/ops/testing:op_testing",

@@ -6,18 +6,13 @@
 // % for gradients, which depend on three rounded tensors).
 #include <tuple>
 
-#include "core/ops/diffusion/mse_loss.h"
-#include "core/ops/elementwise/activation.h"
-#include "core/ops/elementwise/geglu.h"
+#include "core/ops/diffusion/diffusion.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/embedding/embedding.h"
-#include "core/ops/embedding/time_embedding.h"
-#include "core/ops/image/average_pool.h"
-#include "core/ops/image/concat.h"
-#include "core/ops/image/resize_bilinear.h"
-#include "core/ops/image/upsample.h"
+#include "core/ops/image/rearrange.h"
+#include "core/ops/image/resize.h"
 #include "core/ops/norm/group_norm.h"
 #include "core/ops/norm/layer_norm.h"
-#include "core/ops/norm/modulate.h"
 #include "core/ops/testing/golden.h"
 
 namespace dpipe::ops {

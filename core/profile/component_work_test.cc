@@ -4,9 +4,8 @@
 
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/attention_node.h"
-#include "core/nn/nodes/conv2d_node.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gtest/gtest.h"

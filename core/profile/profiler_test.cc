@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 #include "core/tensor/cpu_device.h"
 #include "gmock/gmock.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gmock/gmock.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/phases.h"
 #include "core/base/philox.h"
-#include "core/ops/optimizer/adamw.h"
+#include "core/ops/optimizer/optimizer.h"
 #include "core/profile/describe.h"
 #include "core/profile/profiler.h"
 #include "core/tensor/cuda/usable_memory.h"

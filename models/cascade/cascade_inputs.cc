@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
-#include "core/ops/image/average_pool.h"
+#include "core/ops/image/resize.h"
 #include "models/diffusion/draws.h"
 
 namespace dpipe::models {

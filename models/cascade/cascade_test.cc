@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/nn/same_structure.h"
+#include "core/nn/model.h"
 #include "data/scenes/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

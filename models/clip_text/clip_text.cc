@@ -3,11 +3,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/blocks/attention_block.h"
+#include "core/nn/blocks/transformer_block.h"
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/embedding_nodes.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 

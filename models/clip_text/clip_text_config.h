@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/ops/elementwise/activation.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::models {
 

@@ -7,8 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/nn/nodes/activation_nodes.h"
-#include "core/nn/nodes/conv2d_node.h"
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "models/diffusion/noise_nodes.h"

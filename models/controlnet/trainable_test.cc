@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "core/base/files/file.h"
 #include "core/nn/execution.h"
-#include "core/nn/same_structure.h"
+#include "core/nn/model.h"
 #include "core/tensor/device_worker.h"
 #include "data/folders/folder_dataset.h"
 #include "data/loader.h"

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
-#include "core/ops/diffusion/combine.h"
-#include "core/ops/elementwise/add.h"
+#include "core/ops/diffusion/diffusion.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::diffusion {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "core/ops/diffusion/mse_loss.h"
+#include "core/ops/diffusion/diffusion.h"
 #include "models/diffusion/flow_matching.h"
 
 namespace dpipe::diffusion {

@@ -1,6 +1,6 @@
 #include "models/diffusion/flow_nodes.h"
 
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/testing/gradient_check.h"
 #include "core/ops/testing/op_testing.h"
 #include "models/diffusion/flow_matching.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/testing/gradient_check.h"
 #include "core/ops/testing/op_testing.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/diffusion/mse_loss.h"
+#include "core/ops/diffusion/diffusion.h"
 #include "models/diffusion/noising.h"
 
 namespace dpipe::diffusion {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/ops/diffusion/combine.h"
+#include "core/ops/diffusion/diffusion.h"
 
 namespace dpipe::diffusion {
 namespace {

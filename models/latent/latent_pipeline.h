@@ -45,7 +45,7 @@ class LatentPipeline {
   const std::vector<const nn::ParameterSet*>& frozen_parameters() const { return frozen_pointers_; }
 
   // Returns the components for pictures of another size. They have the same parameters as model()
-  // (nn/same_structure.h). Returns InvalidArgument if a side is not a multiple of
+  // (nn/model.h). Returns InvalidArgument if a side is not a multiple of
   // parts().size_multiple().
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const;
   // The same without the encoders, whose outputs become external inputs.

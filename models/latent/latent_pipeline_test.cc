@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/nn/execution.h"
-#include "core/nn/same_structure.h"
+#include "core/nn/model.h"
 #include "core/tensor/device_worker.h"
 #include "data/folders/folder_dataset.h"
 #include "data/loader.h"

@@ -7,9 +7,7 @@
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/attention_node.h"
 #include "core/nn/nodes/embedding_nodes.h"
-#include "core/nn/nodes/modulate_node.h"
 #include "core/nn/nodes/norm_nodes.h"
-#include "core/nn/nodes/position_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 
 namespace dpipe::models {

@@ -11,9 +11,9 @@
 
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
-#include "core/ops/embedding/rotary_embedding.h"
+#include "core/ops/embedding/positions.h"
 
 namespace dpipe::models {
 

@@ -1,8 +1,8 @@
 #include "models/mmdit/sd3_transformer.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/nodes/conv2d_node.h"
-#include "core/nn/nodes/position_nodes.h"
+#include "core/nn/nodes/embedding_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 
 namespace dpipe::models {

@@ -1,7 +1,7 @@
 // Stable Diffusion 3's and 3.5's transformer as a Program (diffusers SD3Transformer2DModel).
 //
 // Parameters are named and shaped as in diffusers' checkpoints. These also contain the position
-// table, "pos_embed.pos_embed"; the program computes it (core/ops/embedding/position_table.h).
+// table, "pos_embed.pos_embed"; the program computes it (core/ops/embedding/positions.h).
 // Layers, in order: pos_embed, time_text_embed, context_embedder, those of the blocks (attn, attn2
 // with dual attention, ff, ff_context), proj_out.
 #ifndef DPIPE_MODELS_MMDIT_SD3_TRANSFORMER_H_

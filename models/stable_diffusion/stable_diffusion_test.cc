@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/files/file.h"
-#include "core/nn/same_structure.h"
+#include "core/nn/model.h"
 #include "data/images/image_grid.h"
 #include "data/scenes/generator.h"
 #include "gmock/gmock.h"

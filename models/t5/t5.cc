@@ -7,8 +7,8 @@
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/attention_node.h"
 #include "core/nn/nodes/embedding_nodes.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 
 namespace dpipe::models {

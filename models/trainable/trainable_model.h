@@ -90,7 +90,7 @@ class TrainableModel {
   // sizes. Returns 0 if all steps have image_size().
   virtual int size_multiple() const { return 0; }
   // Builds model() for pictures of another size. It has and trains the same parameters
-  // (nn/same_structure.h). Returns Unimplemented if the model has one size only, and
+  // (nn/model.h). Returns Unimplemented if the model has one size only, and
   // InvalidArgument if a side is not a multiple of size_multiple().
   virtual absl::StatusOr<nn::Model> MakeModel(ImageSize size) const {
     return absl::UnimplementedError("this kind of model is trained at one size only");

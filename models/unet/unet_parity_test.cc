@@ -3,7 +3,7 @@
 // weights show those of the inputs. UNetParityTest uses small models, UNetFullSizeTest those of
 // Stable Diffusion v1.5 and v2.1, one part at a time.
 #include "absl/strings/str_cat.h"
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/diffusion_objective.h"

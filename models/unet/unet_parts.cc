@@ -4,13 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/blocks/sampling_blocks.h"
+#include "core/nn/blocks/resnet_block.h"
 #include "core/nn/blocks/transformer_block.h"
 #include "core/nn/nodes/activation_nodes.h"
-#include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/embedding_nodes.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 
 namespace dpipe::models {

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "core/base/check.h"
-#include "core/ops/diffusion/combine.h"
-#include "core/ops/diffusion/gaussian_sample.h"
-#include "core/ops/elementwise/add.h"
+#include "core/ops/diffusion/diffusion.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::models {
 namespace {

@@ -6,8 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "core/base/files/file.h"
-#include "core/nn/nodes/conv2d_node.h"
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 #include "core/tensor/safetensors.h"
 #include "gtest/gtest.h"

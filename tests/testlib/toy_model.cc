@@ -7,10 +7,10 @@
 #include "core/base/philox.h"
 #include "core/nn/execution.h"
 #include "core/nn/nodes/activation_nodes.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
-#include "core/ops/diffusion/mse_loss.h"
+#include "core/ops/diffusion/diffusion.h"
 
 namespace dpipe::testlib {
 namespace {

@@ -2,13 +2,10 @@
 #include <functional>
 
 #include "core/nn/blocks/resnet_block.h"
-#include "core/nn/blocks/sampling_blocks.h"
 #include "core/nn/blocks/transformer_block.h"
 #include "core/nn/execution.h"
-#include "core/nn/nodes/conv2d_node.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
-#include "core/nn/nodes/resize_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "core/nn/testing/gradient_check.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 
 namespace dpipe::nn {

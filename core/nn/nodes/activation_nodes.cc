@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/ops/elementwise/geglu.h"
-#include "core/ops/elementwise/multiply.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::nn {
 namespace {

@@ -3,7 +3,7 @@
 #define DPIPE_CORE_NN_NODES_ACTIVATION_NODES_H_
 
 #include "core/nn/program_builder.h"
-#include "core/ops/elementwise/activation.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::nn {
 

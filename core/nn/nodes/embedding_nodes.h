@@ -1,4 +1,4 @@
-// Embeddings of tokens, of their distances and of timesteps as nodes.
+// Embeddings of tokens, of their distances, of their positions and of timesteps as nodes.
 #ifndef DPIPE_CORE_NN_NODES_EMBEDDING_NODES_H_
 #define DPIPE_CORE_NN_NODES_EMBEDDING_NODES_H_
 
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/nn/program_builder.h"
-#include "core/ops/embedding/relative_bias.h"
-#include "core/ops/embedding/time_embedding.h"
+#include "core/ops/embedding/embedding.h"
+#include "core/ops/embedding/positions.h"
 
 namespace dpipe::nn {
 
@@ -45,6 +45,14 @@ ValueId AddSelectToken(ProgramBuilder* builder, ValueId x, ValueId ids,
 // another's. No parameters, no gradient.
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,
                          const ops::TimeEmbeddingParams& params);
+
+// Queries or keys x [T, heads * head_size] -> the same shape, with every head rotated by its
+// token's position. Saves nothing.
+ValueId AddRotaryEmbedding(ProgramBuilder* builder, ValueId x, const ops::RotaryParams& params);
+
+// x [rows * columns, C] -> x + sinusoids of the tokens' positions. Saves nothing.
+ValueId AddPositionTable(ProgramBuilder* builder, ValueId x,
+                         const ops::PositionTableParams& params);
 
 }  // namespace dpipe::nn
 

@@ -1,11 +1,11 @@
-// Nodes without parameters that move, join, sum and convert values.
+// Nodes without parameters that move, join, sum, convert and resize values.
 #ifndef DPIPE_CORE_NN_NODES_SHAPE_NODES_H_
 #define DPIPE_CORE_NN_NODES_SHAPE_NODES_H_
 
 #include <vector>
 
 #include "core/nn/program_builder.h"
-#include "core/ops/image/patchify.h"
+#include "core/ops/image/rearrange.h"
 
 namespace dpipe::nn {
 
@@ -45,6 +45,12 @@ ValueId AddDetach(ProgramBuilder* builder, ValueId x);
 
 // Converts between kF32 and kCompute. Shares storage if they are the same.
 ValueId AddCast(ProgramBuilder* builder, ValueId x, Element element);
+
+// x [2H, 2W, C] -> [H, W, C], means of 2 x 2 squares. Saves nothing.
+ValueId AddAveragePool2x(ProgramBuilder* builder, ValueId x);
+
+// x [H, W, C] -> [height, width, C], bilinear (ops/image/resize.h). Saves nothing.
+ValueId AddResizeBilinear(ProgramBuilder* builder, ValueId x, int64_t height, int64_t width);
 
 }  // namespace dpipe::nn
 

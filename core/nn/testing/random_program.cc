@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
 #include "core/nn/nodes/activation_nodes.h"
-#include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 

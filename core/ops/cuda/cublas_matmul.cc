@@ -15,7 +15,6 @@
 #include "core/base/phases.h"
 #include "core/cuda/cublas_lt_api.h"
 #include "core/ops/cuda/engine_choices.h"
-#include "core/ops/cuda/kernels/channels.h"
 #include "core/ops/cuda/kernels/elementwise.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/tensor/cuda/cuda_device.h"

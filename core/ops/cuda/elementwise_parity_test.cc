@@ -1,9 +1,5 @@
 #include "core/ops/cuda/parity.h"
-#include "core/ops/elementwise/activation.h"
-#include "core/ops/elementwise/add.h"
-#include "core/ops/elementwise/gated_add.h"
-#include "core/ops/elementwise/geglu.h"
-#include "core/ops/elementwise/multiply.h"
+#include "core/ops/elementwise/elementwise.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -1,9 +1,6 @@
 #include "core/ops/cuda/parity.h"
-#include "core/ops/image/average_pool.h"
-#include "core/ops/image/concat.h"
-#include "core/ops/image/patchify.h"
-#include "core/ops/image/resize_bilinear.h"
-#include "core/ops/image/upsample.h"
+#include "core/ops/image/rearrange.h"
+#include "core/ops/image/resize.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include "core/ops/cuda/launch_status.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/ops/cuda/kernels/launch_error.h"
+#include "core/ops/cuda/kernels/kernel.h"
 #include "core/ops/cuda/stream_of.h"
 
 namespace dpipe::ops::cuda {

@@ -1,11 +1,9 @@
-#include "core/ops/cuda/kernels/channels.h"
+#include "core/ops/cuda/kernels/elementwise.h"
 #include "core/ops/cuda/parity.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/norm/group_norm.h"
 #include "core/ops/norm/layer_norm.h"
-#include "core/ops/norm/modulated_layer_norm.h"
-#include "core/ops/norm/rms_norm.h"
 #include "core/ops/support/backend.h"
 #include "core/ops/support/reference.h"
 

@@ -1,6 +1,5 @@
 #include "core/ops/cuda/parity.h"
-#include "core/ops/optimizer/adamw.h"
-#include "core/ops/optimizer/many_tensors.h"
+#include "core/ops/optimizer/optimizer.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -1,8 +1,7 @@
-#include "core/ops/diffusion/combine.h"
-
 #include <cmath>
 #include <vector>
 
+#include "core/ops/diffusion/diffusion.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

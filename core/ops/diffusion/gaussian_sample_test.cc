@@ -1,7 +1,6 @@
-#include "core/ops/diffusion/gaussian_sample.h"
-
 #include <cmath>
 
+#include "core/ops/diffusion/diffusion.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

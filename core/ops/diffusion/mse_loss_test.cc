@@ -1,5 +1,4 @@
-#include "core/ops/diffusion/mse_loss.h"
-
+#include "core/ops/diffusion/diffusion.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

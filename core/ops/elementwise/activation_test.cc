@@ -1,8 +1,7 @@
-#include "core/ops/elementwise/activation.h"
-
 #include <cmath>
 #include <limits>
 
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

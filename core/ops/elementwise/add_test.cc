@@ -1,5 +1,4 @@
-#include "core/ops/elementwise/add.h"
-
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

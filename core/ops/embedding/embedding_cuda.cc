@@ -1,5 +1,7 @@
+#include <cmath>
+
 #include "core/ops/cuda/any_floats.h"
-#include "core/ops/cuda/kernels/lookups.h"
+#include "core/ops/cuda/kernels/embedding.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/ops/embedding/embedding_kernels.h"
 #include "core/ops/support/backend.h"
@@ -28,4 +30,23 @@ void EmbeddingWeightGrad(const Tensor& ids, const Tensor& dy, Tensor* dtable, Te
       dy);
 }
 
+void RotaryEmbedding(const RotaryParams& params, bool inverse, const Tensor& x, Tensor* y) {
+  const RotaryShape shape = {x.dim(0),
+                             x.dim(1),
+                             x.dim(2) / params.head_size(),
+                             params.text_tokens,
+                             params.image_columns,
+                             {params.axes[0] / 2, params.axes[1] / 2, params.axes[2] / 2},
+                             std::log(params.theta),
+                             inverse ? -1.0f : 1.0f};
+  WithElements([&](const auto* from, auto* to) { Rotate(StreamOf(x), shape, from, to); }, x, *y);
+}
+
 }  // namespace dpipe::ops::cuda
+
+namespace dpipe::ops {
+
+const EmbeddingKernels EmbeddingKernels::kCuda = {cuda::EmbeddingForward, cuda::EmbeddingWeightGrad,
+                                                  cuda::RotaryEmbedding};
+
+}  // namespace dpipe::ops

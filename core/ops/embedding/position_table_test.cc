@@ -1,5 +1,4 @@
-#include "core/ops/embedding/position_table.h"
-
+#include "core/ops/embedding/positions.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

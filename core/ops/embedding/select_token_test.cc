@@ -1,5 +1,4 @@
-#include "core/ops/embedding/select_token.h"
-
+#include "core/ops/embedding/embedding.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

@@ -1,7 +1,6 @@
-#include "core/ops/embedding/time_embedding.h"
-
 #include <cmath>
 
+#include "core/ops/embedding/embedding.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

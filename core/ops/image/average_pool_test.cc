@@ -1,5 +1,4 @@
-#include "core/ops/image/average_pool.h"
-
+#include "core/ops/image/resize.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

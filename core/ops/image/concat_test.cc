@@ -1,6 +1,5 @@
-#include "core/ops/image/concat.h"
-
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
+#include "core/ops/image/rearrange.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

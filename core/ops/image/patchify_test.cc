@@ -1,5 +1,4 @@
-#include "core/ops/image/patchify.h"
-
+#include "core/ops/image/rearrange.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

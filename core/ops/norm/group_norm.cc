@@ -1,7 +1,9 @@
 #include "core/ops/norm/group_norm.h"
 
-#include "core/ops/elementwise/addend.h"
-#include "core/ops/norm/group_norm_kernels.h"
+#include "core/ops/cuda/kernels/norm.h"
+#include "core/ops/cuda/stream_of.h"
+#include "core/ops/elementwise/elementwise.h"
+#include "core/ops/norm/norm_kernels.h"
 #include "core/ops/support/backend.h"
 
 namespace dpipe::ops {
@@ -25,10 +27,8 @@ absl::StatusOr<GroupNormResult> GroupNormForward(const GroupNormParams& params, 
   GroupNormResult result;
   result.y = Tensor::Empty(x.device(), x.shape(), x.dtype());
   result.stats = Tensor::Empty(x.device(), {x.dim(0), params.groups, 2}, DType::kF32);
-  DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "group_norm", [&] { ref::GroupNormForward(params, x, scale, bias, &result); },
-      [&] { cpu::GroupNormForward(params, x, scale, bias, &result); },
-      [&] { cuda::GroupNormForward(params, x, scale, bias, &result); }));
+  DPIPE_RETURN_IF_ERROR(RunKernel(*x.device(), "group_norm", &GroupNormKernels::group_norm_forward,
+                                  params, x, scale, bias, &result));
   return result;
 }
 
@@ -43,11 +43,9 @@ absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params,
   GroupNormGrads grads;
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.sums = Tensor::Empty(x.device(), {x.dim(0), x.dim(-1), 2}, DType::kF32);
-  DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "group_norm's input gradient",
-      [&] { ref::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); },
-      [&] { cpu::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); },
-      [&] { cuda::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); }));
+  DPIPE_RETURN_IF_ERROR(RunKernel(*x.device(), "group_norm's input gradient",
+                                  &GroupNormKernels::group_norm_input_grad, params, x, dy, stats,
+                                  scale, bias, addend, &grads));
   return grads;
 }
 
@@ -66,8 +64,41 @@ absl::Status GroupNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbi
       }
     }
   };
-  return RunOn(*sums.device(), "group_norm's weight gradient", add, add,
-               [&] { cuda::GroupNormWeightGrad(sums, dscale, dbias); });
+  return RunOn(*sums.device(), "group_norm's weight gradient", add, [&] {
+    cuda::AddNormWeightGrads(cuda::StreamOf(sums), batch, channels, 1, 2, sums.data<float>(),
+                             dscale->data<float>(), dbias->data<float>());
+  });
+}
+
+namespace {
+
+void CheckModulation(const Tensor& x, const Tensor& v) {
+  CheckFloat(x);
+  CheckSameType(x, v);
+  DPIPE_CHECK_EQ(v.shape(), (Shape{x.dim(0), 2 * x.dim(-1)}));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ModulateForward(bool silu, const Tensor& x, const Tensor& v) {
+  CheckModulation(x, v);
+  Tensor y = Tensor::Empty(x.device(), x.shape(), x.dtype());
+  DPIPE_RETURN_IF_ERROR(
+      RunKernel(*x.device(), "modulate", &GroupNormKernels::modulate_forward, silu, x, v, &y));
+  return y;
+}
+
+absl::StatusOr<ModulateGrads> ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v,
+                                                const Tensor& dy) {
+  CheckModulation(x, v);
+  CheckAlike(x, dy);
+  ModulateGrads grads;
+  grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
+  grads.dv = Tensor::Empty(x.device(), v.shape(), x.dtype());
+  DPIPE_RETURN_IF_ERROR(RunKernel(*x.device(), "modulate's input gradient",
+                                  &GroupNormKernels::modulate_input_grad, silu, x, v, dy, &grads.dx,
+                                  &grads.dv));
+  return grads;
 }
 
 }  // namespace dpipe::ops

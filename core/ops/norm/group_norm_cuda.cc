@@ -1,6 +1,7 @@
-#include "core/ops/cuda/kernels/group_norm.h"
+#include "core/ops/cuda/kernels/elementwise.h"
+#include "core/ops/cuda/kernels/norm.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/norm/group_norm_kernels.h"
+#include "core/ops/norm/norm_kernels.h"
 #include "core/ops/support/backend.h"
 
 namespace dpipe::ops::cuda {
@@ -40,9 +41,31 @@ void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Te
       x, dy, grads->dx);
 }
 
-void GroupNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbias) {
-  AddNormWeightGrads(StreamOf(sums), sums.dim(0), sums.dim(1), 1, 2, sums.data<float>(),
-                     dscale->data<float>(), dbias->data<float>());
+void ModulateForward(bool silu, const Tensor& x, const Tensor& v, Tensor* y) {
+  WithElements(
+      [&](const auto* from, const auto* vector, auto* to) {
+        ModulateValues(StreamOf(x), ChannelsLastOf(x), silu, from, vector, to);
+      },
+      x, v, *y);
+}
+
+void ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v, const Tensor& dy, Tensor* dx,
+                       Tensor* dv) {
+  const ChannelsLast shape = ChannelsLastOf(x);
+  const Tensor run_sums = Workspace(x, RunSumsSize(shape, 2));
+  WithElements(
+      [&](const auto* from, const auto* vector, const auto* grad, auto* to, auto* to_vector) {
+        ModulateGradient(StreamOf(x), shape, silu, from, vector, grad, run_sums.data<float>(), to,
+                         to_vector);
+      },
+      x, v, dy, *dx, *dv);
 }
 
 }  // namespace dpipe::ops::cuda
+
+namespace dpipe::ops {
+
+const GroupNormKernels GroupNormKernels::kCuda = {cuda::GroupNormForward, cuda::GroupNormInputGrad,
+                                                  cuda::ModulateForward, cuda::ModulateInputGrad};
+
+}  // namespace dpipe::ops

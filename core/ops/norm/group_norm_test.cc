@@ -3,7 +3,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

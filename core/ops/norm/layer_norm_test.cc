@@ -1,6 +1,6 @@
 #include "core/ops/norm/layer_norm.h"
 
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

@@ -1,5 +1,4 @@
-#include "core/ops/norm/modulate.h"
-
+#include "core/ops/norm/group_norm.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

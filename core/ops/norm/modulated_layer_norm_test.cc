@@ -1,6 +1,5 @@
-#include "core/ops/norm/modulated_layer_norm.h"
-
-#include "core/ops/norm/modulate.h"
+#include "core/ops/norm/group_norm.h"
+#include "core/ops/norm/layer_norm.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

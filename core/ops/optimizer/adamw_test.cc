@@ -1,8 +1,7 @@
-#include "core/ops/optimizer/adamw.h"
-
 #include <cmath>
 #include <limits>
 
+#include "core/ops/optimizer/optimizer.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

@@ -1,5 +1,4 @@
-#include "core/ops/optimizer/many_tensors.h"
-
+#include "core/ops/optimizer/optimizer.h"
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::ops {

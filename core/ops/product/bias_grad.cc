@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/ops/cuda/kernels/channels.h"
+#include "core/ops/cuda/kernels/elementwise.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/ops/support/backend.h"
 #include "core/ops/support/channel_sums.h"

@@ -1,6 +1,6 @@
 #include "core/ops/product/conv2d.h"
 
-#include "core/ops/elementwise/addend.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/product/conv2d_kernels.h"
 #include "core/ops/support/backend.h"
 

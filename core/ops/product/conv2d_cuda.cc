@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "core/ops/cuda/cudnn/cudnn_ops.h"
-#include "core/ops/cuda/kernels/channels.h"
 #include "core/ops/cuda/kernels/convolution.h"
+#include "core/ops/cuda/kernels/elementwise.h"
 #include "core/ops/cuda/matmul.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/ops/product/bias_grad.h"

@@ -1,6 +1,6 @@
 #include "core/ops/product/linear.h"
 
-#include "core/ops/elementwise/addend.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/product/linear_kernels.h"
 #include "core/ops/support/backend.h"
 

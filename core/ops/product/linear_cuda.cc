@@ -1,6 +1,6 @@
 #include "core/ops/cuda/matmul.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/product/bias_grad.h"
 #include "core/ops/product/linear_kernels.h"
 

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "core/base/host/usable_cpus.h"
-#include "core/ops/elementwise/add.h"
+#include "core/ops/elementwise/elementwise.h"
 #include "core/ops/testing/bf16_choice_test_base.h"
 
 namespace dpipe::ops {

@@ -25,24 +25,44 @@ absl::Status StatusOf(const F& f) {
   }
 }
 
-// Runs the implementation for the device's kind. Each returns a Status or nothing. The CUDA one
+// Calls host() or cuda() by the kind of `device`. Each returns a Status or nothing. The CUDA one
 // only enqueues work. An error that occurs meanwhile is returned here; later errors are returned by
 // the next wait for the device.
+template <typename Host, typename Cuda>
+absl::Status RunOn(const Device& device, absl::string_view op, const Host& host, const Cuda& cuda) {
+  if (device.kind() != DeviceKind::kCuda) return StatusOf(host);
+  const WorkScope scope(op);
+  DPIPE_RETURN_IF_ERROR(StatusOf(cuda));
+  return cuda::LaunchStatus(device, op);
+}
+
+// Calls the kernel of `op` for the kind of `device`.
+//
+// `Kernels` is the table of a group of ops: a struct of function pointers, of which each kind of
+// device has one, the static members kReference, kCpu and kCuda. Outputs are the last parameters
+// and are already allocated. Returns Unimplemented if the device's table has no such kernel.
+template <typename Kernels, typename Result, typename... Params, typename... Args>
+absl::Status RunKernel(const Device& device, absl::string_view op,
+                       Result (*Kernels::*kernel)(Params...), const Args&... args) {
+  const Kernels& kernels = device.kind() == DeviceKind::kCuda  ? Kernels::kCuda
+                           : device.kind() == DeviceKind::kCpu ? Kernels::kCpu
+                                                               : Kernels::kReference;
+  Result (*const function)(Params...) = kernels.*kernel;
+  if (function == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(op, " has no kernel for ", device.name()));
+  }
+  const auto call = [&] { return function(args...); };
+  return RunOn(device, op, call, call);
+}
+
+// As RunOn above, with a reference of its own.
 template <typename Reference, typename Cpu, typename Cuda>
 absl::Status RunOn(const Device& device, absl::string_view op, const Reference& reference,
                    const Cpu& cpu, const Cuda& cuda) {
-  switch (device.kind()) {
-    case DeviceKind::kCpuReference:
-      return StatusOf(reference);
-    case DeviceKind::kCpu:
-      return StatusOf(cpu);
-    case DeviceKind::kCuda: {
-      const WorkScope scope(op);
-      DPIPE_RETURN_IF_ERROR(StatusOf(cuda));
-      return cuda::LaunchStatus(device, op);
-    }
-  }
-  return absl::InternalError(absl::StrCat(op, " on a device of no known kind: ", device.name()));
+  const auto host = [&] {
+    return device.kind() == DeviceKind::kCpu ? StatusOf(cpu) : StatusOf(reference);
+  };
+  return RunOn(device, op, host, cuda);
 }
 
 inline bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBf16; }

@@ -12,6 +12,13 @@
 
 namespace dpipe::ops {
 
+enum class Activation {
+  kSilu,       // x sigmoid(x)
+  kGelu,       // x (1 + erf(x / sqrt 2)) / 2, the exact one
+  kGeluTanh,   // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
+  kQuickGelu,  // x sigmoid(1.702 x), CLIP's
+};
+
 template <typename Math>
 struct SiluCurve {
   static DPIPE_CURVE_FUNCTION float Value(float x) { return x * Math::Sigmoid(x); }

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/ops/optimizer/adamw.h"
+#include "core/ops/optimizer/optimizer.h"
 #include "core/runtime/interpreter/rank_executor.h"
 
 namespace dpipe {

@@ -64,7 +64,7 @@ struct RankResources {
   // rank.
   std::vector<RankPlan> plans;
   // Models whose components are in the plans' order. One, or several for steps of different sizes;
-  // these are alike (nn/same_structure.h) and share the parameter sets.
+  // these are alike (nn/model.h) and share the parameter sets.
   std::vector<const nn::Model*> models;
   // Returns the model that a step runs; empty: the first.
   std::function<int(int64_t step)> model_of;

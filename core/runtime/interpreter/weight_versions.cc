@@ -1,7 +1,7 @@
 #include "core/runtime/interpreter/weight_versions.h"
 
 #include "core/base/check.h"
-#include "core/ops/optimizer/many_tensors.h"
+#include "core/ops/optimizer/optimizer.h"
 
 namespace dpipe {
 

@@ -8,7 +8,7 @@
 #include "core/base/phases.h"
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
-#include "core/nn/copy_parameters.h"
+#include "core/nn/parameters.h"
 #include "core/proto/instruction_parts.h"
 #include "core/runtime/session/session_checks.h"
 #include "core/runtime/session/session_processes.h"

@@ -45,7 +45,7 @@ struct SelfConditionedSteps {
 // Steps of different sizes, with one plan and one set of parameters. Each step runs the model whose
 // values have its shapes.
 struct SizedSteps {
-  std::vector<const nn::Model*> others;  // see nn/same_structure.h; outlive the session
+  std::vector<const nn::Model*> others;  // see nn/model.h; outlive the session
   // Returns the model that a step runs: 0 is the session's, i is others[i - 1]. A function of the
   // step alone, called by every rank. If empty, all steps run the session's model.
   std::function<int(int64_t step)> model_of;

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/same_structure.h"
+#include "core/nn/model.h"
 
 namespace dpipe {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/ops/optimizer/many_tensors.h"
+#include "core/ops/optimizer/optimizer.h"
 
 namespace dpipe {
 namespace {

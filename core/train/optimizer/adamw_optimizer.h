@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/ops/optimizer/adamw.h"
+#include "core/ops/optimizer/optimizer.h"
 #include "core/runtime/step_optimizer.h"
 #include "core/train/optimizer/adamw_moments.h"
 #include "core/train/optimizer/lr_schedule.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "core/ops/diffusion/combine.h"
+#include "core/ops/diffusion/diffusion.h"
 #include "models/diffusion/noising.h"
 
 namespace dpipe::diffusion {

@@ -12,10 +12,10 @@
 #include "core/base/philox.h"
 #include "core/nn/nodes/attention_node.h"
 #include "core/nn/nodes/embedding_nodes.h"
-#include "core/nn/nodes/linear_node.h"
-#include "core/nn/nodes/modulate_node.h"
+#include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/product_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
-#include "core/ops/diffusion/mse_loss.h"
+#include "core/ops/diffusion/diffusion.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "nlohmann/json.hpp"
 

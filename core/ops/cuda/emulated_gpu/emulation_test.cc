@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/ops/cuda/kernels/kernel.h"
-#include "core/ops/cuda/kernels/reduce.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::ops::cuda {

@@ -1,5 +1,6 @@
-// Sums over positions of channels-last data, one or more per channel, as ../channel_sums.h computes
-// them on CPUs: in fp32 over runs of 128 positions, in double over the runs of a sample.
+// Sums over positions of channels-last data, one or more per channel, as
+// core/ops/support/channel_sums.h computes them on CPUs: in fp32 over runs of 128 positions, in
+// double over the runs of a sample.
 //
 // Within a run each of 8 threads adds every eighth position; then the eight sums are added in
 // order. A few runs are also added in order. For many runs, as in a bias's gradient, each of 32

@@ -1,9 +1,8 @@
-#include "core/ops/cuda/kernels/channels.h"
-
 #include <cmath>
 
 #include "core/ops/cuda/kernels/channel_sums.h"
 #include "core/ops/cuda/kernels/curves.h"
+#include "core/ops/cuda/kernels/elementwise.h"
 
 namespace dpipe::ops::cuda {
 namespace {

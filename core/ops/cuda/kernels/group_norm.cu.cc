@@ -1,11 +1,10 @@
-#include "core/ops/cuda/kernels/group_norm.h"
-
 #include <cmath>
 #include <type_traits>
 
 #include "core/ops/cuda/kernels/channel_sums.h"
 #include "core/ops/cuda/kernels/curves.h"
-#include "core/ops/cuda/kernels/reduce.h"
+#include "core/ops/cuda/kernels/kernel.h"
+#include "core/ops/cuda/kernels/norm.h"
 
 namespace dpipe::ops::cuda {
 namespace {

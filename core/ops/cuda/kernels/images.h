@@ -16,14 +16,14 @@ struct ImageShape {
 
 // `small` is the shape of the image of half the height and width.
 //
-// Repeats every pixel four times, times `factor`: upsample.h's forward, average_pool.h's gradient.
+// Repeats every pixel four times, times `factor`: upsampling's forward, average pooling's gradient.
 template <typename T>
 void RepeatSquares(const Stream& stream, const ImageShape& small, float factor, const T* x, T* y);
-// Sums every 2 x 2 square, times `factor`: upsample.h's gradient, average_pool.h's forward.
+// Sums every 2 x 2 square, times `factor`: upsampling's gradient, average pooling's forward.
 template <typename T>
 void SumSquares(const Stream& stream, const ImageShape& small, float factor, const T* x, T* y);
 
-// resize_bilinear.h.
+// ResizeBilinear.
 template <typename T>
 void ResizeImage(const Stream& stream, const ImageShape& from, const ImageShape& to, const T* x,
                  T* y);
@@ -32,7 +32,8 @@ template <typename T>
 void ResizeImageGrad(const Stream& stream, const ImageShape& from, const ImageShape& to,
                      const T* dy, T* dx);
 
-// Copies `width` elements of each of `rows` rows; the strides are between rows. For concat.h.
+// Copies `width` elements of each of `rows` rows; the strides are between rows. For joins and
+// slices.
 template <typename T>
 void CopyColumns(const Stream& stream, int64_t rows, int64_t width, const T* from,
                  int64_t from_stride, T* to, int64_t to_stride);
@@ -43,7 +44,7 @@ template <typename T>
 void PadColumns(const Stream& stream, int64_t rows, int64_t width, const T* from, int64_t begin,
                 int64_t channels, const T* added, T* to);
 
-// patchify.h: `image` is cut into squares of `size` x `size` pixels, each a row of `patches`.
+// Patchify: `image` is cut into squares of `size` x `size` pixels, each a row of `patches`.
 struct PatchShape {
   ImageShape image;
   int64_t size;

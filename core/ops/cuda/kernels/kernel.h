@@ -19,6 +19,7 @@
 #ifndef DPIPE_CORE_OPS_CUDA_KERNELS_KERNEL_H_
 #define DPIPE_CORE_OPS_CUDA_KERNELS_KERNEL_H_
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -130,7 +131,7 @@ void LaunchOnGpu(const Stream&, uint32_t, const Kernel&) {}
 #endif
 
 // Enqueues `blocks` (below 2^24) blocks of kThreads threads; does nothing for 0. Errors are
-// reported by cudaGetLastError.
+// reported by LastLaunchError.
 template <typename Kernel>
 void Launch(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;
@@ -144,6 +145,39 @@ void Launch(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
     LaunchOnGpu(stream, blocks, kernel);
   }
 }
+
+// Sums over a warp and over a block have an order independent of timing: lanes pairwise, by
+// distances that halve from 16 to 1, then the warps in order.
+//
+// Returns the sum over the lanes of a warp, with the same bits in each.
+template <typename T>
+DPIPE_KERNEL_FUNCTION T WarpSum(T value) {
+  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) value += LaneXor(value, mask);
+  return value;
+}
+
+// Returns the maximum, ignoring NaNs.
+DPIPE_KERNEL_FUNCTION float WarpMax(float value) {
+  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) value = fmaxf(value, LaneXor(value, mask));
+  return value;
+}
+
+// Returns the sum over a block's threads in each of them.
+template <typename T>
+DPIPE_KERNEL_FUNCTION T BlockSum(T value) {
+  DPIPE_SHARED(T, of_warp, kWarps);
+  value = WarpSum(value);
+  if (Thread() % kWarp == 0) of_warp[Thread() / kWarp] = value;
+  Barrier();
+  T sum = of_warp[0];
+  for (uint32_t w = 1; w < kWarps; ++w) sum += of_warp[w];
+  Barrier();  // before anyone overwrites it
+  return sum;
+}
+
+// Returns the error of the calling thread's launches since the last call, or null. Null without
+// CUDA.
+const char* LastLaunchError();
 
 }  // namespace dpipe::ops::cuda
 

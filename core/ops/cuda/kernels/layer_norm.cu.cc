@@ -1,9 +1,8 @@
-#include "core/ops/cuda/kernels/layer_norm.h"
-
 #include <cmath>
 
+#include "core/ops/cuda/kernels/kernel.h"
+#include "core/ops/cuda/kernels/norm.h"
 #include "core/ops/cuda/kernels/norm_rows.h"
-#include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
 namespace {

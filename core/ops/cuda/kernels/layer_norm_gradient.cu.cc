@@ -2,9 +2,9 @@
 
 #include "core/ops/cuda/kernels/async_copy.h"
 #include "core/ops/cuda/kernels/channel_sums.h"
-#include "core/ops/cuda/kernels/layer_norm.h"
+#include "core/ops/cuda/kernels/kernel.h"
+#include "core/ops/cuda/kernels/norm.h"
 #include "core/ops/cuda/kernels/norm_rows.h"
-#include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
 namespace {

@@ -1,10 +1,9 @@
-#include "core/ops/cuda/kernels/rms_norm.h"
-
 #include <cmath>
 
 #include "core/ops/cuda/kernels/channel_sums.h"
+#include "core/ops/cuda/kernels/kernel.h"
+#include "core/ops/cuda/kernels/norm.h"
 #include "core/ops/cuda/kernels/norm_rows.h"
-#include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
 namespace {

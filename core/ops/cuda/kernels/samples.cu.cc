@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "core/ops/cuda/kernels/kernel.h"
 #include "core/ops/cuda/kernels/pack.h"
-#include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -139,6 +139,51 @@ struct ScaledDifference {
   }
 };
 
+constexpr double kMinLogVariance = -30, kMaxLogVariance = 20;
+
+DPIPE_KERNEL_FUNCTION double StandardDeviation(double log_variance) {
+  double clamped = log_variance < kMinLogVariance ? kMinLogVariance : log_variance;
+  clamped = clamped > kMaxLogVariance ? kMaxLogVariance : clamped;
+  return exp(0.5 * clamped);
+}
+
+template <typename T>
+struct Sample {
+  int64_t rows, channels;
+  float factor;
+  const T* moments;
+  const float* noise;
+  float* z;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), row = i / channels;
+    if (row >= rows) return;
+    const T* const mean = moments + row * channels + i;
+    const double deviation = StandardDeviation(Load(mean + channels));
+    z[i] = static_cast<float>(factor * (Load(mean) + deviation * noise[i]));
+  }
+};
+
+template <typename T>
+struct SampleGrad {
+  int64_t rows, channels;
+  float factor;
+  const T* moments;
+  const float* noise;
+  const float* dz;
+  T* d_moments;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll(), row = i / channels;
+    if (row >= rows) return;
+    const int64_t mean = row * channels + i;
+    const double log_variance = Load(moments + mean + channels);
+    const double d = double{factor} * dz[i];
+    const bool inside = kMinLogVariance <= log_variance && log_variance <= kMaxLogVariance;
+    Store(d_moments + mean, static_cast<float>(d));
+    Store(d_moments + mean + channels,
+          inside ? static_cast<float>(0.5 * d * StandardDeviation(log_variance) * noise[i]) : 0.0f);
+  }
+};
+
 }  // namespace
 
 void CombineElements(const Stream& stream, const CombineWeights& weights, int64_t samples,
@@ -182,5 +227,26 @@ void MeanSquaredErrorGrad(const Stream& stream, int64_t batch, int64_t size, Any
   Launch(stream, BlocksFor(batch * size),
          ScaledDifference{batch, size, prediction, target, weights, d_loss, dp});
 }
+
+template <typename T>
+void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,
+                    const T* moments, const float* noise, float* z) {
+  Launch(stream, BlocksFor(rows * channels), Sample<T>{rows, channels, factor, moments, noise, z});
+}
+
+template <typename T>
+void SampleGaussianGrad(const Stream& stream, int64_t rows, int64_t channels, float factor,
+                        const T* moments, const float* noise, const float* dz, T* d_moments) {
+  Launch(stream, BlocksFor(rows * channels),
+         SampleGrad<T>{rows, channels, factor, moments, noise, dz, d_moments});
+}
+
+#define DPIPE_INSTANTIATE(T)                                                                       \
+  template void SampleGaussian(const Stream&, int64_t, int64_t, float, const T*, const float*,     \
+                               float*);                                                            \
+  template void SampleGaussianGrad(const Stream&, int64_t, int64_t, float, const T*, const float*, \
+                                   const float*, T*);
+DPIPE_INSTANTIATE(float)
+DPIPE_INSTANTIATE(Bf16)
 
 }  // namespace dpipe::ops::cuda

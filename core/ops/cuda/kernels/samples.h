@@ -1,4 +1,5 @@
-// Kernels with separate parameters for each sample of a batch.
+// Kernels with separate parameters for each sample of a batch, and of a VAE's latents. T: float or
+// Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_KERNELS_SAMPLES_H_
 #define DPIPE_CORE_OPS_CUDA_KERNELS_SAMPLES_H_
 
@@ -24,7 +25,7 @@ constexpr int kCombineSamples = 128;
 struct CombineWeights {
   float x[kCombineSamples], y[kCombineSamples];
 };
-// combine.h, for up to kCombineSamples samples of `size` elements; the pointers are the first
+// CombineSamples, for up to kCombineSamples samples of `size` elements; the pointers are the first
 // sample's.
 void CombineElements(const Stream& stream, const CombineWeights& weights, int64_t samples,
                      int64_t size, AnyFloats x, AnyFloats y, MutableFloats z);
@@ -37,7 +38,7 @@ void CombineElements(const Stream& stream, const float* x_weights, const float* 
 void LookUpEntries(const Stream& stream, const float* table, int64_t entries, int64_t batch,
                    const int32_t* index, float* y);
 
-// mse_loss.h, for samples of `size` elements. `weights` null: ones. partial: workspace of
+// MseLoss, for samples of `size` elements. `weights` null: ones. partial: workspace of
 // PartialSums(batch, size) numbers.
 int64_t PartialSums(int64_t batch, int64_t size);
 void MeanSquaredError(const Stream& stream, int64_t batch, int64_t size, AnyFloats prediction,
@@ -45,6 +46,14 @@ void MeanSquaredError(const Stream& stream, int64_t batch, int64_t size, AnyFloa
 void MeanSquaredErrorGrad(const Stream& stream, int64_t batch, int64_t size, AnyFloats prediction,
                           AnyFloats target, const float* weights, const float* d_loss,
                           MutableFloats dp);
+
+// GaussianSample: moments [rows, 2 * channels].
+template <typename T>
+void SampleGaussian(const Stream& stream, int64_t rows, int64_t channels, float factor,
+                    const T* moments, const float* noise, float* z);
+template <typename T>
+void SampleGaussianGrad(const Stream& stream, int64_t rows, int64_t channels, float factor,
+                        const T* moments, const float* noise, const float* dz, T* d_moments);
 
 }  // namespace dpipe::ops::cuda
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "core/ops/cuda/kernels/kernel.h"
 #include "core/ops/cuda/kernels/pack.h"
-#include "core/ops/cuda/kernels/reduce.h"
 
 namespace dpipe::ops::cuda {
 namespace {
