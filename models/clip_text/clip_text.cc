@@ -88,7 +88,8 @@ std::vector<std::string> UnusedClipTextPrefixes(const ClipTextConfig& config,
     prefixes.push_back(part);  // of files without text_model.
     prefixes.push_back("text_model." + part);
   }
-  if (config.with_projection && !outputs.pooled) prefixes.push_back("text_projection.");
+  // Some files of models without a projection have one, which transformers ignores too.
+  if (!config.with_projection || !outputs.pooled) prefixes.push_back("text_projection.");
   return prefixes;
 }
 

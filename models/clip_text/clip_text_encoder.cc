@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "models/clip_text/clip_text.h"
 #include "models/tokenizer/clip_tokenizer.h"
 
 namespace dpipe::models {
 
 absl::StatusOr<ClipTextEncoder> ReadClipTextEncoder(const PipelineFolder& folder,
                                                     const std::string& name,
-                                                    const std::string& tokenizer_name) {
+                                                    const std::string& tokenizer_name,
+                                                    const ClipTextOutputs& outputs) {
   DPIPE_ASSIGN_OR_RETURN(const ClipTextConfig config, ReadClipTextConfig(folder.ConfigOf(name)));
   DPIPE_ASSIGN_OR_RETURN(ClipTokenizer read, ClipTokenizer::Load(folder.PathOf(tokenizer_name)));
   const auto tokenizer = std::make_shared<const ClipTokenizer>(std::move(read));
@@ -30,8 +30,10 @@ absl::StatusOr<ClipTextEncoder> ReadClipTextEncoder(const PipelineFolder& folder
   encoder.name = name;
   encoder.tokenizer_name = tokenizer_name;
   encoder.tokenizer = tokenizer;
-  encoder.build = [config, length] { return BuildClipText(config, length); };
-  encoder.ignored_prefixes = {"text_projection."};
+  encoder.build = [config, length, outputs] {
+    return BuildClipText(config, length, nn::LayerKind::kFrozen, outputs);
+  };
+  encoder.ignored_prefixes = UnusedClipTextPrefixes(config, outputs);
   return ClipTextEncoder{config, std::move(encoder)};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "models/clip_text/clip_text.h"
 #include "models/clip_text/clip_text_config.h"
 #include "models/folder/pipeline_folder.h"
 #include "models/latent/latent_parts.h"
@@ -13,14 +14,17 @@ namespace dpipe::models {
 
 struct ClipTextEncoder {
   ClipTextConfig config;
-  TextEncoder encoder;  // ids -> last_hidden_state
+  TextEncoder encoder;  // ids -> the outputs asked for
 };
 
-// Reads the configuration in the subfolder `name` and the tokenizer in `tokenizer_name`. Returns
-// InvalidArgument if the tokenizer has more tokens, or longer texts, than the encoder.
+// Reads the configuration in the subfolder `name` (CLIPTextModel or CLIPTextModelWithProjection)
+// and the tokenizer in `tokenizer_name`. The encoder computes `outputs`; weights that these do not
+// need may be absent or present. Returns InvalidArgument if the tokenizer has more tokens, or
+// longer texts, than the encoder.
 absl::StatusOr<ClipTextEncoder> ReadClipTextEncoder(const PipelineFolder& folder,
                                                     const std::string& name,
-                                                    const std::string& tokenizer_name);
+                                                    const std::string& tokenizer_name,
+                                                    const ClipTextOutputs& outputs = {});
 
 }  // namespace dpipe::models
 

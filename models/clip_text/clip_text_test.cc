@@ -76,6 +76,11 @@ TEST(ClipTextTest, UnusedPartsAreLeftOut) {
     }
     EXPECT_EQ(ParametersOf({&*program}), expected);
   }
+  // Without a projection, a file's text_projection is not read, even for the pooled output.
+  const auto legacy = ParseClipTextConfig(ReadTestdata("text_legacy.json"), "text_legacy");
+  ASSERT_TRUE(legacy.ok()) << legacy.status();
+  EXPECT_EQ(UnusedClipTextPrefixes(*legacy, {ClipStates::kNone, true}),
+            std::vector<std::string>{"text_projection."});
 }
 
 TEST(ClipTextTest, GradientsAndSplitsOfPooledOutputs) {
