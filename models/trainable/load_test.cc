@@ -46,13 +46,14 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndItsContent) {
 // Holds with and without a kind named by the user.
 TEST(LoadTrainableModelTest, UnsupportedClassesAreRefusedByName) {
   for (const std::string name :
-       {"StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "FluxPipeline",
+       {"StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "FluxFillPipeline",
+        "FluxControlPipeline", "Flux2Pipeline", "WanPipeline", "QwenImagePipeline",
         "StableDiffusionInpaintPipeline", "StableDiffusionInstructPix2PixPipeline"}) {
     const std::string folder = FolderWithIndex("{\"_class_name\": \"" + name + "\"}");
     EXPECT_EQ(ErrorOf(folder),
               folder + "/model_index.json: a " + name +
                   " is not supported; supported are folders of StableDiffusionPipeline, "
-                  "StableDiffusionControlNetPipeline, CascadedDiffusionPipeline");
+                  "StableDiffusionControlNetPipeline, FluxPipeline, CascadedDiffusionPipeline");
     LoadModelOptions options;
     options.kind = "stable_diffusion";
     EXPECT_EQ(ErrorOf(folder, options),
