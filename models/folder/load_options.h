@@ -13,13 +13,15 @@ namespace dpipe::models {
 
 // Kinds ignore options that only others use.
 struct LoadModelOptions {
-  std::string kind;          // a ModelKind's name; empty selects it by the folder
-  int image_size = 0;        // pixels per side; 0 selects the size in the folder's configuration
-  double min_snr_gamma = 0;  // 0 weights all timesteps equally
+  std::string kind;             // a ModelKind's name; empty selects it by the folder
+  int image_size = 0;           // pixels per side; 0 selects the size in the folder's configuration
+  int max_sequence_length = 0;  // tokens of a text for T5; 0 selects the model's usual number
+  double min_snr_gamma = 0;     // 0 weights all timesteps equally
   // Override the folder's scheduler configuration.
   std::optional<diffusion::PredictionType> prediction_type;
   std::optional<bool> zero_terminal_snr;
-  // With a rank > 0, only low-rank adapters of the attentions are trained.
+  // With a rank > 0, only low-rank adapters are trained: of lora.targets or, if there are none, of
+  // the attentions (transformers: also of feed-forward networks).
   nn::LoraSpec lora = {};
   LoraFormat lora_format = LoraFormat::kDiffusers;  // format of the file to which they are saved
   // A file of low-rank adapters, or a folder with one (FindLoraFile). Empty selects the folder's

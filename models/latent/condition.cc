@@ -26,6 +26,25 @@ absl::StatusOr<Tensor> PictureCondition::ForDrawing(const DrawnPictures& picture
 
 namespace {
 
+Tensor EqualRows(int count, float value, const std::shared_ptr<Device>& device) {
+  return Tensor::FromHost<float>(device, {count}, std::vector<float>(count, value));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> GuidanceCondition::ForTraining(DataLoader* loader, int64_t step,
+                                                      SampleRange samples,
+                                                      const std::shared_ptr<Device>& device) const {
+  return EqualRows(samples.size(), training_scale_, device);
+}
+
+absl::StatusOr<Tensor> GuidanceCondition::ForDrawing(const DrawnPictures& pictures,
+                                                     const std::shared_ptr<Device>& device) const {
+  return EqualRows(pictures.count, pictures.options->guidance, device);
+}
+
+namespace {
+
 // Returns the coordinate of latent pixel i of a patch that begins at `start` of `whole` pixels.
 float Coordinate(int64_t i, int start, int whole, int64_t downscale) {
   const double place =

@@ -57,6 +57,22 @@ class PictureCondition : public Condition {
                                     const std::shared_ptr<Device>& device) const override;
 };
 
+// "guidance" fp32 []: the guidance scale, for models whose predictions are distilled to be guided.
+class GuidanceCondition : public Condition {
+ public:
+  // `training_scale` is that of all training samples.
+  explicit GuidanceCondition(float training_scale) : training_scale_(training_scale) {}
+
+  std::string name() const override { return "guidance"; }
+  absl::StatusOr<Tensor> ForTraining(DataLoader* loader, int64_t step, SampleRange samples,
+                                     const std::shared_ptr<Device>& device) const override;
+  absl::StatusOr<Tensor> ForDrawing(const DrawnPictures& pictures,
+                                    const std::shared_ptr<Device>& device) const override;
+
+ private:
+  const float training_scale_;
+};
+
 // Returns fp32 [patches, height, width, 2] for latents whose sides are the patch's divided by
 // `downscale`: across and down, with the picture's first latent pixel at -1 and its last at 1 (Wang
 // et al., arXiv 2304.12526). Patches may begin between two latent pixels of the picture. All must

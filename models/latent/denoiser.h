@@ -20,6 +20,7 @@
 #include "core/nn/model.h"
 #include "models/diffusion/objective.h"
 #include "models/latent/condition.h"
+#include "models/lora/kohya_layers.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -66,6 +67,9 @@ class Denoiser {
   virtual nn::SelfConditioning self_conditioning() const { return {}; }
   // True if the guidance scale is one of its conditions, so that its predictions are guided.
   virtual bool embeds_guidance() const { return false; }
+  // Layers that kohya-ss's files of adapters name or divide in another way than by the rule for
+  // U-Nets (models/lora).
+  virtual std::vector<KohyaLayer> kohya_layers() const { return {}; }
 
   virtual absl::StatusOr<nn::Program> BuildForTraining(const LatentSize& size,
                                                        const DenoiserTraining& training) const = 0;

@@ -1,11 +1,14 @@
 #include "models/latent/latent_pipeline.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/base/check.h"
 #include "core/base/files/file.h"
+#include "core/base/text/show.h"
 #include "models/vae/vae.h"
 
 namespace dpipe::models {
@@ -21,6 +24,26 @@ std::string JoinNames(const std::vector<std::string>& names) {
     absl::StrAppend(&joined, i == 0 ? "" : i + 1 == names.size() ? " and " : ", ", names[i]);
   }
   return joined;
+}
+
+// Returns InvalidArgument with a target that matches none of the program's adapted layers.
+absl::Status CheckLoraTargets(const nn::Program& program, const nn::LoraSpec& lora) {
+  if (lora.rank == 0) return absl::OkStatus();
+  std::vector<std::string> unmatched = lora.targets;
+  for (int i = 0; i < program.num_parameters(); ++i) {
+    absl::string_view name = program.parameter(nn::ParameterId(i)).name;
+    if (!absl::ConsumeSuffix(&name, nn::kLoraDown)) continue;
+    const std::string layer(name);
+    const auto matches = [&layer](const std::string& target) {
+      return nn::IsLoraTarget(layer, target);
+    };
+    unmatched.erase(std::remove_if(unmatched.begin(), unmatched.end(), matches), unmatched.end());
+  }
+  if (unmatched.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "low-rank adapters of ", ShowNames(unmatched), ": no layer of the ", program.name(),
+      " that can be adapted has such a name; name layers, or their "
+      "last parts, as in the weights' names: attn.to_q"));
 }
 
 }  // namespace
@@ -123,6 +146,9 @@ absl::Status LatentPipeline::LoadAdapters(const LoadModelOptions& options) {
   LoraTargets targets;
   DPIPE_ASSIGN_OR_RETURN(const nn::Program stored, BuildStored());
   targets.unet = AdaptableLayers(stored);
+  targets.denoiser = denoiser().name();
+  targets.kohya_layers = denoiser().kohya_layers();
+  DPIPE_RETURN_IF_ERROR(CheckLoraTargets(model_->backbone().program, parts_.lora));
   if (!parts_.text_encoders.empty()) {
     targets.text_encoder = AdaptableLayers(model_->component(kFirstTextEncoder).program);
   }

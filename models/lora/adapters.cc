@@ -114,7 +114,7 @@ absl::StatusOr<NamedTensors> Adapters::WithTrainedMerged(const NamedTensors& par
 absl::Status Adapters::Save(const std::string& folder, const NamedTensors& adapters,
                             StoredFormat format) const {
   return SaveLora(absl::StrCat(folder, "/", kLoraFile), adapters, trained().scale,
-                  options_.saved_format, format);
+                  options_.saved_format, format, targets_);
 }
 
 }  // namespace dpipe::models

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
+#include "models/lora/kohya_layers.h"
 #include "models/lora/lora_names.h"
 #include "models/weights/weights.h"
 
@@ -44,7 +45,11 @@ absl::Status MergeLoraInto(const NamedTensors& adapters, float scale, NamedTenso
 
 // The layers to which a file's adapters may apply.
 struct LoraTargets {
-  AdaptableLayers unet, text_encoder;
+  AdaptableLayers unet, text_encoder;  // "unet" stands for any denoiser
+  // The denoiser's subfolder, with which the names of its layers begin in diffusers' files.
+  std::string denoiser = "unet";
+  // Layers of the denoiser whose names in kohya's files do not follow the rule for U-Nets.
+  std::vector<KohyaLayer> kohya_layers = {};
 };
 
 // Adapters named LAYER.lora_A.weight and LAYER.lora_B.weight, with the components' own layer names.
@@ -70,20 +75,20 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
 
 // Naming of the tensors in a written file.
 enum class LoraFormat {
-  // "unet.LAYER.lora_A.weight". The scale is multiplied into the up parts, because diffusers'
-  // readers use a scale of 1.
+  // "unet.LAYER.lora_A.weight" or "transformer.LAYER.lora_A.weight". The scale is multiplied into
+  // the up parts, because diffusers' readers use a scale of 1.
   kDiffusers,
   // "lora_unet_LAYER.lora_down.weight" with alpha = scale * rank in fp32, for kohya-ss, ComfyUI,
-  // AUTOMATIC1111 and diffusers.
+  // AUTOMATIC1111 and diffusers. Layers of LoraTargets::kohya_layers are joined.
   kKohya,
 };
 
 // Parses "diffusers" or "kohya"; returns InvalidArgument for another name.
 absl::StatusOr<LoraFormat> ParseLoraFormat(const std::string& name);
 
-// Writes adapters of a U-Net. The file is written atomically.
+// Writes adapters of a denoiser, whose names `targets` tell. The file is written atomically.
 absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
-                      LoraFormat names, StoredFormat format);
+                      LoraFormat names, StoredFormat format, const LoraTargets& targets = {});
 
 }  // namespace dpipe::models
 

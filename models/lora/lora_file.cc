@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/check.h"
 #include "core/base/files/file.h"
 #include "core/base/text/show.h"
 #include "core/tensor/safetensors.h"
@@ -22,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kUNetPrefix[] = "unet.";
 constexpr char kTextEncoderPrefix[] = "text_encoder.";
 constexpr char kMetadata[] = "lora_adapter_metadata";
 constexpr char kPeftConfig[] = "adapter_config.json";
@@ -36,7 +36,7 @@ bool IsPeftFile(const SafetensorsFile& file) {
 
 // Returns the configuration of a component's adapters, from the file's metadata or from PEFT's file
 // beside it.
-absl::StatusOr<AdapterConfig> ConfigOf(const SafetensorsFile& file, const char* prefix) {
+absl::StatusOr<AdapterConfig> ConfigOf(const SafetensorsFile& file, const std::string& prefix) {
   for (const auto& [key, text] : file.metadata()) {
     if (key == kMetadata) {
       return AdapterConfig::Parse(text, prefix, absl::StrCat(file.name(), ": ", kMetadata));
@@ -49,6 +49,28 @@ absl::StatusOr<AdapterConfig> ConfigOf(const SafetensorsFile& file, const char* 
   if (!fs::exists(beside, error)) return AdapterConfig();
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(beside, kMaxConfigBytes));
   return AdapterConfig::Parse(text, prefix, beside);
+}
+
+// Returns the layer without the parts to which its adapter adds nothing, and leaves out their rows
+// of `up`. If it adds nothing to any, because it is not trained yet, keeps all of them.
+KohyaLayer WithAdaptedParts(const KohyaLayer& layer, Tensor* up) {
+  const bool fits = up->shape().rank() == 2 && up->dim(0) == layer.rows();
+  if (layer.parts.size() == 1 || !fits) return layer;
+  KohyaLayer adapted = layer;
+  adapted.parts.clear();
+  std::vector<Tensor> rows;
+  int64_t row = 0;
+  for (const KohyaLayer::Part& part : layer.parts) {
+    const Tensor own = up->Slice(row, row + part.rows);
+    row += part.rows;
+    const auto values = own.span<float>();
+    if (std::all_of(values.begin(), values.end(), [](float x) { return x == 0; })) continue;
+    adapted.parts.push_back(part);
+    rows.push_back(own);
+  }
+  if (adapted.parts.empty()) return layer;
+  *up = ConcatBatch(rows);
+  return adapted;
 }
 
 // Collects one component's adapters while they are read.
@@ -73,6 +95,31 @@ class ComponentAdapters {
     const bool is_new =
         adapters_.emplace(absl::StrCat(layer, down ? nn::kLoraDown : nn::kLoraUp), tensor).second;
     return is_new ? absl::OkStatus() : Error(view, "is a duplicate under another name");
+  }
+
+  // Replaces the adapter of a layer of kohya's files, if there is one, by those of its parts.
+  absl::Status Split(const KohyaLayer& whole) {
+    const auto down = adapters_.find(whole.name + nn::kLoraDown);
+    const auto up = adapters_.find(whole.name + nn::kLoraUp);
+    if (down == adapters_.end() || up == adapters_.end()) return absl::OkStatus();
+    const KohyaLayer layer = WithAdaptedParts(whole, &up->second);
+    const auto split = SplitIntoParts(layer, {down->second, up->second});
+    if (!split.ok()) return Error(split.status().message());
+    const auto alpha = alphas_.find(layer.name);
+    const auto whole_rank = static_cast<double>(down->second.dim(0));
+    for (size_t p = 0; p < split->size(); ++p) {
+      const std::string& part = layer.parts[p].layer;
+      const LowRank& own = (*split)[p];
+      const bool is_new = adapters_.emplace(part + nn::kLoraDown, own.down).second &&
+                          adapters_.emplace(part + nn::kLoraUp, own.up).second;
+      if (!is_new) return Error(absl::StrCat("the adapter of ", part, " is there twice"));
+      if (alpha == alphas_.end()) continue;
+      alphas_[part] = alpha->second * static_cast<double>(own.down.dim(0)) / whole_rank;
+    }
+    if (alpha != alphas_.end()) alphas_.erase(layer.name);
+    adapters_.erase(layer.name + nn::kLoraDown);
+    adapters_.erase(layer.name + nn::kLoraUp);
+    return absl::OkStatus();
   }
 
   // Returns the adapters, to be applied with `scale`.
@@ -144,6 +191,14 @@ struct Contents {
   std::vector<std::string> unused;  // names of tensors
 };
 
+// Returns the name of the layer of LoraTargets::kohya_layers; empty if there is none.
+std::string FindKohyaLayer(const LoraName& name, const LoraTargets& targets) {
+  const std::string flat = KohyaLayerName(name.layer);
+  const auto found = std::find_if(targets.kohya_layers.begin(), targets.kohya_layers.end(),
+                                  [&flat](const KohyaLayer& layer) { return layer.name == flat; });
+  return found == targets.kohya_layers.end() ? "" : flat;
+}
+
 absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
                        Contents* contents) {
   const auto parsed = ParseLoraName(view.name);
@@ -153,7 +208,8 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
   }
   const std::optional<LoraName>& name = *parsed;
   if (name.has_value() && name->component != LoraName::Component::kTextEncoder) {
-    const std::string layer = targets.unet.Find(*name);
+    std::string layer = targets.unet.Find(*name);
+    if (name->flat && layer.empty()) layer = FindKohyaLayer(*name, targets);
     if (!layer.empty()) return contents->unet.Add(*name, layer, view);
   }
   if (name.has_value() && name->component != LoraName::Component::kUNet) {
@@ -173,14 +229,15 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
 }
 
 // Returns an error with names of both sides.
-absl::Status NoAdapterError(const SafetensorsFile& file, const std::vector<std::string>& names) {
+absl::Status NoAdapterError(const SafetensorsFile& file, const std::string& denoiser,
+                            const std::vector<std::string>& names) {
   if (names.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file.name(), " holds no tensors"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       file.name(), ": none of its ", names.size(),
-      " tensors is an adapter of this model\n  expected: names like unet.LAYER", nn::kLoraDown,
-      " or lora_unet_LAYER.lora_down.weight, with this model's layers\n  found: ",
+      " tensors is an adapter of this model\n  expected: names like ", denoiser, ".LAYER",
+      nn::kLoraDown, " or lora_unet_LAYER.lora_down.weight, with this model's layers\n  found: ",
       ShowNames(names)));
 }
 
@@ -214,13 +271,15 @@ absl::StatusOr<std::string> FindLoraFile(const std::string& path) {
 absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                       const LoraTargets& targets) {
   DPIPE_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  DPIPE_ASSIGN_OR_RETURN(const AdapterConfig unet_config, ConfigOf(file, kUNetPrefix));
+  DPIPE_ASSIGN_OR_RETURN(const AdapterConfig unet_config, ConfigOf(file, targets.denoiser + "."));
   DPIPE_ASSIGN_OR_RETURN(const AdapterConfig text_config, ConfigOf(file, kTextEncoderPrefix));
   Contents contents(path);
   for (const SafetensorsView& view : file.tensors()) {
     DPIPE_RETURN_IF_ERROR(AddTensor(view, targets, &contents));
   }
-  if (contents.unused.size() == file.tensors().size()) return NoAdapterError(file, contents.unused);
+  if (contents.unused.size() == file.tensors().size()) {
+    return NoAdapterError(file, targets.denoiser, contents.unused);
+  }
   LoraAdapters adapters;
   if (!contents.unused.empty()) {
     adapters.notes.push_back(absl::StrCat(path, ": ", contents.unused.size(), " of its ",
@@ -233,6 +292,9 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
       !contents.unet.has_alphas() && !contents.text_encoder.has_alphas()) {
     adapters.notes.push_back(absl::StrCat(path, ": its adapters have scale 1, because there is no ",
                                           kPeftConfig, " beside it"));
+  }
+  for (const KohyaLayer& layer : targets.kohya_layers) {
+    DPIPE_RETURN_IF_ERROR(contents.unet.Split(layer));
   }
   DPIPE_ASSIGN_OR_RETURN(adapters.unet, contents.unet.Take(unet_config, scale));
   DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder,
@@ -247,26 +309,63 @@ absl::StatusOr<LoraFormat> ParseLoraFormat(const std::string& name) {
       absl::StrCat("unknown naming of adapters '", ShowText(name), "'; use diffusers or kohya"));
 }
 
-absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
-                      LoraFormat names, StoredFormat format) {
+namespace {
+
+// Adds an adapter under a name of kohya's.
+void AddKohya(const std::string& name, const LowRank& adapter, float scale, NamedTensors* named) {
+  (*named)[name + ".lora_down.weight"] = adapter.down;
+  (*named)[name + ".lora_up.weight"] = adapter.up;
+  const float alpha = scale * static_cast<float>(adapter.down.dim(0));
+  (*named)[name + ".alpha"] = Tensor::FromHost<float>(Device::Cpu(), Shape(), {alpha});
+}
+
+NamedTensors KohyaNames(NamedTensors adapters, float scale, const LoraTargets& targets) {
+  NamedTensors named;
+  // Takes the adapter of a layer; its tensors are not defined if there is none.
+  const auto take = [&adapters](const std::string& layer) {
+    LowRank adapter;
+    const auto down = adapters.find(layer + nn::kLoraDown);
+    const auto up = adapters.find(layer + nn::kLoraUp);
+    if (down == adapters.end() || up == adapters.end()) return adapter;
+    adapter = {down->second, up->second};
+    adapters.erase(down);
+    adapters.erase(up);
+    return adapter;
+  };
+  for (const KohyaLayer& layer : targets.kohya_layers) {
+    std::vector<LowRank> parts;
+    for (const KohyaLayer::Part& part : layer.parts) parts.push_back(take(part.layer));
+    const bool any = std::any_of(parts.begin(), parts.end(),
+                                 [](const LowRank& part) { return part.down.defined(); });
+    if (any) AddKohya(layer.name, JoinParts(layer, parts), scale, &named);
+  }
+  while (!adapters.empty()) {
+    absl::string_view layer = adapters.begin()->first;
+    DPIPE_CHECK(absl::ConsumeSuffix(&layer, nn::kLoraDown)) << layer;
+    const std::string name(layer);
+    AddKohya(KohyaLayerName(name), take(name), scale, &named);
+  }
+  return named;
+}
+
+NamedTensors DiffusersNames(const NamedTensors& adapters, float scale, const std::string& prefix) {
   NamedTensors named;
   for (const auto& [name, tensor] : adapters) {
-    absl::string_view layer = name;
-    const bool is_up = absl::ConsumeSuffix(&layer, nn::kLoraUp);
-    if (names == LoraFormat::kKohya) {
-      absl::ConsumeSuffix(&layer, nn::kLoraDown);
-      const std::string flat = KohyaLayer(layer);
-      named[flat + (is_up ? ".lora_up.weight" : ".lora_down.weight")] = tensor;
-      if (!is_up) continue;
-      const float alpha = scale * static_cast<float>(tensor.dim(1));
-      named[flat + ".alpha"] = Tensor::FromHost<float>(Device::Cpu(), Shape(), {alpha});
-      continue;
-    }
-    Tensor& stored = named[kUNetPrefix + name] = tensor;
-    if (!is_up || scale == 1) continue;
+    Tensor& stored = named[prefix + name] = tensor;
+    if (!absl::EndsWith(name, nn::kLoraUp) || scale == 1) continue;
     stored = tensor.Clone();
     for (float& x : stored.span<float>()) x *= scale;
   }
+  return named;
+}
+
+}  // namespace
+
+absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
+                      LoraFormat names, StoredFormat format, const LoraTargets& targets) {
+  const NamedTensors named = names == LoraFormat::kKohya
+                                 ? KohyaNames(adapters, scale, targets)
+                                 : DiffusersNames(adapters, scale, targets.denoiser + ".");
   return SaveWeights(path, named, format);
 }
 

@@ -40,14 +40,11 @@ constexpr struct {
   Component component;
   bool flat;
 } kPrefixes[] = {
-    {kPeftPrefix, Component::kEither, false},
-    {"_orig_mod.", Component::kEither, false},
-    {"module.", Component::kEither, false},
-    {"unet.", Component::kUNet, false},
-    {"text_encoder.", Component::kTextEncoder, false},
-    {kKohyaUNet, Component::kUNet, true},
-    {"lora_te_", Component::kTextEncoder, true},
-    {"lora_te1_", Component::kTextEncoder, true},
+    {kPeftPrefix, Component::kEither, false},    {"_orig_mod.", Component::kEither, false},
+    {"module.", Component::kEither, false},      {"unet.", Component::kUNet, false},
+    {"transformer.", Component::kUNet, false},   {"text_encoder.", Component::kTextEncoder, false},
+    {kKohyaUNet, Component::kUNet, true},        {"lora_transformer_", Component::kUNet, true},
+    {"lora_te_", Component::kTextEncoder, true}, {"lora_te1_", Component::kTextEncoder, true},
     {"lycoris_", Component::kEither, true},
 };
 
@@ -191,6 +188,8 @@ bool AdaptableLayers::HasParameter(absl::string_view name) const {
   return !Find({Component::kEither, LoraPart::kDown, std::string(name)}).empty();
 }
 
-std::string KohyaLayer(absl::string_view layer) { return absl::StrCat(kKohyaUNet, Flat(layer)); }
+std::string KohyaLayerName(absl::string_view layer) {
+  return absl::StrCat(kKohyaUNet, Flat(layer));
+}
 
 }  // namespace dpipe::models

@@ -11,11 +11,11 @@
 //                   by underscores; lora_te_LAYER or lora_te1_LAYER for a text encoder;
 //                   lycoris_LAYER for either
 //
-// and beside each a scalar LAYER.alpha. LAYER may follow "unet." or "text_encoder."; otherwise a
-// name belongs to the component that has the layer. PEFT's "base_model.model." and the prefixes of
-// torch.compile and DataParallel are removed. A text encoder's layers may have "text_model." or
-// lack it, as in transformers 5. Sources: diffusers utils/state_dict_utils.py,
-// loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
+// and beside each a scalar LAYER.alpha. LAYER may follow "unet.", "transformer." or
+// "text_encoder."; otherwise a name belongs to the component that has the layer. PEFT's
+// "base_model.model." and the prefixes of torch.compile and DataParallel are removed. A text
+// encoder's layers may have "text_model." or lack it, as in transformers 5. Sources: diffusers
+// utils/state_dict_utils.py, loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
 #ifndef DPIPE_MODELS_LORA_LORA_NAMES_H_
 #define DPIPE_MODELS_LORA_LORA_NAMES_H_
 
@@ -33,7 +33,7 @@ namespace dpipe::models {
 enum class LoraPart { kDown, kUp, kAlpha };
 
 struct LoraName {
-  enum class Component { kUNet, kTextEncoder, kEither };
+  enum class Component { kUNet, kTextEncoder, kEither };  // kUNet: any denoiser
   Component component = Component::kEither;
   LoraPart part = LoraPart::kDown;
   std::string layer;  // as in the file
@@ -71,7 +71,7 @@ class AdaptableLayers {
 };
 
 // Returns the name of a U-Net's layer in kohya's files: "lora_unet_mid_block_attentions_0".
-std::string KohyaLayer(absl::string_view layer);
+std::string KohyaLayerName(absl::string_view layer);
 
 }  // namespace dpipe::models
 

@@ -119,7 +119,7 @@ TEST(LoraNamesTest, RecognizesWholeWeights) {
   for (const char* name : {"e.0.fc1", "e.1.fc1.weight", "e.0.fc1.base_layer.weight", "weight"}) {
     EXPECT_FALSE(text_encoder.HasParameter(WithoutLoraPrefixes(name))) << name;
   }
-  EXPECT_EQ(KohyaLayer("mid_block.attentions.0.to_out.0"),
+  EXPECT_EQ(KohyaLayerName("mid_block.attentions.0.to_out.0"),
             "lora_unet_mid_block_attentions_0_to_out_0");
 }
 

@@ -201,7 +201,7 @@ TEST(LoraFileTest, KohyasNames) {
     ASSERT_NE(same, nullptr) << view.name;
     EXPECT_EQ(view.shape, same->shape) << view.name;
   }
-  const auto alpha = written->Find(KohyaLayer(up) + ".alpha");
+  const auto alpha = written->Find(KohyaLayerName(up) + ".alpha");
   ASSERT_NE(alpha, nullptr);
   EXPECT_EQ(ToFp32(*alpha, Device::Cpu())->data<float>()[0], 3.0f);
 }

@@ -9,7 +9,7 @@ namespace dpipe::models {
 
 ValueId AddFluxTransformer(const FluxTransformerConfig& config, const MmditShape& shape,
                            nn::LayerKind kind, const MmditInputs& inputs,
-                           nn::ProgramBuilder* builder, const MmditLora& lora) {
+                           nn::ProgramBuilder* builder, const nn::LoraSpec& lora) {
   DPIPE_CHECK_EQ(inputs.guidance.has_value(), config.guidance_embeds);
   MmditParts::Options options;
   options.num_heads = config.num_heads;
@@ -45,15 +45,17 @@ ValueId AddFluxTransformer(const FluxTransformerConfig& config, const MmditShape
                            ops::PatchOrder::kChannelFirst, kMmditPatch, shape.height, shape.width);
 }
 
+MmditInputSizes FluxInputSizes(const FluxTransformerConfig& config) {
+  return {config.latent_channels(), config.context_width, config.pooled_width,
+          config.guidance_embeds};
+}
+
 absl::StatusOr<nn::Program> BuildFluxTransformer(const FluxTransformerConfig& config,
                                                  const MmditShape& shape, nn::LayerKind kind,
-                                                 const MmditLora& lora) {
+                                                 const nn::LoraSpec& lora) {
   DPIPE_RETURN_IF_ERROR(CheckMmditShape("transformer", shape));
   nn::ProgramBuilder builder("transformer");
-  const MmditInputs inputs = AddMmditInputs(
-      shape,
-      {config.latent_channels(), config.context_width, config.pooled_width, config.guidance_embeds},
-      &builder);
+  const MmditInputs inputs = AddMmditInputs(shape, FluxInputSizes(config), &builder);
   const ValueId prediction = AddFluxTransformer(config, shape, kind, inputs, &builder, lora);
   builder.MarkOutput(nn::AddCast(&builder, prediction, nn::Element::kF32), "prediction");
   return builder.Build();

@@ -20,7 +20,9 @@ namespace dpipe::models {
 // shape.
 ValueId AddFluxTransformer(const FluxTransformerConfig& config, const MmditShape& shape,
                            nn::LayerKind kind, const MmditInputs& inputs,
-                           nn::ProgramBuilder* builder, const MmditLora& lora = {});
+                           nn::ProgramBuilder* builder, const nn::LoraSpec& lora = {});
+
+MmditInputSizes FluxInputSizes(const FluxTransformerConfig& config);
 
 // Builds a program of these layers. External inputs: "noisy_latents" fp32 [height, width, latent
 // channels], "timesteps" fp32 [], "context" [context_length, joint_attention_dim] and "pooled"
@@ -28,7 +30,7 @@ ValueId AddFluxTransformer(const FluxTransformerConfig& config, const MmditShape
 // Output: "prediction" fp32 [height, width, latent channels]. Returns CheckMmditShape's errors.
 absl::StatusOr<nn::Program> BuildFluxTransformer(const FluxTransformerConfig& config,
                                                  const MmditShape& shape, nn::LayerKind kind,
-                                                 const MmditLora& lora = {});
+                                                 const nn::LoraSpec& lora = {});
 
 }  // namespace dpipe::models
 

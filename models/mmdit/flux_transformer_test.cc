@@ -132,7 +132,7 @@ TEST(FluxTransformerTest, LowRankAdaptation) {
                {{"single_transformer_blocks.0.proj_out", "attn.to_k"}, 1 + 2 + 2}};
   for (const auto& c : cases) {
     const auto program =
-        BuildFluxTransformer(config, shape, nn::LayerKind::kTrainable, {{2, 0.5f}, c.targets});
+        BuildFluxTransformer(config, shape, nn::LayerKind::kTrainable, {2, 0.5f, c.targets});
     ASSERT_TRUE(program.ok()) << program.status();
     nn::ParameterSet parameters(*program, program->all_layers(), device);
     parameters.InitRandom(1);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/attention_node.h"
@@ -19,14 +18,6 @@ constexpr float kGuidanceFactor = 1000;    // embedded like a timestep of 1000
 constexpr int64_t kFeedForwardFactor = 4;  // hidden width / width
 
 }  // namespace
-
-bool MmditLora::Adapts(const std::string& layer) const {
-  if (lora.rank == 0) return false;
-  const auto is_target = [&layer](const std::string& target) {
-    return layer == target || absl::EndsWith(layer, "." + target);
-  };
-  return targets.empty() || std::any_of(targets.begin(), targets.end(), is_target);
-}
 
 std::vector<std::string> DefaultMmditLoraTargets() {
   return {"attn.to_q",
@@ -53,31 +44,45 @@ absl::Status CheckMmditShape(const std::string& model, const MmditShape& shape) 
       " text tokens; it needs multiples of ", kMmditPatch, " and at least one text token"));
 }
 
+nn::LoraSpec WithMmditLoraTargets(nn::LoraSpec lora) {
+  if (lora.targets.empty()) {
+    lora.targets = DefaultMmditLoraTargets();
+  } else if (std::count(lora.targets.begin(), lora.targets.end(), kAllLinear) > 0) {
+    lora.targets.clear();
+  }
+  return lora;
+}
+
+void AddMmditConditions(const MmditShape& shape, const MmditInputSizes& sizes,
+                        nn::ProgramBuilder* builder, MmditInputs* inputs) {
+  inputs->context = builder->AddInput(
+      "context", {Shape({shape.context_length, sizes.context_width}), nn::Element::kCompute});
+  inputs->pooled =
+      builder->AddInput("pooled", {Shape({sizes.pooled_width}), nn::Element::kCompute});
+  if (sizes.guidance) {
+    inputs->guidance = builder->AddInput("guidance", {Shape(), nn::Element::kF32});
+  }
+}
+
 MmditInputs AddMmditInputs(const MmditShape& shape, const MmditInputSizes& sizes,
                            nn::ProgramBuilder* builder) {
   MmditInputs inputs;
   inputs.latents = builder->AddInput(
       "noisy_latents", {Shape({shape.height, shape.width, sizes.channels}), nn::Element::kF32});
   inputs.timesteps = builder->AddInput("timesteps", {Shape(), nn::Element::kF32});
-  inputs.context = builder->AddInput(
-      "context", {Shape({shape.context_length, sizes.context_width}), nn::Element::kCompute});
-  inputs.pooled = builder->AddInput("pooled", {Shape({sizes.pooled_width}), nn::Element::kCompute});
-  if (sizes.guidance) {
-    inputs.guidance = builder->AddInput("guidance", {Shape(), nn::Element::kF32});
-  }
+  AddMmditConditions(shape, sizes, builder, &inputs);
   return inputs;
 }
 
 void MmditParts::BeginLayer(const std::string& name) {
-  const bool adapts = options_.lora.lora.rank > 0;
+  const bool adapts = options_.lora.rank > 0;
   builder_->BeginLayer(name, adapts ? nn::LayerKind::kTrainable : options_.kind);
   builder_->FreezeParameters(adapts);
 }
 
 ValueId MmditParts::AddLinear(const std::string& name, ValueId x, const nn::LinearSpec& spec) {
-  if (!options_.lora.Adapts(name)) return nn::AddLinear(builder_, name, x, spec);
-  const ValueId y = nn::AddLinearWithLora(builder_, name, x, spec, options_.lora.lora);
-  builder_->FreezeParameters(true);
+  const ValueId y = nn::AddLinearWithLora(builder_, name, x, spec, options_.lora);
+  builder_->FreezeParameters(options_.lora.rank > 0);
   return y;
 }
 

@@ -48,25 +48,23 @@ struct MmditInputSizes {
   bool guidance = false;
 };
 
-// Adds external inputs "noisy_latents", "timesteps", "context", "pooled" and, if asked for,
-// "guidance". Latents are fp32.
+// Adds external inputs "context", "pooled" and, if asked for, "guidance".
+void AddMmditConditions(const MmditShape& shape, const MmditInputSizes& sizes,
+                        nn::ProgramBuilder* builder, MmditInputs* inputs);
+// Adds these and "noisy_latents" and "timesteps". Latents are fp32.
 MmditInputs AddMmditInputs(const MmditShape& shape, const MmditInputSizes& sizes,
                            nn::ProgramBuilder* builder);
 
-// Low-rank adaptation of linear layers. All other parameters are then frozen, and all layers are of
-// kind trainable.
-struct MmditLora {
-  nn::LoraSpec lora;  // rank 0: no adaptation
-  // A linear layer is adapted if its name is one of these or ends with "." and one of these, as
-  // with PEFT's target_modules: "attn.to_q", "ff.net.0.proj". Empty: all are.
-  std::vector<std::string> targets;
-
-  bool Adapts(const std::string& layer) const;
-};
-
 // The layers that diffusers' training scripts of both families adapt: projections of the attentions
-// and feed-forward networks of the double blocks.
+// and feed-forward networks of the double blocks. Any linear layer can be adapted.
 std::vector<std::string> DefaultMmditLoraTargets();
+
+// The name of all linear layers, as in PEFT's target_modules.
+inline constexpr char kAllLinear[] = "all-linear";
+
+// Returns the adaptation with its targets as the programs take them: DefaultMmditLoraTargets() if
+// it has none, and none, which means all, if it names kAllLinear.
+nn::LoraSpec WithMmditLoraTargets(nn::LoraSpec lora);
 
 // Image and text tokens, [T, width] each.
 struct MmditTokens {
@@ -92,7 +90,8 @@ class MmditParts {
     // rotation leaves text tokens as they are.
     std::optional<ops::RotaryParams> rotary = std::nullopt;
     nn::LayerKind kind = nn::LayerKind::kTrainable;  // without adaptation
-    MmditLora lora = {};
+    // With a rank > 0, only adapters are trained, and all layers are of kind trainable.
+    nn::LoraSpec lora = {};
 
     int64_t width() const { return num_heads * head_size; }
   };

@@ -41,7 +41,7 @@ absl::Status CheckSd3Shape(const Sd3TransformerConfig& config, const MmditShape&
 
 ValueId AddSd3Transformer(const Sd3TransformerConfig& config, const MmditShape& shape,
                           nn::LayerKind kind, const MmditInputs& inputs,
-                          nn::ProgramBuilder* builder, const MmditLora& lora) {
+                          nn::ProgramBuilder* builder, const nn::LoraSpec& lora) {
   MmditParts::Options options;
   options.num_heads = config.num_heads;
   options.head_size = config.head_size;
@@ -70,7 +70,7 @@ ValueId AddSd3Transformer(const Sd3TransformerConfig& config, const MmditShape& 
 
 absl::StatusOr<nn::Program> BuildSd3Transformer(const Sd3TransformerConfig& config,
                                                 const MmditShape& shape, nn::LayerKind kind,
-                                                const MmditLora& lora) {
+                                                const nn::LoraSpec& lora) {
   DPIPE_RETURN_IF_ERROR(CheckSd3Shape(config, shape));
   nn::ProgramBuilder builder("transformer");
   const MmditInputs inputs = AddMmditInputs(

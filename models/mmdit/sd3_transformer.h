@@ -24,7 +24,7 @@ absl::Status CheckSd3Shape(const Sd3TransformerConfig& config, const MmditShape&
 // compute dtype: noise - x0, for Stable Diffusion 3. CheckSd3Shape must accept the shape.
 ValueId AddSd3Transformer(const Sd3TransformerConfig& config, const MmditShape& shape,
                           nn::LayerKind kind, const MmditInputs& inputs,
-                          nn::ProgramBuilder* builder, const MmditLora& lora = {});
+                          nn::ProgramBuilder* builder, const nn::LoraSpec& lora = {});
 
 // Builds a program of these layers. External inputs: "noisy_latents" fp32 [height, width,
 // in_channels], "timesteps" fp32 [], "context" [context_length, joint_attention_dim] and "pooled"
@@ -32,7 +32,7 @@ ValueId AddSd3Transformer(const Sd3TransformerConfig& config, const MmditShape& 
 // out_channels]. Returns CheckSd3Shape's errors.
 absl::StatusOr<nn::Program> BuildSd3Transformer(const Sd3TransformerConfig& config,
                                                 const MmditShape& shape, nn::LayerKind kind,
-                                                const MmditLora& lora = {});
+                                                const nn::LoraSpec& lora = {});
 
 // Returns the table that checkpoints store as "pos_embed.pos_embed", fp32
 // [1, pos_embed_max_size^2, width]: to write a checkpoint that diffusers loads, or to compare one

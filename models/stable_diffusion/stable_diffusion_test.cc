@@ -490,10 +490,10 @@ TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
   vae["in_channels"] = 3;
   vae["shift_factor"] = 0.5;
   const std::string shifted = Broken("vae/config.json", vae.dump());
-  EXPECT_EQ(
-      LoadStableDiffusion(shifted, {}).status().message(),
-      shifted +
-          "/vae/config.json: 'shift_factor' is 0.5; Stable Diffusion 1 and 2 support null or 0");
+  EXPECT_EQ(LoadStableDiffusion(shifted, {}).status().message(),
+            shifted +
+                "/vae/config.json: 'shift_factor' is 0.5; Stable Diffusion 1 and 2 and SDXL "
+                "support null or 0");
 }
 
 TEST(StableDiffusionTest, TheIndexDeterminesTheSchedulersClass) {

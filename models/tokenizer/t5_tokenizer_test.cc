@@ -1,5 +1,6 @@
 #include "models/tokenizer/t5_tokenizer.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "core/base/files/file.h"
@@ -27,7 +28,7 @@ std::string ModelBytes() {
 
 // testdata/make_t5_goldens.py
 TEST(T5TokenizerTest, AgreesWithSentencePiece) {
-  const auto tokenizer = T5Tokenizer::Load(kFolder);
+  const auto tokenizer = T5Tokenizer::Load(kFolder, 512);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ(tokenizer->vocab_size(), 1600);
   EXPECT_EQ(tokenizer->pad_id(), 0);
@@ -44,17 +45,89 @@ TEST(T5TokenizerTest, AgreesWithSentencePiece) {
 }
 
 TEST(T5TokenizerTest, EncodeCutsEndsAndPads) {
-  const auto tokenizer = T5Tokenizer::Load(kFolder);
+  const auto encode = [](const char* text, int length) {
+    const auto tokenizer = T5Tokenizer::Create(ModelBytes(), length);
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_EQ(tokenizer->max_length(), length);
+    return tokenizer->Encode(text);
+  };
+  const auto tokenizer = T5Tokenizer::Load(kFolder, 512);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   const Ids ids = tokenizer->EncodeText("a photo of a cat");
   ASSERT_GT(ids.size(), 4u);
   EXPECT_EQ(tokenizer->NumTokens("a photo of a cat"), static_cast<int>(ids.size()) + 1);
-  EXPECT_EQ(tokenizer->Encode("a photo of a cat", 4), (Ids{ids[0], ids[1], ids[2], 1}));
+  EXPECT_EQ(encode("a photo of a cat", 4), (Ids{ids[0], ids[1], ids[2], 1}));
   Ids padded = ids;
   padded.insert(padded.end(), {1, 0, 0, 0});
-  EXPECT_EQ(tokenizer->Encode("a photo of a cat", static_cast<int>(padded.size())), padded);
-  EXPECT_EQ(tokenizer->Encode("", 3), (Ids{1, 0, 0}));
-  EXPECT_EQ(tokenizer->Encode("a photo of a cat", 1), (Ids{1}));
+  EXPECT_EQ(encode("a photo of a cat", static_cast<int>(padded.size())), padded);
+  EXPECT_EQ(encode("", 3), (Ids{1, 0, 0}));
+  EXPECT_EQ(encode("a photo of a cat", 1), (Ids{1}));
+}
+
+// The parts of a tokenizer.json that transformers 5 writes for this model.
+Json TokenizerJson() {
+  spiece::Model model;
+  EXPECT_TRUE(model.ParseFromString(ModelBytes()));
+  Json json;
+  json["normalizer"] = {
+      {"type", "Sequence"},
+      {"normalizers",
+       {{{"type", "Precompiled"},
+         {"precompiled_charsmap",
+          absl::Base64Escape(model.normalizer_spec().precompiled_charsmap())}},
+        {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}}}};
+  json["model"] = {{"type", "Unigram"}, {"unk_id", 2}, {"byte_fallback", false}};
+  const auto add = [&](const std::string& text, float score, bool added, bool special) {
+    const int id = static_cast<int>(json["model"]["vocab"].size());
+    json["model"]["vocab"].push_back({text, score});
+    if (!added) return;
+    json["added_tokens"].push_back({{"id", id}, {"content", text}, {"special", special}});
+  };
+  for (const spiece::Piece& piece : model.pieces()) {
+    const bool normal = piece.type() == spiece::Piece::NORMAL;
+    add(piece.piece(), piece.score(), !normal, piece.type() != spiece::Piece::USER_DEFINED);
+  }
+  for (int i = 99; i >= 0; --i) add("<extra_id_" + std::to_string(i) + ">", 0, true, true);
+  return json;
+}
+
+TEST(T5TokenizerTest, ReadsTheFileOfTransformers5) {
+  const ScratchFolder folder;
+  const std::string file = folder.File("tokenizer.json");
+  Json json = TokenizerJson();
+  ASSERT_TRUE(WriteFileAtomically(file, json.dump()).ok());
+  const auto tokenizer = T5Tokenizer::Load(folder.path(), 512);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ(tokenizer->vocab_size(), 1600);
+  const auto goldens = ReadFile(std::string(kFolder) + "/goldens.jsonl");
+  ASSERT_TRUE(goldens.ok()) << goldens.status();
+  for (const absl::string_view line : absl::StrSplit(*goldens, '\n', absl::SkipEmpty())) {
+    const Json golden = Json::parse(line);
+    EXPECT_EQ(tokenizer->EncodeText(golden["text"].get<std::string>()), golden["ids"].get<Ids>())
+        << line;
+  }
+  const auto error = [&](const Json& changed) {
+    EXPECT_TRUE(WriteFileAtomically(file, changed.dump()).ok());
+    return std::string(T5Tokenizer::Load(folder.path(), 512).status().message());
+  };
+  json["model"]["type"] = "BPE";
+  EXPECT_EQ(error(json), file + ": the model is of type \"BPE\"; supported: \"Unigram\"");
+  json["model"] = {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", {{1, "a"}}}};
+  EXPECT_TRUE(absl::StartsWith(error(json), file + ": not a tokenizer of T5: ")) << error(json);
+}
+
+TEST(T5TokenizerTest, ReadsTheMaximumLength) {
+  const ScratchFolder folder;
+  EXPECT_EQ(*ReadModelMaxLength(folder.path(), 256), 256);
+  const std::string file = folder.File("tokenizer_config.json");
+  const auto read = [&](const char* json) {
+    EXPECT_TRUE(WriteFileAtomically(file, json).ok());
+    return ReadModelMaxLength(folder.path(), 256);
+  };
+  EXPECT_EQ(*read(R"({"model_max_length": 1000000000000000019884624838656})"), 256);
+  EXPECT_EQ(*read(R"({"model_max_length": 32})"), 32);
+  EXPECT_EQ(read(R"({"model_max_length": "32"})").status().message(),
+            file + ": model_max_length is \"32\"; expected a number of at least 1");
 }
 
 // A model with a few pieces and no character map.
@@ -124,7 +197,7 @@ TEST(UnigramModelTest, ProblemsAreNamed) {
   EXPECT_EQ(error(model), "the SentencePiece model has no unknown token");
   model = SmallModel();
   model.mutable_pieces(1)->set_piece("end");
-  EXPECT_EQ(T5Tokenizer::Create(model.SerializeAsString()).status().message(),
+  EXPECT_EQ(T5Tokenizer::Create(model.SerializeAsString(), 512).status().message(),
             "T5's vocabulary has no token </s>");
   EXPECT_EQ(CharacterMap::Parse(std::string("\x08\0\0\0abcd\0", 9)).status().message(),
             "character map: its trie has 8 of the other 5 bytes; expected a multiple of 4 up to "
@@ -135,19 +208,19 @@ TEST(UnigramModelTest, ProblemsAreNamed) {
 
 TEST(T5TokenizerTest, LoadNamesTheFile) {
   const ScratchFolder folder;
-  EXPECT_TRUE(absl::IsNotFound(T5Tokenizer::Load(folder.path()).status()));
+  EXPECT_TRUE(absl::IsNotFound(T5Tokenizer::Load(folder.path(), 512).status()));
   ASSERT_TRUE(WriteFileAtomically(folder.File("spiece.model"), "x").ok());
-  EXPECT_EQ(T5Tokenizer::Load(folder.path()).status().message(),
+  EXPECT_EQ(T5Tokenizer::Load(folder.path(), 512).status().message(),
             folder.File("spiece.model") + ": not a SentencePiece model");
   ASSERT_TRUE(
       WriteFileAtomically(folder.File("tokenizer_config.json"), R"({"extra_ids": -1})").ok());
-  EXPECT_EQ(T5Tokenizer::Load(folder.path()).status().message(),
+  EXPECT_EQ(T5Tokenizer::Load(folder.path(), 512).status().message(),
             folder.File("tokenizer_config.json") +
                 ": extra_ids is -1; expected an integer from 0 to 100000");
   ASSERT_TRUE(WriteFileAtomically(folder.File("spiece.model"), ModelBytes()).ok());
   ASSERT_TRUE(
       WriteFileAtomically(folder.File("tokenizer_config.json"), R"({"extra_ids": 7})").ok());
-  const auto tokenizer = T5Tokenizer::Load(folder.path());
+  const auto tokenizer = T5Tokenizer::Load(folder.path(), 512);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ(tokenizer->vocab_size(), 1507);
   EXPECT_EQ(tokenizer->EncodeText("<extra_id_0>"), (Ids{1506}));

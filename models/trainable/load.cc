@@ -7,6 +7,7 @@
 #include "core/base/text/show.h"
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
+#include "models/flux/flux.h"
 #include "models/folder/model_index.h"
 #include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
@@ -54,8 +55,9 @@ absl::Status CheckClass(const ModelKind& kind, const std::string& class_name,
 }  // namespace
 
 const std::vector<ModelKind>& ModelKinds() {
-  static const auto* const kinds = new std::vector<ModelKind>(
-      {StableDiffusionKind(), StableDiffusionXlKind(), ControlNetKind(), CascadeKind()});
+  static const auto* const kinds =
+      new std::vector<ModelKind>({StableDiffusionKind(), StableDiffusionXlKind(), ControlNetKind(),
+                                  FluxKind(), CascadeKind()});
   return *kinds;
 }
 

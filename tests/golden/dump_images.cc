@@ -1,111 +1,65 @@
-// Writes a model as a folder in diffusers layout, and images drawn with it, so that
-// compare_images_with_diffusers.py can draw the same images from that folder:
-//   <out>/model               the folder, with random weights if --model has none
+// Writes a model as a folder in diffusers layout, and images drawn with it, so that a script can
+// draw the same images from that folder with diffusers (compare_images_with_diffusers.py,
+// models/flux/load_in_diffusers.py):
+//   <out>/model               the folder, with random weights if --model has none; with --lora_rank
+//                             and random adapters in its file
 //   <out>/images.safetensors  "noise" and "latents" [prompts, h, w, c], "pixels" [prompts, H, W, 3]
-#include <cstdio>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
+#include "core/base/philox.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
-#include "core/nn/execution.h"
 #include "gflags/gflags.h"
-#include "models/diffusion/diffusion_objective.h"
 #include "models/diffusion/draws.h"
-#include "models/diffusion/sampler.h"
-#include "models/diffusion/samplers/samplers.h"
 #include "models/folder/find_folders.h"
-#include "models/stable_diffusion/stable_diffusion.h"
-#include "models/vae/vae.h"
+#include "models/latent/testing/draw_from_noise.h"
+#include "models/latent/trainable.h"
+#include "models/trainable/load.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(out, "", "folder to write to");
 DEFINE_string(prompts, "a large red circle|a small blue square left of a green star",
               "captions, separated by |");
-DEFINE_string(store, "fp32", "element type of the stored U-Net's weights: fp32, fp16 or bf16");
+DEFINE_string(store, "fp32", "element type of the stored denoiser's weights: fp32, fp16 or bf16");
 DEFINE_int32(steps, 6, "denoising steps");
-DEFINE_double(guidance, 4, "classifier-free guidance scale");
+DEFINE_double(guidance, 4, "guidance scale");
+DEFINE_int32(lora_rank, 0, "rank of random adapters; 0: none");
+DEFINE_string(lora_targets, "", "layers to adapt, as --model.lora_targets of train");
+DEFINE_string(lora_format, "diffusers", "names of adapters: diffusers or kohya");
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
+FLAG_RANGE(lora_rank, 0, 1'024);
 
 namespace dpipe::models {
 namespace {
 
-using Inputs = std::map<std::string, Tensor>;
-
-absl::StatusOr<Tensor> RunProgram(const nn::Program& program, const nn::ParameterSet& parameters,
-                                  const Inputs& inputs) {
-  nn::ValueMap values;
-  for (const auto& [name, tensor] : inputs) values[program.InputNamed(name)] = tensor;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(), parameters, {DType::kF32},
-                                    &values, /*state=*/nullptr));
-  return values[program.outputs()[0]];
+absl::StatusOr<std::unique_ptr<TrainableModel>> LoadLatent(const std::string& folder,
+                                                           const LoadModelOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(const ModelKind* kind, FindLatentKind(folder, /*with_conditions=*/false));
+  return kind->load(folder, options);
 }
 
-// Returns the parameters of one component's program with these weights.
-absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& program,
-                                                          const NamedTensors& weights) {
-  auto set = std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
-  DPIPE_RETURN_IF_ERROR(set->Load(weights));
-  return set;
+const LatentPipeline& PipelineOf(const TrainableModel& model) {
+  return dynamic_cast<const TrainableLatentModel&>(model).pipeline();
 }
 
-// The unconditional half comes first, as WithGuidance requires.
-absl::StatusOr<Tensor> Contexts(const LatentPipeline& model, std::vector<std::string> prompts) {
-  if (diffusion::IsGuided(static_cast<float>(FLAGS_guidance))) {
-    prompts.insert(prompts.begin(), prompts.size(), "");
+// New adapters add nothing; these do.
+void MakeAdaptersRandom(NamedTensors* parameters) {
+  uint32_t number = 0;
+  for (auto& [name, tensor] : *parameters) {
+    if (!absl::EndsWith(name, nn::kLoraUp)) continue;
+    tensor = tensor.Clone();
+    RandomStream random(/*seed=*/1, /*step=*/0, number++, RandomPurpose::kTest);
+    for (float& x : tensor.span<float>()) {
+      x = 0.2f * (static_cast<float>(random.NextUniform()) - 0.5f);
+    }
   }
-  std::vector<Tensor> rows;
-  for (const std::string& prompt : prompts) {
-    const std::vector<int32_t> ids = model.parts().text_encoders[0].tokenizer->Encode(prompt);
-    const Tensor tokens = Tensor::FromHost<int32_t>(
-        Device::Cpu(), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
-    DPIPE_ASSIGN_OR_RETURN(
-        rows.emplace_back(),
-        RunProgram(model.model().component(kFirstTextEncoder).program,
-                   *model.frozen_parameters()[kFirstTextEncoder], {{"ids", tokens}}));
-  }
-  return ConcatBatch(rows);
-}
-
-absl::StatusOr<NamedTensors> Draw(const LatentPipeline& model, const NamedTensors& weights,
-                                  const std::vector<std::string>& prompts) {
-  DPIPE_ASSIGN_OR_RETURN(const nn::Program unet,
-                         model.denoiser().BuildForDrawing(model.latent_size()));
-  DPIPE_ASSIGN_OR_RETURN(
-      const nn::Program decoder,
-      BuildVaeDecoder(model.parts().vae, model.image_size(), model.image_size()));
-  DPIPE_ASSIGN_OR_RETURN(const auto unet_set, MakeSet(unet, weights));
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoder_weights, model.LoadDecoder(decoder));
-  DPIPE_ASSIGN_OR_RETURN(const auto decoder_set, MakeSet(decoder, decoder_weights));
-  DPIPE_ASSIGN_OR_RETURN(const Tensor context, Contexts(model, prompts));
-  const auto predict = [&](const Tensor& x, const Tensor& timesteps) {
-    return RunProgram(unet, *unet_set,
-                      {{"noisy_latents", x}, {"timesteps", timesteps}, {"context", context}});
-  };
-  const LatentSize size = model.latent_size();
-  const diffusion::NoiseSchedule& schedule =
-      dynamic_cast<const diffusion::DiffusionObjective&>(model.objective()).schedule();
-  NamedTensors result;
-  result["noise"] = diffusion::DrawNoise(Device::Cpu(), /*seed=*/1, /*step=*/0, /*first=*/0,
-                                         {static_cast<int64_t>(prompts.size()), size.height,
-                                          size.width, model.denoiser().latent_channels()},
-                                         RandomPurpose::kSample);
-  diffusion::SamplerOptions sampling;
-  sampling.kind = diffusion::ChooseSampler(schedule.options()).kind;
-  sampling.num_steps = FLAGS_steps;
-  DPIPE_ASSIGN_OR_RETURN(
-      result["latents"],
-      diffusion::Sample(schedule, sampling, result["noise"],
-                        diffusion::WithGuidance(predict, static_cast<float>(FLAGS_guidance))));
-  DPIPE_ASSIGN_OR_RETURN(result["pixels"],
-                         RunProgram(decoder, *decoder_set, {{"latents", result["latents"]}}));
-  return result;
 }
 
 absl::Status Main() {
@@ -113,17 +67,35 @@ absl::Status Main() {
   const std::string out = UserPath(FLAGS_out);
   DPIPE_ASSIGN_OR_RETURN(const StoredFormat format, ParseStoredFormat(FLAGS_store));
   DPIPE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(const auto model, LoadStableDiffusion(folder, {}));
-  NamedTensors unet = model->RandomDenoiser(1);
-  if (model->has_denoiser_weights()) {
-    DPIPE_ASSIGN_OR_RETURN(unet, model->LoadDenoiser());
+  LoadModelOptions loading;
+  loading.lora.rank = FLAGS_lora_rank;
+  loading.lora.targets = absl::StrSplit(FLAGS_lora_targets, ',', absl::SkipEmpty());
+  DPIPE_ASSIGN_OR_RETURN(loading.lora_format, ParseLoraFormat(FLAGS_lora_format));
+  DPIPE_ASSIGN_OR_RETURN(const auto model, LoadLatent(folder, loading));
+  NamedTensors parameters = PipelineOf(*model).RandomDenoiser(1);
+  if (model->has_weights()) {
+    DPIPE_ASSIGN_OR_RETURN(parameters, PipelineOf(*model).LoadDenoiser());
   }
-  DPIPE_RETURN_IF_ERROR(model->Save(out + "/model", unet, format));
-  // Draws with the saved model.
-  DPIPE_ASSIGN_OR_RETURN(const auto saved, LoadStableDiffusion(out + "/model", {}));
-  DPIPE_ASSIGN_OR_RETURN(unet, saved->LoadDenoiser());
+  MakeAdaptersRandom(&parameters);
+  DPIPE_RETURN_IF_ERROR(model->Save(out + "/model", parameters, format));
+  // Draws with the saved model, whose adapters are merged.
+  DPIPE_ASSIGN_OR_RETURN(const auto saved, LoadLatent(out + "/model", {}));
+  const LatentPipeline& pipeline = PipelineOf(*saved);
+  DPIPE_ASSIGN_OR_RETURN(parameters, pipeline.LoadDenoiser());
   const std::vector<std::string> prompts = absl::StrSplit(FLAGS_prompts, '|');
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors tensors, Draw(*saved, unet, prompts));
+  const LatentSize size = pipeline.latent_size();
+  const Tensor noise = diffusion::DrawNoise(Device::Cpu(), /*seed=*/1, /*step=*/0, /*first=*/0,
+                                            {static_cast<int64_t>(prompts.size()), size.height,
+                                             size.width, pipeline.denoiser().latent_channels()},
+                                            RandomPurpose::kSample);
+  DrawOptions drawing;
+  drawing.num_steps = FLAGS_steps;
+  drawing.guidance = static_cast<float>(FLAGS_guidance);
+  drawing.seed = 1;
+  DPIPE_RETURN_IF_ERROR(pipeline.objective().CheckDraw(drawing));
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors tensors,
+                         DrawFromNoise(pipeline, parameters, prompts, drawing, noise));
+  tensors["noise"] = noise;
   return SaveWeights(out + "/images.safetensors", tensors);
 }
 

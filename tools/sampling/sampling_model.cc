@@ -37,9 +37,9 @@ absl::StatusOr<const models::ModelKind*> FindSamplingKind(
     return models::FindLatentKind(folder, /*with_conditions=*/false);
   }
   if (kind->takes_adapters || options.adapters_file.empty()) return kind;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--lora=", options.adapters_file, ": ", folder, " is a ", kind->name,
-                   "; only Stable Diffusion supports low-rank adapters"));
+  return absl::InvalidArgumentError(absl::StrCat("--lora=", options.adapters_file, ": ", folder,
+                                                 " is a ", kind->name,
+                                                 ", which has no low-rank adapters"));
 }
 
 }  // namespace

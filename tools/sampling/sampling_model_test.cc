@@ -113,20 +113,20 @@ TEST_F(SamplingModelTest, ACascadeDraws) {
   EXPECT_THAT(
       std::string(LoadSamplingModel(folder, options, [](const std::string&) {}).status().message()),
       HasSubstr("--lora=a.safetensors: " + folder +
-                " is a cascade; only Stable Diffusion supports "
-                "low-rank adapters"));
+                " is a cascade, which has no low-rank adapters"));
 }
 
 TEST_F(SamplingModelTest, OtherClassesAreRefusedAsInTraining) {
-  const std::string folder = FreshFolder("flux");
+  const std::string folder = FreshFolder("wan");
   ASSERT_TRUE(MakeFolder(folder).ok());
   ASSERT_TRUE(
-      WriteFileAtomically(folder + "/model_index.json", R"({"_class_name": "FluxPipeline"})").ok());
+      WriteFileAtomically(folder + "/model_index.json", R"({"_class_name": "WanPipeline"})").ok());
   EXPECT_EQ(Load(folder).status().message(),
             absl::StrCat(folder,
-                         "/model_index.json: a FluxPipeline is not supported; supported are "
+                         "/model_index.json: a WanPipeline is not supported; supported are "
                          "folders of StableDiffusionPipeline, "
-                         "StableDiffusionControlNetPipeline, CascadedDiffusionPipeline"));
+                         "StableDiffusionControlNetPipeline, FluxPipeline, "
+                         "CascadedDiffusionPipeline"));
   EXPECT_EQ(Load(folder).status(), models::LoadTrainableModel(folder, {}).status());
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "baselines/registry.h"
 #include "core/base/files/file.h"
 #include "core/base/files/local_path.h"
@@ -107,7 +108,9 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
   models::LoadModelOptions options;
   options.kind = config.model().kind();
   options.image_size = config.model().image_size();
+  options.max_sequence_length = config.model().max_sequence_length();
   options.lora.rank = config.model().lora_rank();
+  options.lora.targets = absl::StrSplit(config.model().lora_targets(), ',', absl::SkipEmpty());
   if (config.model().lora_rank() > 0 && config.model().lora_alpha() > 0) {
     options.lora.scale =
         static_cast<float>(config.model().lora_alpha() / config.model().lora_rank());
@@ -310,6 +313,11 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
     return CommandLineError(absl::StrCat("--model.lora_format=", config.model().lora_format(),
                                          " names adapters, but none are trained; use it with "
                                          "--model.lora_rank=N"));
+  }
+  if (config.model().lora_rank() == 0 && !config.model().lora_targets().empty()) {
+    return CommandLineError(absl::StrCat("--model.lora_targets=", config.model().lora_targets(),
+                                         " names layers to adapt, but no adapters are trained; use "
+                                         "it with --model.lora_rank=N"));
   }
   if (config.minutes() > kMaxMinutes) {
     return CommandLineError(absl::StrFormat(

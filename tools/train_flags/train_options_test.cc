@@ -95,6 +95,8 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--model.lora_rank=8",
                              "--model.lora_alpha=4",
                              "--model.lora_format=kohya",
+                             "--model.lora_targets=attn.to_q,ff.net.2",
+                             "--model.max_sequence_length=128",
                              "--samples.sampler=dpm++"});
   ASSERT_TRUE(config.ok()) << config.status();
   const auto options = OptionsOf(*config, Silent);
@@ -109,6 +111,8 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.lora.rank, 8);
   EXPECT_EQ(options->setup.model.lora.scale, 0.5f);
   EXPECT_EQ(options->setup.model.lora_format, models::LoraFormat::kKohya);
+  EXPECT_THAT(options->setup.model.lora.targets, ::testing::ElementsAre("attn.to_q", "ff.net.2"));
+  EXPECT_EQ(options->setup.model.max_sequence_length, 128);
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);
@@ -157,7 +161,8 @@ TEST(TrainOptionsTest, HomeFoldersAreExpandedInEveryPath) {
   ASSERT_EQ(setenv("HOME", "/home/me", 1), 0);
   // job.secret_file is expanded when processes join (train_processes.cc).
   const std::set<std::string> others = {
-      "data.caption_column", "data.file_column", "data.default_caption", "job.master", "model.kind",
+      "data.caption_column", "data.file_column", "data.default_caption",
+      "job.master",          "model.kind",       "model.lora_targets",
       "samples.prompts",     "strategy",         "job.secret_file"};
   std::vector<std::string> flags, paths;
   for (const std::string& field : ConfigTextFields(TrainConfig())) {
@@ -251,6 +256,8 @@ TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
               HasSubstr("adapts trained weights, but --init=random; leave --init out"));
   EXPECT_THAT(ErrorOf({"--model.lora_format=kohya"}),
               HasSubstr("--model.lora_format=kohya names adapters, but none are trained"));
+  EXPECT_THAT(ErrorOf({"--model.lora_targets=attn.to_q"}),
+              HasSubstr("--model.lora_targets=attn.to_q names layers to adapt, but no adapters"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
   EXPECT_THAT(ErrorOf({"--evaluation.keep_best"}),
               HasSubstr("--evaluation.keep_best needs held-out data"));

@@ -1,5 +1,9 @@
 #include "core/nn/blocks/lora.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/nn/nodes/shape_nodes.h"
 
@@ -13,6 +17,17 @@ std::string WithoutWeight(const std::string& name) {
 
 }  // namespace
 
+bool LoraSpec::Adapts(const std::string& layer) const {
+  if (rank == 0) return false;
+  return targets.empty() ||
+         std::any_of(targets.begin(), targets.end(),
+                     [&layer](const std::string& target) { return IsLoraTarget(layer, target); });
+}
+
+bool IsLoraTarget(const std::string& layer, const std::string& target) {
+  return layer == target || absl::EndsWith(layer, absl::StrCat(".", target));
+}
+
 ValueId AddLinearWithLora(ProgramBuilder* builder, const std::string& name, ValueId x,
                           const LinearSpec& spec, const LoraSpec& lora) {
   if (lora.rank == 0) return AddLinear(builder, name, x, spec);
@@ -20,6 +35,7 @@ ValueId AddLinearWithLora(ProgramBuilder* builder, const std::string& name, Valu
   builder->FreezeParameters(true);
   const ValueId base = AddLinear(builder, name, x, spec);
   builder->FreezeParameters(false);
+  if (!lora.Adapts(name)) return base;
   LinearSpec down{lora.rank, /*bias=*/false}, up{spec.out, /*bias=*/false};
   up.zero_init = true;
   const ValueId low = AddLinear(builder, WithoutWeight(name + kLoraDown), x, down);

@@ -129,25 +129,6 @@ class ToyObjective : public diffusion::Objective {
   }
 };
 
-// "guidance" fp32 []: 1 in training.
-class GuidanceCondition : public Condition {
- public:
-  std::string name() const override { return "guidance"; }
-  absl::StatusOr<Tensor> ForTraining(DataLoader*, int64_t, SampleRange samples,
-                                     const std::shared_ptr<Device>& device) const override {
-    return Rows(samples.size(), 1, device);
-  }
-  absl::StatusOr<Tensor> ForDrawing(const DrawnPictures& pictures,
-                                    const std::shared_ptr<Device>& device) const override {
-    return Rows(pictures.count, pictures.options->guidance, device);
-  }
-
- private:
-  static Tensor Rows(int count, float value, const std::shared_ptr<Device>& device) {
-    return Tensor::FromHost<float>(device, {count}, std::vector<float>(count, value));
-  }
-};
-
 class ToyDenoiser : public Denoiser {
  public:
   ToyDenoiser(int64_t first_length, int64_t second_length)
@@ -163,7 +144,7 @@ class ToyDenoiser : public Denoiser {
             {"pooled", {"text_encoder_2", "pooled"}}};
   }
   std::vector<std::shared_ptr<const Condition>> conditions() const override {
-    return {std::make_shared<GuidanceCondition>()};
+    return {std::make_shared<GuidanceCondition>(/*training_scale=*/1)};
   }
   bool embeds_guidance() const override { return true; }
 

@@ -1,0 +1,143 @@
+// Checks that a small FLUX.1 gives one device's losses and parameters by pipeline strategies, bit
+// for bit: the transformer, and adapters of it, trained with both text encoders and the VAE frozen.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/schedule/generators.h"
+#include "data/scenes/generator.h"
+#include "gtest/gtest.h"
+#include "models/flux/testing/flux_folder.h"
+#include "models/lora/lora.h"
+#include "models/trainable/training_setup.h"
+#include "tests/testlib/schedule_plan.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int kSteps = 12;
+constexpr int kGlobalBatch = 4;
+constexpr int kFrozenQuantum = 2;
+
+using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
+
+absl::StatusOr<testlib::TrainingOutcome> TrainBy(const MakePlanFn& make_plan, int num_devices,
+                                                 DType dtype, const nn::LoraSpec& lora = {},
+                                                 bool from_cache = false) {
+  static const std::string* const data = [] {
+    auto* folder = new std::string(::testing::TempDir() + "/scenes");
+    BuiltInDatasetOptions options;
+    options.count = 48;
+    const absl::Status status = EnsureBuiltInDataset(*folder, options);
+    EXPECT_TRUE(status.ok()) << status;
+    return folder;
+  }();
+  models::TrainingSetupOptions options;
+  options.model_folder = ::testing::TempDir() + "/flux";
+  models::WriteSmallFlux(options.model_folder);
+  options.model.lora = lora;
+  options.weights = models::TrainingSetupOptions::Weights::kFolder;
+  options.data.folder = *data;
+  // The workers have no cores of their own, because the comparison must not need them.
+  options.num_devices = 1;
+  options.global_batch = kGlobalBatch;
+  options.compute_dtype = dtype;
+  options.frozen_quantum = kFrozenQuantum;
+  options.seed = 4;
+  options.data.random_flip = !from_cache;
+  options.optimizer.learning_rate.peak = 1e-3f;
+  DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
+  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());
+  const auto workers =
+      StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
+  TrainingJob job = setup->job();
+  job.workers.clear();
+  for (const auto& worker : workers) job.workers.push_back(worker.get());
+  DPIPE_ASSIGN_OR_RETURN(const Plan plan, make_plan(setup->model().model()));
+  return testlib::Train(job, plan, kSteps);
+}
+
+MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype) {
+  return [=](const nn::Model& model) {
+    testlib::PlanRequest request;
+    request.strategy = strategy;
+    request.num_devices = request.num_stages = num_devices;
+    request.global_batch = kGlobalBatch;
+    request.micro_batch_size = 1;
+    return testlib::MakeTestPlan(
+        testlib::SyntheticProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3), request);
+  };
+}
+
+MakePlanFn BySchedule(const std::string& name, bool recompute, DType dtype) {
+  return [=](const nn::Model& model) -> absl::StatusOr<Plan> {
+    ScheduleRequest request;
+    request.num_devices = 2;
+    request.num_micro_batches = kGlobalBatch;
+    DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(name, request));
+    testlib::SchedulePlanOptions options;
+    options.micro_batch_sizes = {1};
+    options.recompute = recompute;
+    options.frozen_quantum = kFrozenQuantum;
+    return testlib::MakeLoweredPlan(model, dtype, schedule, options);
+  };
+}
+
+class FluxEquivalenceTest : public ::testing::TestWithParam<DType> {};
+
+TEST_P(FluxEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
+  const DType dtype = GetParam();
+  const auto expected = TrainBy(ByStrategy("data_parallel", 1, dtype), 1, dtype);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
+    const auto actual = TrainBy(ByStrategy(strategy, 2, dtype), 2, dtype);
+    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
+  }
+  // Split backward passes, recomputed forward passes.
+  for (const bool recompute : {false, true}) {
+    const char* schedule = recompute ? "wave" : "zb-v";
+    const auto actual = TrainBy(BySchedule(schedule, recompute, dtype), 2, dtype);
+    ASSERT_TRUE(actual.ok()) << schedule << ": " << actual.status();
+    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << schedule;
+  }
+  EXPECT_LT(expected->losses.back(), expected->losses.front()) << "it does not learn";
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, FluxEquivalenceTest, ::testing::Values(DType::kF32, DType::kBf16),
+                         [](const ::testing::TestParamInfo<DType>& info) {
+                           return std::string(DTypeName(info.param));
+                         });
+
+TEST(FluxEquivalenceTest, CachedEmbeddingsAndLatentsAreTheSame) {
+  const auto train = [](const char* strategy, int num_devices, bool from_cache) {
+    return TrainBy(ByStrategy(strategy, num_devices, DType::kF32), num_devices, DType::kF32, {},
+                   from_cache);
+  };
+  const auto cached = train("offline_cache", 1, true);
+  const auto on_two = train("offline_cache", 2, true);
+  ASSERT_TRUE(cached.ok() && on_two.ok()) << cached.status() << on_two.status();
+  EXPECT_EQ(testlib::FirstDifference(*cached, *on_two), "");
+}
+
+// The first layers, up to the first attention, then have no gradient.
+TEST(FluxEquivalenceTest, AdaptersAloneAreTrained) {
+  const nn::LoraSpec lora = {2, 1, {}};
+  const auto expected = TrainBy(ByStrategy("data_parallel", 1, DType::kF32), 1, DType::kF32, lora);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const char* strategy : {"1f1b", "diffusionpipe"}) {
+    const auto actual = TrainBy(ByStrategy(strategy, 2, DType::kF32), 2, DType::kF32, lora);
+    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
+  }
+  const int adapted = 2 * 12 + 2 * 3;  // layers of double and single blocks
+  EXPECT_EQ(std::count_if(expected->parameters.begin(), expected->parameters.end(),
+                          [](const auto& named) { return models::IsLoraParameter(named.first); }),
+            2 * adapted);
+}
+
+}  // namespace
+}  // namespace dpipe
