@@ -16,9 +16,9 @@ namespace dpipe {
 namespace {
 
 // Arguments: devices, layers. 16 samples per device.
-void BM_Search(benchmark::State& state, const char* name) {
+void BM_Search(benchmark::State& state, const char* name, int num_backbones = 1) {
   const int devices = static_cast<int>(state.range(0));
-  const ModelProfile model = LargeModel(static_cast<int>(state.range(1)));
+  const ModelProfile model = LargeModel(static_cast<int>(state.range(1)), num_backbones);
   const ClusterSpec cluster = LargeCluster(devices / 8, 8);
   const Strategy strategy = *FindStrategy(name);
   PlanOptions options;
@@ -51,14 +51,14 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK_CAPTURE(BM_Search, diffusionpipe, "diffusionpipe")->Apply(Sizes);
 BENCHMARK_CAPTURE(BM_Search, opendiffusionpipe, "opendiffusionpipe")->Apply(Sizes);
 
-// Every schedule of one backbone with 1,000 layers on 64 devices.
+// Every schedule, of one or two backbones with 1,000 layers each, on 64 devices.
 void RegisterSchedules() {
   for (const std::string& schedule : ScheduleNames()) {
-    if (TraitsOf(schedule)->num_backbones > 1) continue;
+    const int num_backbones = TraitsOf(schedule)->num_backbones;
     const std::string strategy = absl::StrCat("schedule=", schedule, ",frozen=fill");
     benchmark::RegisterBenchmark(
         absl::StrCat("BM_Search/", strategy).c_str(),
-        [strategy](benchmark::State& state) { BM_Search(state, strategy.c_str()); })
+        [=](benchmark::State& state) { BM_Search(state, strategy.c_str(), num_backbones); })
         ->Args({64, 1000})
         ->Unit(benchmark::kMillisecond);
   }

@@ -93,7 +93,7 @@ class Search {
     const Nanos ideal_ns = explorer_.MinIdealStep(/*tunes=*/false);
     if (ideal_ns == 0 || (limit_ns > 0 && ideal_ns > limit_ns)) return std::nullopt;
     RunRound(0, limit_ns);
-    MeetEvenCuts(best_ ? best_->step_ns : limit_ns);
+    MeetSimplerCuts(best_ ? best_->step_ns : limit_ns);
     return best_;
   }
 
@@ -112,7 +112,7 @@ class Search {
     const bool is_large = !best_ || explorer_.Work(best_->shape) >= PartOfBudget(kLargePlan);
     if (is_large) LearnFromSmallerBatch();
     RunRound(1, /*limit_ns=*/0);
-    MeetEvenCuts(/*limit_ns=*/0);
+    MeetSimplerCuts(/*limit_ns=*/0);
     MeetRivals();
     if (!is_large && !is_part_ && explorer_.num_left() > 0) LearnFromSmallerBatch();
     TuneBestThoroughly();
@@ -322,17 +322,20 @@ class Search {
     return Improver(std::move(context));
   }
 
-  // Cuts are chosen by estimates. Replaces our plan by one with even layer counts if that is
-  // better. With a limit, cuts that are not expected to come near it are skipped, which is not
-  // exact. Strategies that tune leave this to their rivals.
-  void MeetEvenCuts(Nanos limit_ns) {
+  // Cuts are chosen by estimates. Replaces our plan by one with even layer counts, or with the cuts
+  // of minimum bound from which ours are derived, if that is better. With a limit, cuts that are
+  // not expected to come near it are skipped, which is not exact. Strategies that tune leave this
+  // to their rivals.
+  void MeetSimplerCuts(Nanos limit_ns) {
     if (strategy_.tune() || strategy_.partitioner() != "balanced") return;
     if (!UsesPartitioner(strategy_.schedule())) return;
-    Strategy even = strategy_;
-    even.set_partitioner("uniform");
-    const std::optional<Candidate> theirs =
-        Search(even, cost_, options_, tables_).FindBelow(limit_ns);
-    if (theirs && (!best_ || IsBetter(*theirs, *best_))) best_ = theirs;
+    for (const char* partitioner : {"uniform", "by_bound"}) {
+      Strategy simpler = strategy_;
+      simpler.set_partitioner(partitioner);
+      const std::optional<Candidate> theirs =
+          Search(simpler, cost_, options_, tables_).FindBelow(limit_ns);
+      if (theirs && (!best_ || IsBetter(*theirs, *best_))) best_ = theirs;
+    }
   }
 
   // Replaces our plan by a rival's if that is better, as it is or with its frozen work in the

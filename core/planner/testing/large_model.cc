@@ -60,7 +60,7 @@ void AddEncoder(RandomStream& random, const std::string& name, int num_layers, N
 
 }  // namespace
 
-ModelProfile LargeModel(int num_layers) {
+ModelProfile LargeModel(int num_layers, int num_backbones) {
   RandomStream random(1, 0, 0, RandomPurpose::kTest);
   ModelProfile model;
   model.set_model("large");
@@ -71,6 +71,11 @@ ModelProfile LargeModel(int num_layers) {
   Connect(2 << 20, true, backbone);
   AddEncoder(random, "vae", 30, 900000, &model);
   AddEncoder(random, "text", 24, 300000, &model);
+  for (int b = 1; b < num_backbones; ++b) {
+    ComponentProfile* copy = model.add_components();
+    *copy = model.components(0);
+    copy->set_name("backbone" + std::to_string(b));
+  }
   return model;
 }
 

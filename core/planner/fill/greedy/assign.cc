@@ -25,7 +25,11 @@ class Assigner {
  public:
   Assigner(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
            const AssignOptions& options)
-      : work_(work), devices_(devices), options_(options.pack), even_(options.even_samples) {
+      : work_(work),
+        devices_(devices),
+        options_(options.pack),
+        even_(options.even_samples),
+        packer_(work) {
     result_.units.assign(devices.size(), std::vector<int>(work.chains.size(), 0));
     result_.packings.resize(devices.size());
     result_.finish_ns.resize(devices.size());
@@ -101,11 +105,12 @@ class Assigner {
     }
   }
 
-  Packing PackDevice(int d, const std::vector<int>& units) {
+  // Returns the options for packing device d, and charges the budget for it.
+  PackOptions Charge(int d) {
     PackOptions options = options_;
     options.max_batch_units = devices_[d].max_batch_units;
     packed_gaps_ += static_cast<int64_t>(devices_[d].gaps.size()) * options.beam_width;
-    return Pack(work_, units, devices_[d].gaps, options);
+    return options;
   }
 
   // Returns the time that work of `ns` takes on device d.
@@ -114,12 +119,12 @@ class Assigner {
   // Returns the finish of device d with `units[c]` units of each chain c.
   Nanos Finish(int d, const std::vector<int>& units) {
     const auto [leftover, added] = leftovers_[d].try_emplace(units, 0);
-    if (added) leftover->second = PackDevice(d, units).leftover_ns;
+    if (added) leftover->second = packer_.Leftover(units, devices_[d].gaps, Charge(d));
     return devices_[d].end_ns + OnDevice(d, leftover->second);
   }
 
   void Repack(int d) {
-    result_.packings[d] = PackDevice(d, result_.units[d]);
+    result_.packings[d] = packer_.Pack(result_.units[d], devices_[d].gaps, Charge(d));
     leftovers_[d][result_.units[d]] = result_.packings[d].leftover_ns;
     result_.finish_ns[d] = Finish(d, result_.units[d]);
   }
@@ -213,6 +218,7 @@ class Assigner {
   const std::vector<DeviceGaps>& devices_;
   PackOptions options_;
   const bool even_;
+  Packer packer_;
   int64_t packed_gaps_ = 0;
   Nanos barrier_ns_ = 0;  // start of the optimizer step without frozen work
   // By device: cache of the time after its last gap, by units of each chain.

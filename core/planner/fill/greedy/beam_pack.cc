@@ -1,6 +1,7 @@
 #include "core/planner/fill/greedy/beam_pack.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -29,66 +30,80 @@ struct PartialPacking {
 
 class Beam {
  public:
-  Beam(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
-       const PackOptions& options)
+  Beam(const BatchesOfChains& batches, const std::vector<Nanos>& gaps, const PackOptions& options)
       : batches_(batches), gaps_(gaps), options_(options), width_(options.beam_width) {
     PartialPacking start;
     start.chains = InitialChains();
-    start.rest_ns = Rest(start);
-    by_gap_.push_back({std::move(start)});
+    for (const ChainProgress& chain : start.chains) start.rest_ns += chain.RestTime();
+    current_.push_back(std::move(start));
   }
 
   Packing Run() {
+    std::vector<std::vector<PartialPacking>> by_gap;
     for (size_t g = 0; g < gaps_.size(); ++g) {
-      next_.clear();
-      for (size_t w = 0; w < by_gap_.back().size(); ++w) {
-        PartialPacking partial;
-        partial.chains = by_gap_.back()[w].chains;
-        partial.parent = static_cast<int>(w);
-        partial.rest_ns = by_gap_.back()[w].rest_ns;
-        if (gaps_[g] >= options_.min_gap_ns) Expand(partial, static_cast<int>(g));
-        next_.push_back(std::move(partial));  // leaves this gap empty
-      }
-      by_gap_.push_back(Best());
+      Extend(static_cast<int>(g));
+      by_gap.push_back(current_);
     }
-    return Trace();
+    return Trace(by_gap);
+  }
+
+  Nanos LeftoverNs() {
+    for (size_t g = 0; g < gaps_.size(); ++g) {
+      if (current_[0].rest_ns == 0) break;
+      Extend(static_cast<int>(g));
+    }
+    return current_[0].rest_ns;
   }
 
  private:
   Chains InitialChains() const {
     Chains chains;
-    for (const ChainBatches& of_chain : batches_) chains.emplace_back(&of_chain);
+    for (const ChainBatches* of_chain : batches_) chains.emplace_back(of_chain);
     return chains;
   }
 
-  static Nanos Rest(const PartialPacking& partial) {
-    Nanos sum = 0;
-    for (const ChainProgress& chain : partial.chains) sum += chain.RestTime();
-    return sum;
+  // Replaces the partial packings before a gap by those after it.
+  void Extend(int gap) {
+    kept_.clear();
+    for (size_t w = 0; w < current_.size(); ++w) {
+      PartialPacking partial;
+      partial.chains = current_[w].chains;
+      partial.parent = static_cast<int>(w);
+      partial.rest_ns = current_[w].rest_ns;
+      if (gaps_[gap] >= options_.min_gap_ns) Expand(partial, gaps_[gap]);
+      Offer(partial);  // leaves this gap empty
+    }
+    std::swap(current_, kept_);
   }
 
   static void Take(PartialPacking& partial, int chain, int count) {
-    partial.used_ns += partial.chains[chain].FullBatchTime(count);
-    partial.chains[chain].Advance(count, 0, nullptr);
+    ChainProgress& progress = partial.chains[chain];
+    partial.used_ns += progress.FullBatchTime(count);
+    partial.rest_ns -= progress.RestTime();
+    progress.Advance(count, 0, nullptr);
+    partial.rest_ns += progress.RestTime();
     partial.moves.push_back({chain, count, 0});
   }
 
   static void TakePartially(PartialPacking& partial, int chain, int units) {
-    partial.used_ns += partial.chains[chain].PartialTime(units);
-    partial.chains[chain].AdvancePartially(units, 0, nullptr);
+    ChainProgress& progress = partial.chains[chain];
+    partial.used_ns += progress.PartialTime(units);
+    partial.rest_ns -= progress.RestTime();
+    progress.AdvancePartially(units, 0, nullptr);
+    partial.rest_ns += progress.RestTime();
     partial.moves.push_back({chain, 0, units});
   }
 
-  // Adds one extension per number of full-batch steps of the second-last chain, each with as many
+  // Offers one extension per number of full-batch steps of the second-last chain, each with as many
   // steps of the last chain as then fit.
-  void Expand(PartialPacking partial, int gap) {
+  void Expand(PartialPacking partial, Nanos gap_ns) {
     const int num_chains = static_cast<int>(partial.chains.size());
     int c = 0;
     for (; c + 2 < num_chains; ++c) {
-      Take(partial, c, partial.chains[c].FullBatchSteps(gaps_[gap] - partial.used_ns));
+      Take(partial, c, partial.chains[c].FullBatchSteps(gap_ns - partial.used_ns));
     }
     if (c == num_chains) return;
-    const Nanos room = gaps_[gap] - partial.used_ns;
+    const Nanos room = gap_ns - partial.used_ns;
     const bool pair = c + 1 < num_chains;
     const int max_steps = partial.chains[c].FullBatchSteps(room);
     for (int a = 0, b = pair ? partial.chains[c + 1].FullBatchSteps(room) : 0; a <= max_steps;
@@ -98,58 +113,56 @@ class Beam {
       PartialPacking next = partial;
       Take(next, c, a);
       if (pair) Take(next, c + 1, b);
-      AddWithPartials(next, gap);
+      OfferWithPartials(next, gap_ns);
     }
   }
 
-  // Adds extensions of `partial` with a partial batch of each chain, of some chains and of none.
-  void AddWithPartials(PartialPacking& partial, int gap) {
+  // Offers `partial` with a partial batch of each chain, of some chains and of none.
+  void OfferWithPartials(const PartialPacking& partial, Nanos gap_ns) {
     const int num_chains = static_cast<int>(partial.chains.size());
     for (int first = 0; options_.partial_batch && first < num_chains; ++first) {
+      int units = partial.chains[first].PartialUnits(gap_ns - partial.used_ns, 0);
+      if (units == 0) continue;
       PartialPacking next = partial;
       for (int k = 0; k < num_chains; ++k) {
         const int c = (first + k) % num_chains;
-        const int units = next.chains[c].PartialUnits(gaps_[gap] - next.used_ns, 0);
-        if (units == 0) {
-          if (k == 0) break;
-          continue;
-        }
+        if (k > 0) units = next.chains[c].PartialUnits(gap_ns - next.used_ns, 0);
+        if (units == 0) continue;
         TakePartially(next, c, units);
-        next.rest_ns = Rest(next);
-        next_.push_back(next);
+        Offer(next);
         if (options_.one_partial) break;
       }
     }
-    partial.rest_ns = Rest(partial);
-    next_.push_back(std::move(partial));
+    Offer(partial);
   }
 
-  // Returns the `width_` partial packings of next_ with the least work left, without duplicates.
-  // Ties go to the earlier one.
-  std::vector<PartialPacking> Best() {
-    order_.clear();
-    for (size_t i = 0; i < next_.size(); ++i) order_.emplace_back(next_[i].rest_ns, i);
-    std::sort(order_.begin(), order_.end());
-    std::vector<PartialPacking> kept;
-    kept.reserve(width_);
-    for (const auto& [rest_ns, i] : order_) {
-      if (static_cast<int>(kept.size()) == width_) break;
-      PartialPacking& partial = next_[i];
-      const bool known = std::any_of(
-          kept.begin(), kept.end(),
-          [&partial](const PartialPacking& other) { return other.chains == partial.chains; });
-      if (!known) kept.push_back(std::move(partial));
+  // Keeps the `width_` partial packings with the least work left, without duplicates. Ties go to
+  // the one offered first.
+  void Offer(const PartialPacking& partial) {
+    const bool is_full = static_cast<int>(kept_.size()) == width_;
+    if (is_full && partial.rest_ns >= kept_.back().rest_ns) return;
+    auto place = kept_.end();
+    while (place != kept_.begin() && std::prev(place)->rest_ns > partial.rest_ns) --place;
+    for (auto same = place; same != kept_.begin();) {
+      --same;
+      if (same->rest_ns != partial.rest_ns) break;
+      if (same->chains == partial.chains) return;
     }
-    return kept;
+    if (is_full) {
+      std::move_backward(place, std::prev(kept_.end()), kept_.end());
+      *place = partial;
+    } else {
+      kept_.insert(place, partial);
+    }
   }
 
-  Packing Trace() const {
+  Packing Trace(const std::vector<std::vector<PartialPacking>>& by_gap) const {
     Packing packing;
     packing.used_ns.resize(gaps_.size());
     std::vector<const PartialPacking*> path(gaps_.size());
     int w = 0;
     for (size_t g = gaps_.size(); g-- > 0;) {
-      path[g] = &by_gap_[g + 1][w];
+      path[g] = &by_gap[g][w];
       w = path[g]->parent;
     }
     Chains chains = InitialChains();
@@ -166,20 +179,24 @@ class Beam {
     return packing;
   }
 
-  const std::vector<ChainBatches>& batches_;
+  const BatchesOfChains& batches_;
   const std::vector<Nanos>& gaps_;
-  const PackOptions options_;
+  const PackOptions& options_;
   const int width_;
-  std::vector<std::vector<PartialPacking>> by_gap_;  // [g]: partial packings before gap g
-  std::vector<PartialPacking> next_;
-  std::vector<std::pair<Nanos, size_t>> order_;
+  std::vector<PartialPacking> current_;  // before the current gap
+  std::vector<PartialPacking> kept_;     // after it, so far
 };
 
 }  // namespace
 
-Packing BeamPack(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
+Packing BeamPack(const BatchesOfChains& batches, const std::vector<Nanos>& gaps,
                  const PackOptions& options) {
   return Beam(batches, gaps, options).Run();
+}
+
+Nanos BeamLeftover(const BatchesOfChains& batches, const std::vector<Nanos>& gaps,
+                   const PackOptions& options) {
+  return Beam(batches, gaps, options).LeftoverNs();
 }
 
 }  // namespace dpipe

@@ -17,8 +17,12 @@ namespace dpipe {
 // Packs with a beam of options.beam_width. If there are more than two chains, all but the last two
 // are not branched on: each gap first takes as many of their steps as fit.
 // Time O(gaps * beam_width * steps * log(steps)) for two chains.
-Packing BeamPack(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
+Packing BeamPack(const BatchesOfChains& batches, const std::vector<Nanos>& gaps,
                  const PackOptions& options);
+
+// Returns the leftover_ns of that packing, in less time.
+Nanos BeamLeftover(const BatchesOfChains& batches, const std::vector<Nanos>& gaps,
+                   const PackOptions& options);
 
 // Appends the rest of a chain to a packing, after its last gap.
 void FinishChain(ChainProgress& chain, int num_gaps, Packing& packing);

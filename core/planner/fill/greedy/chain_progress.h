@@ -53,6 +53,8 @@ class ChainBatches {
   std::vector<Nanos> sums_, last_sums_;
 };
 
+using BatchesOfChains = std::vector<const ChainBatches*>;
+
 class ChainProgress {
  public:
   // `batches` must outlive this.

@@ -13,12 +13,17 @@
 #ifndef DPIPE_CORE_PLANNER_FILL_GREEDY_PACK_H_
 #define DPIPE_CORE_PLANNER_FILL_GREEDY_PACK_H_
 
+#include <map>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "core/base/time.h"
 #include "core/planner/fill/frozen_work.h"
 
 namespace dpipe {
+
+class ChainBatches;
 
 // Steps [step_begin, step_end) of a chain on the device's units [unit_begin, unit_end).
 struct Placement {
@@ -57,6 +62,30 @@ struct PackOptions {
 // each gap first takes as many steps as fit of all but the last two, one chain after another.
 Packing Pack(const FrozenWork& work, const std::vector<int>& units, const std::vector<Nanos>& gaps,
              const PackOptions& options);
+
+// Packs one work again and again, and keeps the sums of its steps' times. Not thread-safe.
+class Packer {
+ public:
+  explicit Packer(const FrozenWork& work);  // must outlive this
+  ~Packer();
+
+  // As Pack above.
+  Packing Pack(const std::vector<int>& units, const std::vector<Nanos>& gaps,
+               const PackOptions& options);
+  // Returns the leftover_ns of that packing, in less time.
+  Nanos Leftover(const std::vector<int>& units, const std::vector<Nanos>& gaps,
+                 const PackOptions& options);
+
+ private:
+  // Returns the batches of every chain, owned by this.
+  const std::vector<const ChainBatches*>& BatchesOf(const std::vector<int>& units,
+                                                    int max_batch_units);
+
+  const FrozenWork& work_;
+  // By chain, number of units and maximum number of units per batch.
+  std::map<std::tuple<int, int, int>, std::unique_ptr<const ChainBatches>> known_;
+  std::vector<const ChainBatches*> current_;
+};
 
 }  // namespace dpipe
 

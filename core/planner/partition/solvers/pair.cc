@@ -67,7 +67,27 @@ std::function<int64_t(int, LayerRange)> MemoizedMemory(
   };
 }
 
-NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
+// Returns whether a device has memory for a range of each backbone.
+std::function<bool(int, LayerRange, LayerRange)> FitsOf(const PairProblem& problem,
+                                                        const std::vector<DeviceSeat>& seats) {
+  const int count = problem.num_devices();
+  const auto front_memory =
+      MemoizedMemory(count, problem.down->num_layers(), [&](int d, LayerRange layers) {
+        return problem.down->MemoryBytes(d, seats[d], {{d, 0, layers}});
+      });
+  const auto back_memory =
+      MemoizedMemory(count, problem.up->num_layers(), [&, count](int d, LayerRange layers) {
+        return problem.up->MemoryBytes(d, seats[d], {{count - 1 - d, 0, layers}});
+      });
+  return [&, front_memory, back_memory](int d, LayerRange front, LayerRange back) {
+    const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
+    return limit == 0 || front_memory(d, front) + back_memory(d, back) <= limit;
+  };
+}
+
+// Without limits, every cut fits.
+NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSeat>& seats,
+                         bool has_limits) {
   NestedProblem nested;
   nested.num_devices = problem.num_devices();
   nested.is_shared = false;
@@ -81,20 +101,9 @@ NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSea
     if (layers.empty()) return Nanos{0};
     return problem.num_up_micro_batches * problem.up->ComputeNs(seats[d], layers);
   };
-  nested.memory_grows = !problem.recompute;
-  const int last = nested.num_devices - 1;
-  const auto front_memory =
-      MemoizedMemory(nested.num_devices, nested.num_front, [&](int d, LayerRange layers) {
-        return problem.down->MemoryBytes(d, seats[d], {{d, 0, layers}});
-      });
-  const auto back_memory =
-      MemoizedMemory(nested.num_devices, nested.num_back, [&, last](int d, LayerRange layers) {
-        return problem.up->MemoryBytes(d, seats[d], {{last - d, 0, layers}});
-      });
-  nested.fits = [&, front_memory, back_memory](int d, LayerRange front, LayerRange back) {
-    const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
-    return limit == 0 || front_memory(d, front) + back_memory(d, back) <= limit;
-  };
+  nested.memory_grows = !has_limits || !problem.recompute;
+  nested.fits = [](int, LayerRange, LayerRange) { return true; };
+  if (has_limits) nested.fits = FitsOf(problem, seats);
   nested.front_link = Memoized(nested.num_devices, nested.num_front, [&](int d, int cut) {
     return problem.num_down_micro_batches * problem.down->LinkNs(cut, seats[d], seats[d + 1]);
   });
@@ -112,6 +121,71 @@ Nanos ExposedSync(const StageCosts& costs, const std::vector<LayerRange>& stages
     slack += costs.BackwardNs(seat_of_stage[s], stages[s]);
   }
   return exposed;
+}
+
+using Devices = std::vector<std::pair<LayerRange, LayerRange>>;
+
+// Returns the numbers that determine the optimum without limits.
+std::vector<double> KeyOf(const PairProblem& problem, const std::vector<DeviceSeat>& seats,
+                          const NestedProblem& nested) {
+  std::vector<double> key = {-1.0, static_cast<double>(problem.num_down_micro_batches),
+                             static_cast<double>(problem.num_up_micro_batches)};
+  for (int d = 0; d < nested.num_devices; ++d) {
+    for (const StageCosts* costs : {problem.down, problem.up}) {
+      const std::vector<double> times = costs->TimesKey(seats[d]);
+      key.insert(key.end(), times.begin(), times.end());
+    }
+    if (d + 1 == nested.num_devices) break;
+    for (int cut = 1; cut < nested.num_front; ++cut) {
+      key.push_back(static_cast<double>(nested.front_link(d, cut)));
+    }
+    for (int cut = 1; cut < nested.num_back; ++cut) {
+      key.push_back(static_cast<double>(nested.back_link(d, cut)));
+    }
+  }
+  return key;
+}
+
+// Returns the optimum without limits. It depends only on times, so schedules and shardings share
+// it. Empty if the search gives up.
+Devices CutWithoutLimits(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
+  const NestedProblem nested = MakeNested(problem, seats, /*has_limits=*/false);
+  KnownCuts* const known = problem.down->known_cuts();
+  if (known == nullptr) return SolveNested(nested).devices;
+  const auto [entry, is_new] = known->try_emplace(KeyOf(problem, seats, nested));
+  if (is_new) {
+    for (const auto& [front, back] : SolveNested(nested).devices) {
+      entry->second.push_back(front);
+      entry->second.push_back(back);
+    }
+  }
+  Devices devices;
+  for (size_t i = 0; i + 1 < entry->second.size(); i += 2) {
+    devices.emplace_back(entry->second[i], entry->second[i + 1]);
+  }
+  return devices;
+}
+
+bool AllFit(const PairProblem& problem, const std::vector<DeviceSeat>& seats,
+            const Devices& devices) {
+  for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
+    const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
+    if (limit == 0) continue;
+    if (MemoryOf(problem, seats, d, devices[d].first, devices[d].second) > limit) return false;
+  }
+  return !devices.empty();
+}
+
+// Returns the maximum over devices and links.
+Nanos LargestOf(const NestedProblem& nested, const Devices& devices) {
+  Nanos largest = 0;
+  for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
+    const auto& [front, back] = devices[d];
+    largest = std::max(largest, nested.front_time(d, front) + nested.back_time(d, back));
+    if (d + 1 == static_cast<int>(devices.size())) break;
+    largest = std::max({largest, nested.front_link(d, front.end), nested.back_link(d, back.begin)});
+  }
+  return largest;
 }
 
 // Returns the error for evenly divided layers, as an example that does not fit.
@@ -148,7 +222,15 @@ absl::StatusOr<PairPartition> PartitionPair(const PairProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckSide(problem, *problem.up, "up"));
   PairPartition partition;
   partition.seats = ConsecutiveSeats(problem.replicas, problem.recompute);
-  const NestedSolution solution = SolveNested(MakeNested(problem, partition.seats));
+  const NestedProblem nested = MakeNested(problem, partition.seats, /*has_limits=*/true);
+  NestedSolution solution;
+  // If the optimum without limits keeps to the limits, it is the optimum.
+  solution.devices = CutWithoutLimits(problem, partition.seats);
+  if (AllFit(problem, partition.seats, solution.devices)) {
+    solution.largest = LargestOf(nested, solution.devices);
+  } else {
+    solution = SolveNested(nested);
+  }
   if (solution.devices.empty()) return NothingFitsError(problem, partition.seats);
   for (const auto& [front, back] : solution.devices) {
     partition.down.push_back(front);
