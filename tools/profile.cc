@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/backend/clock_state.h"
+#include "core/backend/device_report.h"
 #include "core/base/files/run_paths.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"

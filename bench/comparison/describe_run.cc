@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/backend/gpu_names.h"
+#include "core/backend/device_report.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
 #include "core/report/machine.h"

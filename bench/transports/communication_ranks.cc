@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/backend/choose_devices.h"
-#include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/device_worker.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/comm/rendezvous/process_group.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/device.h"
 
@@ -30,7 +31,7 @@ struct DeviceRequest {
   // cores, which they divide; if there are more devices than cores, several share one. Of the GPUs
   // that the driver shows (CUDA_VISIBLE_DEVICES), process 0 takes the first `count`, process 1 the
   // next. If it shows no more than `count`, all are this process's, as when a scheduler assigns
-  // them (choose_together.h detects if it did not).
+  // them (ChooseDevicesTogether detects if it did not).
   int local_process = 0;
   int num_local = 1;
 };
@@ -56,6 +57,24 @@ namespace internal {
 // `driver` finds the GPUs.
 absl::StatusOr<ChosenDevices> ChooseDevices(
     const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver);
+}  // namespace internal
+
+// Returns this process's devices; each host divides its own. All processes of the job must call
+// this. In `request`, a count of 0 is one device; the process's number on its host comes from the
+// group. An error in one process is returned by all. FailedPrecondition, naming two processes and
+// their devices, if
+// - some processes have GPUs and others have none,
+// - they have different numbers of devices,
+// - two of them use the same GPU, or
+// - one has shares of a GPU.
+absl::StatusOr<ChosenDevices> ChooseDevicesTogether(const DeviceRequest& request,
+                                                    ProcessGroup* processes);
+
+namespace internal {
+// `driver` finds the GPUs.
+absl::StatusOr<ChosenDevices> ChooseDevicesTogether(
+    const DeviceRequest& request, ProcessGroup* processes,
+    const std::function<absl::StatusOr<cuda::Driver*>()>& driver);
 }  // namespace internal
 
 }  // namespace dpipe

@@ -1,11 +1,10 @@
-#include "core/backend/choose_together.h"
-
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/backend/choose_devices.h"
 #include "core/comm/rendezvous/testing/local_job.h"
 #include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"

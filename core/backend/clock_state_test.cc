@@ -1,7 +1,6 @@
-#include "core/backend/clock_state.h"
-
 #include <cstring>
 
+#include "core/backend/device_report.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,6 @@
-#include "core/backend/gpu_names.h"
-
 #include <cstdio>
 
+#include "core/backend/device_report.h"
 #include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

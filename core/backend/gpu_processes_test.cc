@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/backend/choose_together.h"
+#include "core/backend/choose_devices.h"
 #include "core/backend/connect_ranks.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/comm/rendezvous/testing/local_job.h"

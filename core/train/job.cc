@@ -8,7 +8,7 @@
 #include "core/ops/optimizer/optimizer.h"
 #include "core/profile/describe.h"
 #include "core/profile/profiler.h"
-#include "core/tensor/cuda/usable_memory.h"
+#include "core/tensor/cuda/cuda_device.h"
 #include "core/train/slowest_profile.h"
 
 namespace dpipe {

@@ -85,7 +85,7 @@ void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 // Measures the job's workers as a cluster, with the transports of its sessions: the cost of a
 // message between the first and the last rank of a host, and of an all-reduce over its ranks; the
 // same between hosts, one rank of each. For GPUs, also the memory that each has for tensors
-// (core/tensor/cuda/usable_memory.h). Hosts are nodes if all have equally many processes, numbered
+// (core/tensor/cuda/cuda_device.h). Hosts are nodes if all have equally many processes, numbered
 // host by host; if not, everything is one node with the link between the first and the last rank.
 // If there are several processes, all call this and get the measurements of the first one.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);

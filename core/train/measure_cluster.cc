@@ -14,7 +14,7 @@
 #include "core/base/time.h"
 #include "core/comm/gloo/gloo.h"
 #include "core/comm/in_process.h"
-#include "core/tensor/cuda/usable_memory.h"
+#include "core/tensor/cuda/cuda_device.h"
 #include "core/train/job.h"
 
 namespace dpipe {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/backend/choose_devices.h"
-#include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
 #include "core/base/count.h"
 #include "core/base/phases.h"

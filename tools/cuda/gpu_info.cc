@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/clock_state.h"
+#include "core/backend/device_report.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/partition.h"
+#include "core/tensor/cuda/driver.h"
 #include "core/tensor/cuda/system_driver.h"
 #include "tools/cuda/cuda_libraries.h"
 

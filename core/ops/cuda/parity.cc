@@ -8,7 +8,6 @@
 #include "core/ops/cuda/emulated_gpu/emulated_device.h"
 #include "core/ops/cuda/emulated_gpu/emulation.h"
 #include "core/tensor/cuda/cuda_device.h"
-#include "core/tensor/cuda/environment.h"
 #include "core/tensor/cuda/system_driver.h"
 
 namespace dpipe::ops::cuda {

@@ -1,8 +1,7 @@
-#include "core/tensor/cuda/arena.h"
-
 #include <vector>
 
 #include "core/base/philox.h"
+#include "core/tensor/cuda/stream_ordered_allocator.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::cuda {

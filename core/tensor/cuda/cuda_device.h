@@ -126,10 +126,18 @@ std::string DescribeGpus(const std::vector<Gpu>& gpus);
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* driver, int count,
                                                                        int first = 0);
 
-// Divides GPU 0 into `count` virtual GPUs with equal numbers of multiprocessors (partition.h). They
+// Divides GPU 0 into `count` virtual GPUs with equal numbers of multiprocessors (driver.h). They
 // share its memory and its memory bandwidth.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateVirtualCudaDevices(Driver* driver,
                                                                               int count);
+
+// Returns the usable memory in bytes of each device, for devices that compute at the same time.
+// Devices on one GPU get equal parts of the memory that plans and profiles may count on there. The
+// value is 0 for devices with host memory and for GPUs of unknown memory size.
+std::vector<int64_t> UsableBytes(const std::vector<std::shared_ptr<Device>>& devices);
+
+// True if there are several devices, all on one GPU.
+bool ShareOneGpu(const std::vector<std::shared_ptr<Device>>& devices);
 
 }  // namespace dpipe::cuda
 

@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/base/status.h"
-#include "core/tensor/cuda/memory_keepers.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/ordered_sum.h"
 
@@ -55,6 +57,30 @@ struct Context {
   int gpu = 0;
   int multiprocessors = 0;
   void* green = nullptr;  // CUgreenCtx; null: the whole GPU
+};
+
+// An owner of unused GPU memory that others could use.
+class MemoryKeeper {
+ public:
+  virtual ~MemoryKeeper() = default;
+  // Returns unused memory to the GPU without waiting. Any thread may call this. Returns true if
+  // more memory will become free when the GPU has finished its enqueued work.
+  virtual bool ReleaseUnused() = 0;
+};
+
+// Thread-safe.
+class MemoryKeepers {
+ public:
+  void Add(int gpu, MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After this returns, no call of the keeper is in progress or will follow.
+  void Remove(MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls ReleaseUnused of all keepers of that GPU, one after another. Returns true if any of them
+  // will have more. The calling thread must hold no lock that a keeper takes.
+  bool ReleaseUnused(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::pair<int, MemoryKeeper*>> keepers_ ABSL_GUARDED_BY(mutex_);  // GPU and keeper
 };
 
 class Driver {
@@ -151,6 +177,18 @@ class Driver {
  private:
   MemoryKeepers memory_keepers_;
 };
+
+// Virtual GPUs: division of one GPU's multiprocessors.
+//
+// Returns the maximum number of multiprocessors that each of `count` equal shares of the GPU can
+// have. The remainder stays unused, because unequal devices would make unequal stages.
+// InvalidArgument if a share would be smaller than the GPU allows; the message names the GPU, both
+// counts and the limit.
+absl::StatusOr<int> MultiprocessorsOfShare(Driver* driver, const Gpu& gpu, int count);
+
+// Describes the GPU, as in "GPU 0 (NVIDIA H200, compute capability 9.0, 132 multiprocessors, 139.8
+// GiB)".
+std::string DescribeGpu(const Gpu& gpu);
 
 }  // namespace dpipe::cuda
 

@@ -1,9 +1,8 @@
-#include "core/tensor/cuda/environment.h"
-
 #include <cstdlib>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/tensor/cuda/system_driver.h"
 
 namespace dpipe::cuda {
 namespace {

@@ -1,8 +1,7 @@
-#include "core/tensor/cuda/environment.h"
-
 #include <cstdlib>
 #include <string>
 
+#include "core/tensor/cuda/system_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

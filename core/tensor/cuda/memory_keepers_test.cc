@@ -1,7 +1,6 @@
-#include "core/tensor/cuda/memory_keepers.h"
-
 #include <string>
 
+#include "core/tensor/cuda/driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,5 +1,4 @@
-#include "core/tensor/cuda/partition.h"
-
+#include "core/tensor/cuda/driver.h"
 #include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,28 +1,43 @@
 // The driver for this machine's GPUs (system_driver.h). It uses the CUDA runtime, and the CUDA
 // driver for features that the runtime lacks, above all virtual GPUs.
 //
-//   runtime_contexts.cc   the context that is current during a call
-//   runtime_shares.cc     GPUs, and their division into green contexts
-//   runtime_streams.cc    streams and events
+//   runtime_contexts.cc   GPUs, their division into green contexts, and the context that is current
+//                         during a call
+//   runtime_streams.cc    streams, events, captures and graphs
 //   runtime_memory.cc     pools, pinned memory, copies, and our own kernels
-//   runtime_graphs.cc     captures and graphs
 #ifndef DPIPE_CORE_TENSOR_CUDA_RUNTIME_DRIVER_H_
 #define DPIPE_CORE_TENSOR_CUDA_RUNTIME_DRIVER_H_
 
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include <functional>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
+#include "core/cuda/cuda_status.h"
 #include "core/cuda/driver_api.h"
 #include "core/tensor/cuda/driver.h"
-#include "core/tensor/cuda/runtime_calls.h"
 
 namespace dpipe::cuda {
+
+// Turn errors of CUDA driver and runtime calls into statuses that name the call.
+absl::Status DriverStatus(const DriverApi& api, CUresult result, absl::string_view call);
+
+// The runtime also stores an error in a slot of the calling thread. This clears it, so that a later
+// check for launch errors does not mistake it for one.
+inline absl::Status RuntimeStatus(cudaError_t error, absl::string_view call) {
+  if (error != cudaSuccess) cudaGetLastError();
+  return CudaStatus(error, call);
+}
+
+// For use in functions that return a status. DPIPE_DRIVER expects a DriverApi named `api` in scope.
+#define DPIPE_DRIVER(call) DPIPE_RETURN_IF_ERROR(DriverStatus(*api, api->call, #call))
+#define DPIPE_RUNTIME(call) DPIPE_RETURN_IF_ERROR(RuntimeStatus((call), #call))
 
 // The GPU and context in which a stream, an event, a pool, a graph or pinned memory was created.
 struct Place {

@@ -17,12 +17,43 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/tensor/allocator.h"
-#include "core/tensor/cuda/arena.h"
 #include "core/tensor/cuda/driver.h"
-#include "core/tensor/cuda/memory_keepers.h"
-#include "core/tensor/cuda/owned_event.h"
 
 namespace dpipe::cuda {
+
+// First-fit placement of blocks in a range of addresses.
+//
+// Places each block at the lowest offset where it fits, so the same requests in the same order get
+// the same offsets. Each call is linear in the number of live blocks. Not thread-safe.
+class Arena {
+ public:
+  // Returns the offset in bytes of a new block of size_bytes > 0 from the beginning of the range.
+  int64_t Place(int64_t size_bytes);
+  void Remove(int64_t place);
+
+  bool empty() const { return blocks_.empty(); }
+  // Returns the size in bytes of the smallest range that would have held all blocks placed so far.
+  int64_t most_bytes() const { return most_bytes_; }
+
+ private:
+  std::map<int64_t, int64_t> blocks_;  // begin offset to end offset
+  int64_t most_bytes_ = 0;
+};
+
+// An event that is destroyed together with its owner.
+class OwnedEvent {
+ public:
+  // `driver` must outlive this object.
+  OwnedEvent(Driver* driver, Event event) : driver_(driver), event_(event) {}
+  ~OwnedEvent() { driver_->DestroyEvent(event_); }
+  OwnedEvent(const OwnedEvent&) = delete;
+  OwnedEvent& operator=(const OwnedEvent&) = delete;
+  Event get() const { return event_; }
+
+ private:
+  Driver* const driver_;
+  const Event event_;
+};
 
 // Allocates blocks from a pool of the driver. The pool keeps freed memory, so repeating the same
 // step allocates nothing new from the system.

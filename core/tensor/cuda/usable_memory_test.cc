@@ -1,5 +1,3 @@
-#include "core/tensor/cuda/usable_memory.h"
-
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/testing/fake_driver.h"
 #include "gmock/gmock.h"

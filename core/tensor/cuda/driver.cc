@@ -1,4 +1,4 @@
-#include "core/tensor/cuda/partition.h"
+#include "core/tensor/cuda/driver.h"
 
 #include <algorithm>
 
@@ -6,6 +6,27 @@
 #include "core/base/bytes.h"
 
 namespace dpipe::cuda {
+
+void MemoryKeepers::Add(int gpu, MemoryKeeper* keeper) {
+  absl::MutexLock lock(&mutex_);
+  keepers_.emplace_back(gpu, keeper);
+}
+
+void MemoryKeepers::Remove(MemoryKeeper* keeper) {
+  absl::MutexLock lock(&mutex_);
+  keepers_.erase(std::remove_if(keepers_.begin(), keepers_.end(),
+                                [keeper](const auto& each) { return each.second == keeper; }),
+                 keepers_.end());
+}
+
+bool MemoryKeepers::ReleaseUnused(int gpu) {
+  absl::MutexLock lock(&mutex_);
+  bool more = false;
+  for (const auto& [of, keeper] : keepers_) {
+    if (of == gpu && keeper->ReleaseUnused()) more = true;
+  }
+  return more;
+}
 
 std::string DescribeGpu(const Gpu& gpu) {
   return absl::StrCat("GPU ", gpu.index, " (", gpu.name, ", compute capability ",

@@ -1,11 +1,16 @@
-// The speed of a device's clocks and what slows them, to be recorded with a measurement's times.
-#ifndef DPIPE_CORE_BACKEND_CLOCK_STATE_H_
-#define DPIPE_CORE_BACKEND_CLOCK_STATE_H_
+// What is recorded about devices with a measurement: their clocks and what slows them, the GPUs
+// that this process may use, and their driver.
+#ifndef DPIPE_CORE_BACKEND_DEVICE_REPORT_H_
+#define DPIPE_CORE_BACKEND_DEVICE_REPORT_H_
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "core/base/status.h"
 #include "core/cuda/nvml_api.h"
+#include "core/tensor/cuda/driver.h"
 #include "core/tensor/device.h"
 
 namespace dpipe {
@@ -24,6 +29,20 @@ std::string GpuClockState(const NvmlApi& api, const std::string& pci_bus_id);
 std::string CpuClockState(absl::string_view cpuinfo, absl::string_view governor);
 }  // namespace internal
 
+struct GpuNames {
+  std::vector<std::string> gpus;  // "NVIDIA H200", in the driver's order; empty if there is none
+  std::string driver;             // "570.86.15"; empty if unknown
+};
+
+// Returns the same names on every call.
+const GpuNames& ThisMachinesGpus();
+
+namespace internal {
+// `driver` finds the GPUs; `nvml` reports the driver's version.
+GpuNames NamesOfGpus(const std::function<absl::StatusOr<cuda::Driver*>()>& driver,
+                     const std::function<absl::StatusOr<const NvmlApi*>()>& nvml);
+}  // namespace internal
+
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_BACKEND_CLOCK_STATE_H_
+#endif  // DPIPE_CORE_BACKEND_DEVICE_REPORT_H_

@@ -1,4 +1,4 @@
-#include "core/backend/clock_state.h"
+#include "core/backend/device_report.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/files/file.h"
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/system_driver.h"
 
 namespace dpipe {
 namespace internal {
@@ -101,6 +102,30 @@ std::string ClockState(Device& device) {
   return internal::CpuClockState(
       ReadFile("/proc/cpuinfo").value_or(""),
       ReadFile("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").value_or(""));
+}
+
+namespace internal {
+
+GpuNames NamesOfGpus(const std::function<absl::StatusOr<cuda::Driver*>()>& driver,
+                     const std::function<absl::StatusOr<const NvmlApi*>()>& nvml) {
+  GpuNames names;
+  const auto found = driver();
+  if (!found.ok()) return names;
+  const auto gpus = (*found)->Gpus();
+  if (!gpus.ok()) return names;
+  for (const cuda::Gpu& gpu : *gpus) names.gpus.push_back(gpu.name);
+  const auto api = nvml();
+  char version[96] = {};  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE is 80
+  if (api.ok() && (*api)->DriverVersion(version, sizeof(version) - 1) == 0) names.driver = version;
+  return names;
+}
+
+}  // namespace internal
+
+const GpuNames& ThisMachinesGpus() {
+  static const auto* const kNames =
+      new GpuNames(internal::NamesOfGpus(cuda::SystemDriver, LoadNvml));
+  return *kNames;
 }
 
 }  // namespace dpipe
