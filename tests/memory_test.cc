@@ -69,15 +69,15 @@ class MemoryTest : public ::testing::Test {
   TrainingJob& job_ = toy_.job();
 };
 
-// The upper bound is 40 % more, the temporary memory of passes. The lower bound is half, because a
-// message that a plan counts at its receiver may be charged to its sender.
+// Measured: 0.75 to 1.29 of the prediction. More is the temporary memory of passes. Less is
+// possible because a message that a plan counts at its receiver may be charged to its sender.
 TEST_F(MemoryTest, RanksUseAboutThePlannedMemory) {
   for (const char* name : {"1f1b", "zb-h1", "zb-v", "interleaved"}) {
     const Peaks peaks = Measure(name, /*recompute=*/false);
     for (int rank = 0; rank < 3; ++rank) {
       const double ratio = static_cast<double>(peaks.measured[rank]) / peaks.predicted[rank];
       EXPECT_LT(ratio, 1.4) << name << ", rank " << rank << ": " << peaks.measured[rank];
-      EXPECT_GT(ratio, 0.5) << name << ", rank " << rank << ": " << peaks.measured[rank];
+      EXPECT_GT(ratio, 0.65) << name << ", rank " << rank << ": " << peaks.measured[rank];
     }
   }
 }
@@ -87,8 +87,8 @@ TEST_F(MemoryTest, RanksUseAboutThePlannedMemory) {
 TEST_F(MemoryTest, RecomputationFreesSavedValues) {
   const Peaks whole = Measure("gpipe", /*recompute=*/false);
   const Peaks again = Measure("gpipe", /*recompute=*/true);
-  EXPECT_LT(again.measured[0], 0.7 * whole.measured[0]);
-  EXPECT_LT(again.measured[0], 1.5 * again.predicted[0]);
+  EXPECT_LT(again.measured[0], 0.65 * whole.measured[0]);
+  EXPECT_LT(again.measured[0], 1.4 * again.predicted[0]);
 }
 
 TEST_F(MemoryTest, SessionTakingTheParametersLeavesNoneAndTrainsTheSame) {

@@ -50,8 +50,9 @@ TEST(EightBitMomentsTest, LossesStayCloseToThoseOfFp32) {
     largest = std::max(largest, std::abs(quantized.losses[i] / whole.losses[i] - 1));
   }
   RecordProperty("largest_relative_difference", std::to_string(largest));
-  EXPECT_LT(largest, 0.01);
-  EXPECT_NEAR(MeanOfLast(quantized, 10), MeanOfLast(whole, 10), 0.02 * MeanOfLast(whole, 10));
+  // Three times what was measured.
+  EXPECT_LT(largest, 0.007);
+  EXPECT_NEAR(MeanOfLast(quantized, 10), MeanOfLast(whole, 10), 0.0025 * MeanOfLast(whole, 10));
   EXPECT_LT(MeanOfLast(whole, 10), 0.95 * whole.losses[0]) << "there is something to learn";
 }
 
@@ -68,7 +69,7 @@ TEST(EightBitMomentsTest, GpusTrainAsCpusDo) {
   const testlib::TrainingOutcome cpus = on(On::kCpus), gpus = on(On::kFakeGpus);
   const testlib::TrainingOutcome whole =
       Train(MomentsFormat::kFp32, "1f1b", 2, On::kFakeGpus, /*steps=*/4);
-  for (int i = 0; i < 4; ++i) EXPECT_NEAR(gpus.losses[i], cpus.losses[i], 1e-4 * cpus.losses[i]);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(gpus.losses[i], cpus.losses[i], 2e-7 * cpus.losses[i]);
   EXPECT_NE(gpus.losses[3], whole.losses[3]) << "they are in use";
 }
 

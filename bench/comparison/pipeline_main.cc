@@ -46,14 +46,15 @@ DEFINE_bool(time_engines, false,
             "time the engines of operations missing in --engines, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
             "with --backend=cuda: false lets engines add in an order that varies from run to run");
-DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
+DEFINE_string(strategies,
+              "data_parallel,gpipe,1f1b,interleaved,zb-h1,zb-v,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; or, separated by semicolons, also "
               "compositions such as 'schedule=1f1b,frozen=fill'; bazel run //tools:plan -- --list "
               "shows all");
 DEFINE_int32(global_batch, 32, "images per training step, over all devices");
 DEFINE_int32(micro_batches, 0,
              "number of micro-batches of a pipeline; 0: the best number for each strategy");
-DEFINE_int32(steps, 4, "number of measured training steps per turn");
+DEFINE_int32(steps, 3, "number of measured training steps per turn");
 DEFINE_int32(warmup_steps, 1, "number of steps before the measured ones per turn");
 DEFINE_int32(repeats, 15,
              "number of turns per strategy; strategies take turns so that drift of the machine's "

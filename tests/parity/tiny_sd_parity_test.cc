@@ -171,7 +171,8 @@ TEST_P(TinySdParityTest, UNetLossAndGradients) {
                Tensor::FromHost<float>(device_, Shape({1}), {(losses[0] + losses[1]) / 2}));
   nn::ValueMap grads = {{loss, Tensor::FromHost<float>(device_, Shape({2}), {0.5f, 0.5f})}};
   ASSERT_TRUE(nn::Backward(unet.program(), all, &unet.parameters(), &state, &grads).ok());
-  double worst = 0;
+  double worst = 0, worst_value = 0, sum_of_squares = 0;
+  int num_values = 0;
   for (nn::ParameterId id : unet.parameters().trainable_ids()) {
     const std::string& name = unet.program().parameter(id).name;
     const Tensor& grad = *unet.parameters().grad(id);
@@ -182,13 +183,20 @@ TEST_P(TinySdParityTest, UNetLossAndGradients) {
     const Tensor head = goldens_.Get("unet/gradient_head/" + name);
     const double typical = norm / std::sqrt(static_cast<double>(grad.num_elements()));
     for (int64_t i = 0; i < head.num_elements(); ++i) {
-      EXPECT_NEAR(grad.data<float>()[i], head.data<float>()[i],
-                  (GetParam() == DType::kF32 ? 1e-3 : 1.0) * typical)
-          << name << "[" << i << "]";
+      const double difference = std::fabs(grad.data<float>()[i] - head.data<float>()[i]) / typical;
+      if (!(difference <= worst_value)) worst_value = difference;
+      sum_of_squares += difference * difference;
+      ++num_values;
     }
   }
   RecordProperty("gradient_norms", absl::StrCat(worst));
-  EXPECT_LT(worst, GetParam() == DType::kF32 ? 1e-4 : 0.1);
+  RecordProperty("gradient_values", absl::StrCat(worst_value));
+  // Three times what was measured: norms 3.0e-6 and 1.5e-2; values at most 1.7e-5 and 0.12 of the
+  // typical one, 2.7e-6 and 1.8e-2 in the root mean square.
+  const bool is_fp32 = GetParam() == DType::kF32;
+  EXPECT_LT(worst, is_fp32 ? 1e-5 : 0.045);
+  EXPECT_LT(worst_value, is_fp32 ? 5e-5 : 0.36);
+  EXPECT_LT(std::sqrt(sum_of_squares / num_values), is_fp32 ? 1e-5 : 0.055);
 }
 
 TEST_P(TinySdParityTest, GuidedDdim) {

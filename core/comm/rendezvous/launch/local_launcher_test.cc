@@ -66,10 +66,16 @@ TEST(LocalLauncherTest, MoreProcessesThanTheMachineCanHoldAreRefused) {
               HasSubstr(absl::StrCat("--nproc=", max + 1, ": at most ", max, " processes can")));
 }
 
-// Polls, because the condition depends on another program.
+// Polls, because the condition depends on another program. Returns false if it has not come true
+// within a minute.
 template <typename Condition>
-void WaitUntil(const Condition& holds) {
-  while (!holds()) absl::SleepFor(absl::Milliseconds(5));
+bool WaitUntil(const Condition& holds) {
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
+  while (!holds()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return true;
 }
 
 TEST(LocalLauncherTest, ProcessesKnowTheirIndexAndOutputIsLabelled) {
@@ -198,7 +204,7 @@ pid_t ForkLauncher(int num_processes, const std::string& folder, const std::stri
 }
 
 pid_t AwaitPid(const std::string& path) {
-  WaitUntil([&] { return access(path.c_str(), F_OK) == 0; });
+  EXPECT_TRUE(WaitUntil([&] { return access(path.c_str(), F_OK) == 0; })) << path;
   return std::atoi(ReadAll(path).c_str());
 }
 
@@ -233,10 +239,12 @@ TEST(LocalLauncherTest, NoneOutlivesALauncherThatIsKilled) {
   waitpid(launcher, nullptr, 0);
   for (pid_t pid : {first, second}) {
     // Gone, or a zombie that its new parent has not reaped yet.
-    WaitUntil([&] {
+    EXPECT_GT(pid, 0);
+    EXPECT_TRUE(WaitUntil([&] {
       return kill(pid, 0) != 0 ||
              ReadAll(absl::StrCat("/proc/", pid, "/stat")).find(") Z") != std::string::npos;
-    });
+    })) << "process "
+        << pid << " is still there";
   }
 }
 
