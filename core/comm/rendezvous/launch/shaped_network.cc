@@ -57,7 +57,8 @@ absl::StatusOr<pid_t> StartHolder() {
 
 // Runs a command of the shell; an error has what it printed.
 absl::Status RunInShell(const std::string& command) {
-  FILE* const pipe = popen(absl::StrCat("exec 2>&1; PATH=$PATH:/usr/sbin:/sbin; ", command).c_str(), "r");
+  FILE* const pipe =
+      popen(absl::StrCat("exec 2>&1; PATH=$PATH:/usr/sbin:/sbin; ", command).c_str(), "r");
   if (pipe == nullptr) return absl::ResourceExhaustedError(strerror(errno));
   std::string output;
   std::array<char, 512> piece;
