@@ -53,8 +53,8 @@ TEST_F(FindDataTest, ModelsWithConditionsGetThem) {
 }
 
 TEST_F(FindDataTest, AModelOfNoKnownKindIsNamed) {
-  EXPECT_THAT(ErrorOf(ModelOfClass("FluxPipeline"), ""),
-              HasSubstr("a FluxPipeline is not supported"));
+  EXPECT_THAT(ErrorOf(ModelOfClass("WanPipeline"), ""),
+              HasSubstr("a WanPipeline is not supported"));
   EXPECT_THAT(ErrorOf("/no/model", ""), HasSubstr("there is no model folder /no/model"));
 }
 
