@@ -220,9 +220,10 @@ TEST(SearchTest, UnsyncedUpdatesNeedOneRankPerStage) {
 }
 
 TEST(SearchTest, RefinementMovesLayersIfTheSimulatedStepImproves) {
-  // Cuts are chosen without considering frozen work in gaps, contention and shared interfaces.
+  // Cuts are chosen without considering frozen work in gaps, contention and shared interfaces. Most
+  // instances need no refinement, because simpler cuts are tried too: 10 of 240 do.
   int improved = 0;
-  for (int seed = 0; seed < 60; ++seed) {
+  for (int seed = 0; seed < 240; ++seed) {
     RandomStream random(41, seed, 0, RandomPurpose::kTest);
     const ModelProfile model = RandomProfile(random);
     const ClusterSpec cluster = RandomCluster(random, 2);

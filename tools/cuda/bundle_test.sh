@@ -49,8 +49,8 @@ if ! gpu_bundle/files/*/tools/cuda/gpu_info >/dev/null 2>&1; then
 fi
 
 # A program that does not start is a failure, not nothing.
-: >"$(echo gpu_bundle/files/*/core/backend/choose_devices_test)"
-run --only=choose_devices --results=broken >broken.txt 2>&1 && fail "a broken bundle passed"
+: >"$(echo gpu_bundle/files/*/core/backend/backend_test)"
+run --only=backend_test --results=broken >broken.txt 2>&1 && fail "a broken bundle passed"
 grep -q '^0 passed, 1 failed, 0 skipped$' broken.txt || fail "broken: $(tail -n 1 broken.txt)"
 
 run --baseline=nowhere --only=none --results=no_baseline >baseline.txt 2>&1
