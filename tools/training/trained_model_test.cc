@@ -132,7 +132,8 @@ TEST_F(TrainedModelTest, OtherClassesAreNamed) {
             absl::StrCat(folder_,
                          "/model_index.json: a StableDiffusionInstructPix2PixPipeline is not "
                          "supported; supported are StableDiffusionPipeline, "
-                         "StableDiffusionControlNetPipeline"));
+                         "StableDiffusionControlNetPipeline, StableDiffusionXLPipeline, "
+                         "FluxPipeline"));
   EXPECT_TRUE(load_as("StableDiffusionControlNetPipeline").ok());
   EXPECT_THAT(said, HasSubstr(folder_ + " is sampled without its ControlNet"));
 }
