@@ -90,7 +90,9 @@ std::string Axes(const CurveChart& chart, const Scale& x, const Scale& y) {
   }
   for (int i = 0; i < x.NumTicks(); ++i) {
     const double value = x.Tick(i);
-    svg += Text(x.At(value), kTop + kPlotHeight + 18, "middle", "a", NumberText(value));
+    const bool is_last = i == x.NumTicks() - 1;  // nothing may pass the picture's edge
+    svg += Text(x.At(value) + (is_last ? kRight : 0), kTop + kPlotHeight + 18,
+                is_last ? "end" : "middle", "a", NumberText(value));
   }
   if (!chart.y_unit.empty()) {
     absl::StrAppend(&svg, "<g transform=\"translate(14 ", kTop + kPlotHeight / 2,
