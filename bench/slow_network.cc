@@ -1,8 +1,6 @@
 // Trains by several strategies over links that the kernel shapes, and shows throughput by speed.
 //   bazel run //bench:slow_network
 #include <cstdio>
-#include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
 #include "core/base/host/stop_request.h"
+#include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/launch/shaped_network.h"
 #include "core/command_line/command_line.h"
 #include "core/report/page/results_page.h"
@@ -55,15 +54,22 @@ absl::Status Write(const Results& results, const std::string& folder) {
   return WriteFileAtomically(folder + "/report.html", page);
 }
 
-// Runs this program again with `--link=speed`, and returns its results.
+// Runs this program again with `--link=speed`. Returns its results as those of the user's command.
 absl::StatusOr<Results> CompareAt(const std::string& speed, const std::string& folder,
-                                  std::vector<std::string> arguments, const StopRequest& stop) {
+                                  const std::vector<std::string>& given, const StopRequest& stop) {
+  std::vector<std::string> arguments = given;
   arguments.push_back(absl::StrCat("--out=", folder));
   DPIPE_RETURN_IF_ERROR(
       RunProcess(OwnCommand(arguments, absl::StrCat("--link=", speed)),
                  [&]() -> std::string { return stop.signal() == nullptr ? "" : stop.signal(); }));
   DPIPE_ASSIGN_OR_RETURN(const std::string json, ReadFile(folder + "/results.json"));
-  return report::ResultsFromJson(json);
+  DPIPE_ASSIGN_OR_RETURN(Results results, report::ResultsFromJson(json));
+  for (CaseResult& one : *results.mutable_cases()) {
+    one.set_id(absl::StrCat(one.model(), ".", speed));
+    one.set_command_line(absl::StrCat("bazel run //bench:slow_network -- ", ShellCommand(given)));
+    (*one.mutable_flags())["out"] = FLAGS_out;
+  }
+  return results;
 }
 
 absl::Status Run(const std::vector<std::string>& arguments) {
@@ -90,10 +96,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
     std::fflush(stdout);
     DPIPE_ASSIGN_OR_RETURN(const Results one,
                            CompareAt(speed, absl::StrCat(folder, "/", speed), arguments, stop));
-    for (const CaseResult& result : one.cases()) {
-      *all.add_cases() = result;
-      all.mutable_cases(all.cases_size() - 1)->set_id(absl::StrCat(result.model(), ".", speed));
-    }
+    all.mutable_cases()->MergeFrom(one.cases());
     DPIPE_RETURN_IF_ERROR(Write(all, folder));  // what is there survives an interruption
   }
   std::printf("\n%s\n%s\nReport:   %s/report.html\nPicture:  %s/throughput.svg\n",

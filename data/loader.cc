@@ -75,49 +75,14 @@ int64_t ConditionKey(int32_t index) { return int64_t{2} * index + 1; }
 
 ImageSize SizeOfImage(const Image& image) { return {image.width, image.height}; }
 
-struct CropChoice {
-  int left;
-  int top;
-  bool flipped;
-};
-
-// `image` is the size of the resized picture.
-CropChoice ChooseCrop(ImageSize image, ImageSize size, const DataLoaderOptions& options,
-                      int64_t step, int sample) {
-  CropChoice choice = {(image.width - size.width) / 2, (image.height - size.height) / 2, false};
-  if (options.random_crop) {
-    RandomStream random(options.seed, step, sample, RandomPurpose::kCrop);
-    choice.left = random.NextBelow(image.width - size.width + 1);
-    choice.top = random.NextBelow(image.height - size.height + 1);
-  }
-  if (options.random_flip) {
-    RandomStream random(options.seed, step, sample, RandomPurpose::kFlip);
-    choice.flipped = random.NextBelow(2) == 1;
-  }
-  return choice;
-}
-
-// Returns an offset in a picture of `from` pixels as one in the picture resized to `to`.
-int InResized(int offset, int from, int to) {
-  return static_cast<int>((int64_t{2} * offset * to + from) / (int64_t{2} * from));
+CropDraws DrawsOf(const DataLoaderOptions& options) {
+  return {options.seed, options.random_crop, options.random_flip};
 }
 
 size_t ChooseCaption(size_t num_captions, uint64_t seed, int64_t step, int sample) {
   if (num_captions == 1) return 0;
   RandomStream random(seed, step, sample, RandomPurpose::kCaption);
   return random.NextBelow(static_cast<uint32_t>(num_captions));
-}
-
-// Writes the patch of the crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
-void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch, float divisor,
-                 float offset, float* out) {
-  for (int y = patch.top; y < patch.top + patch.size.height; ++y) {
-    for (int x = patch.left; x < patch.left + patch.size.width; ++x) {
-      const int column = crop.flipped ? patch.whole.width - 1 - x : x;
-      const uint8_t* pixel = image.At(crop.left + column, crop.top + y);
-      for (int c = 0; c < 3; ++c) *out++ = static_cast<float>(pixel[c]) / divisor + offset;
-    }
-  }
 }
 
 }  // namespace
@@ -262,7 +227,8 @@ absl::Status DataLoader::LoadPixels(int64_t step, SampleRange samples, float* pi
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
     const Patch patch = PatchOf(step, i);
-    const CropChoice crop = ChooseCrop(SizeOfImage(*found.image), patch.whole, options_, step, i);
+    const CropChoice crop =
+        ChooseCrop(SizeOfImage(*found.image), patch.whole, DrawsOf(options_), step, i);
     WritePixels(*found.image, crop, patch, 127.5f, -1.0f, pixels);
     pixels += int64_t{3} * patch.size.width * patch.size.height;
   }
@@ -279,7 +245,8 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
     const Patch patch = PatchOf(step, i);
-    const CropChoice crop = ChooseCrop(SizeOfImage(*found.image), patch.whole, options_, step, i);
+    const CropChoice crop =
+        ChooseCrop(SizeOfImage(*found.image), patch.whole, DrawsOf(options_), step, i);
     WritePixels(*found.condition, crop, patch, 255.0f, 0.0f, pixels);
     pixels += int64_t{3} * patch.size.width * patch.size.height;
   }
@@ -322,20 +289,15 @@ absl::StatusOr<std::vector<SampleCrop>> DataLoader::Crops(int64_t step, SampleRa
   std::vector<SampleCrop> crops;
   for (int i = samples.begin; i < samples.end; ++i) {
     const int32_t index = indices[i - samples.begin];
-    SampleCrop crop;
+    ImageSize original;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      crop.original = originals_[index];
+      original = originals_[index];
     }
-    const Cover cover = CoverOf(crop.original, order_->SizeOfSample(index));
+    const Cover cover = CoverOf(original, order_->SizeOfSample(index));
     const Patch patch = PatchOf(step, i);
-    const CropChoice choice = ChooseCrop(cover.resized, patch.whole, options_, step, i);
-    crop.left =
-        choice.flipped ? cover.resized.width - choice.left - patch.whole.width : choice.left;
-    crop.left += patch.left + InResized(cover.left, cover.width, cover.resized.width);
-    crop.top = choice.top + patch.top + InResized(cover.top, cover.height, cover.resized.height);
-    crop.size = patch.size;
-    crops.push_back(crop);
+    const CropChoice choice = ChooseCrop(cover.resized, patch.whole, DrawsOf(options_), step, i);
+    crops.push_back(CropInPicture(original, cover, patch, choice));
   }
   return crops;
 }

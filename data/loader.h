@@ -38,6 +38,7 @@
 #include "data/order/step_order.h"
 #include "data/prefetcher.h"
 #include "data/quarantine_log.h"
+#include "data/sample_crop.h"
 #include "data/sample_source.h"
 
 namespace dpipe {
@@ -83,13 +84,6 @@ struct QuarantinedSample {
 
   // Returns the path and the reason, with the path only once.
   std::string ToString() const;
-};
-
-// Where a sample is in its picture.
-struct SampleCrop {
-  ImageSize original;     // of the picture in its file
-  int left = 0, top = 0;  // of the sample in the picture as resized and, if so drawn, flipped
-  ImageSize size;         // of the sample
 };
 
 // Thread-safe: any rank may request any range at any time.

@@ -140,6 +140,9 @@ TEST(SlowNetworkTest, ComparesStrategiesBySpeedOfTheLink) {
   ASSERT_EQ(results["cases"].size(), 2u);
   EXPECT_EQ(results["cases"][0]["id"], "tiny_sd.200mbit");
   EXPECT_EQ(results["cases"][1]["flags"]["link"], "unshaped");
+  EXPECT_EQ(results["cases"][1]["flags"]["out"], out) << "the user's, not that of one speed";
+  EXPECT_EQ(results["cases"][1]["command_line"].get<std::string>().find("--link"),
+            std::string::npos);
   // The network does not change what is computed.
   EXPECT_EQ(results["cases"][0]["strategies"][1]["losses"],
             results["cases"][1]["strategies"][1]["losses"]);

@@ -8,6 +8,8 @@
 #include "core/planner/search.h"
 #include "core/planner/testing/large_model.h"
 #include "core/schedule/file_formats/plan_io.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/schedule_traits.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -36,11 +38,10 @@ TEST(SearchTimeTest, HundredLayersOn1024Devices) {
   ExpectWithin(10, "opendiffusionpipe", LargeModel(100), LargeCluster(128, 8), 16 * 1024);
 }
 
-// One schedule per kind of generator and of partition; //bench:search_benchmark measures all.
-TEST(SearchTimeTest, ThousandLayersOn64Devices) {
+TEST(SearchTimeTest, ThousandLayersOn64DevicesByEverySchedule) {
   const ModelProfile model = LargeModel(1000);
-  for (const std::string schedule :
-       {"1f1b", "interleaved", "wave", "zb-auto", "v-half", "dualpipe-v", "chimera"}) {
+  for (const std::string& schedule : ScheduleNames()) {
+    if (TraitsOf(schedule)->num_backbones > 1) continue;
     ExpectWithin(5, absl::StrCat("schedule=", schedule, ",frozen=fill"), model, LargeCluster(8, 8),
                  16 * 64);
   }

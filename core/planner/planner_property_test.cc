@@ -241,7 +241,7 @@ TEST(PlannerPropertyTest, OneGroupRepresentsAll) {
 
 TEST(PlannerPropertyTest, FillingIsNeverSlowerThanRunningFrozenWorkFirst) {
   RandomStream random(23, 0, 0, RandomPurpose::kTest);
-  int faster = 0, slower = 0, compared = 0;
+  int faster = 0, compared = 0;
   for (int round = 0; round < 500; ++round) {
     const Instance instance = RandomInstance(random);
     Strategy strategy = RandomStrategy(random);
@@ -260,17 +260,13 @@ TEST(PlannerPropertyTest, FillingIsNeverSlowerThanRunningFrozenWorkFirst) {
     const absl::StatusOr<PlanResult> first =
         MakePlan(strategy, instance.profile, instance.cluster, options);
     ASSERT_TRUE(first.ok()) << first.status();
-    // Plans are chosen by simulating one group for all (OneGroupRepresentsAll). Where that is not
-    // exact, another cut may turn out slightly faster: 0.7 % in one of these instances.
-    ASSERT_LE(filled->plan.prediction().step_ns(), 1.01 * first->plan.prediction().step_ns())
+    ASSERT_LE(filled->plan.prediction().step_ns(), first->plan.prediction().step_ns())
         << "round " << round;
-    slower += filled->plan.prediction().step_ns() > first->plan.prediction().step_ns();
     ++compared;
     faster += filled->plan.prediction().step_ns() < first->plan.prediction().step_ns();
   }
   EXPECT_GT(compared, 250);
   EXPECT_GT(faster, compared / 4);
-  EXPECT_LE(slower, 1);
 }
 
 // Candidates that the search skips because of the bound could not have been better.

@@ -328,13 +328,23 @@ class Search {
   // to their rivals.
   void MeetSimplerCuts(Nanos limit_ns) {
     if (strategy_.tune() || strategy_.partitioner() != "balanced") return;
-    if (!UsesPartitioner(strategy_.schedule())) return;
-    for (const char* partitioner : {"uniform", "by_bound"}) {
-      Strategy simpler = strategy_;
-      simpler.set_partitioner(partitioner);
-      const std::optional<Candidate> theirs =
-          Search(simpler, cost_, options_, tables_).FindBelow(limit_ns);
-      if (theirs && (!best_ || IsBetter(*theirs, *best_))) best_ = theirs;
+    // FindBelow has the first round's schedules only.
+    std::vector<std::pair<std::string, int>> schedules = {{strategy_.schedule(), 0}};
+    if (best_ && best_->alternative != 0) {
+      schedules.emplace_back(best_->shape.schedule, best_->alternative);
+    }
+    for (const auto& [schedule, alternative] : schedules) {
+      if (!UsesPartitioner(schedule)) continue;
+      for (const char* partitioner : {"uniform", "by_bound"}) {
+        Strategy simpler = strategy_;
+        simpler.set_schedule(schedule);
+        simpler.set_partitioner(partitioner);
+        std::optional<Candidate> theirs =
+            Search(simpler, cost_, options_, tables_).FindBelow(limit_ns);
+        if (!theirs) continue;
+        if (alternative != 0) theirs->alternative = alternative;
+        if (!best_ || IsBetter(*theirs, *best_)) best_ = theirs;
+      }
     }
   }
 

@@ -12,7 +12,7 @@
 //   3. Refines the best few that differ in schedule or S: moves single layers over stage boundaries
 //      while the simulated step improves, and moves weight gradients (fill/weight_order.h).
 //   4. Searches with even layer counts, and with the partitioner's own cuts, instead of the chosen
-//      cuts, too.
+//      cuts, too: over the first schedule and the one found.
 //   5. Returns the best simulated plan. A filled plan is compared with the same pipeline running
 //      its frozen work first, and the better is kept.
 //

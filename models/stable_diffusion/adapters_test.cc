@@ -1,8 +1,10 @@
 // Tests models with files of low-rank adapters, including goldens of diffusers and PEFT
 // (models/lora/testdata/make_goldens.py, make_peft_goldens.py).
+#include <cstring>
 #include <filesystem>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
 #include "core/nn/inference.h"
@@ -26,6 +28,11 @@ using ::testing::Not;
 namespace fs = std::filesystem;
 
 constexpr char kTinySd[] = "data/tiny_sd";
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
+}
 
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainable(const std::string& folder,
                                                               const LoadModelOptions& options) {
@@ -235,6 +242,71 @@ TEST(AdaptersTest, TrainedOnesAreSavedWithKohyasNames) {
   const auto same = (*again)->LoadDenoiser();
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_EQ(same->at(up).data<float>()[0], 0.25f);
+}
+
+// Saves tiny_sd with adapters of rank 2 that change its output.
+std::string WithAdapters() {
+  LoadModelOptions options;
+  options.lora.rank = 2;
+  const auto model = LoadStableDiffusion(kTinySd, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  NamedTensors unet = *(*model)->LoadDenoiser();
+  for (auto& [name, tensor] : unet) {
+    if (absl::EndsWith(name, nn::kLoraUp)) {
+      tensor = tensor.Clone();
+      for (float& x : tensor.span<float>()) x = 0.1f;
+    }
+  }
+  const std::string folder = ::testing::TempDir() + "/with_adapters";
+  EXPECT_TRUE((*model)->Save(folder, unet).ok());
+  return folder;
+}
+
+TEST(AdaptersTest, AreMergedIntoEveryTrainedUNet) {
+  const std::string folder = WithAdapters();
+  const auto plain = LoadStableDiffusion(folder, {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const auto merged = (*plain)->LoadDenoiser();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  LoadModelOptions self_conditioned, placed;
+  self_conditioned.self_conditioning = true;
+  placed.coordinates = true;
+  for (const LoadModelOptions& options : {self_conditioned, placed}) {
+    const auto model = LoadStableDiffusion(folder, options);
+    ASSERT_TRUE(model.ok()) << model.status();
+    auto unet = (*model)->LoadDenoiser();
+    ASSERT_TRUE(unet.ok()) << unet.status();
+    unet->erase("conv_in.weight");
+    for (const auto& [name, tensor] : *unet) {
+      EXPECT_TRUE(SameBits(tensor, merged->at(name))) << name;
+    }
+  }
+}
+
+TEST(AdaptersTest, AdaptersThatWouldBeLostAreListed) {
+  const std::string folder = WithAdapters();
+  LoadModelOptions options;
+  options.lora.rank = 2;
+  const auto error = [&] {
+    const auto model = LoadStableDiffusion(folder, options);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return std::string((*model)->LoadDenoiser().status().message());
+  };
+  EXPECT_EQ(error(), "");
+  const std::string file = absl::StrCat(folder, "/", kLoraFile);
+  const auto unet = ReadUNetConfig("data/tiny_sd/unet/config.json");
+  LoraTargets targets;
+  targets.unet = AdaptableLayers(*BuildUNetForInference(*unet, {16, 16, 32}));
+  NamedTensors adapters = LoadLora(file, 1, targets)->unet;
+  const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 2}, DType::kF32);
+  adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
+  adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
+  ASSERT_TRUE(SaveLora(file, adapters, 1, LoraFormat::kDiffusers, StoredFormat::kFp32).ok());
+  EXPECT_EQ(error(),
+            absl::StrCat(file,
+                         ": 2 parameters belong to adapters that are not being trained and would "
+                         "be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
+                         "mid_block.attentions.0.proj_in.lora_B.weight"));
 }
 
 }  // namespace
