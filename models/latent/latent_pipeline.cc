@@ -17,6 +17,9 @@ namespace {
 // For frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
 
+// Of computed tensors, whose values are in [-1, 1]: twice the rounding of bf16.
+constexpr float kComputedTolerance = 0.004f;
+
 // Returns "a, b and c".
 std::string JoinNames(const std::vector<std::string>& names) {
   std::string joined;
@@ -176,8 +179,15 @@ absl::Status LatentPipeline::LoadFrozen(int component, const FrozenWeights& weig
 
 absl::StatusOr<NamedTensors> LatentPipeline::LoadMergedDenoiser(
     const nn::Program& program, const LoadWeightsOptions& options) const {
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors weights, LoadWeights(parts_.folder.PathOf(denoiser().name()),
-                                                           {&program}, Device::Cpu(), options));
+  const std::string path = parts_.folder.PathOf(denoiser().name());
+  LoadWeightsOptions reading = options;
+  for (const auto& [name, compute] : denoiser().computed_tensors()) {
+    DPIPE_ASSIGN_OR_RETURN(const Tensor computed, compute());
+    DPIPE_RETURN_IF_ERROR(CheckStoredTensor(path, name, computed, kComputedTolerance));
+    reading.ignored_prefixes.push_back(name);
+  }
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors weights,
+                         LoadWeights(path, {&program}, Device::Cpu(), reading));
   DPIPE_RETURN_IF_ERROR(adapters_.MergeIntoDenoiser(options.ignored_prefixes, &weights));
   return weights;
 }
@@ -274,7 +284,11 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTenso
   }
   DPIPE_RETURN_IF_ERROR(SaveFrozen(folder, format));
   if (denoiser == nullptr) return absl::OkStatus();
-  return SaveWeights(absl::StrCat(folder, "/", name, "/", kDiffusersWeights), *denoiser, format);
+  NamedTensors stored = *denoiser;
+  for (const auto& [tensor, compute] : this->denoiser().computed_tensors()) {
+    DPIPE_ASSIGN_OR_RETURN(stored[tensor], compute());
+  }
+  return SaveWeights(absl::StrCat(folder, "/", name, "/", kDiffusersWeights), stored, format);
 }
 
 absl::Status LatentPipeline::Save(const std::string& folder, const NamedTensors& denoiser,

@@ -1,15 +1,17 @@
-// Checks that a small FLUX.1 gives one device's losses and parameters by pipeline strategies, bit
-// for bit: the transformer, and adapters of it, trained with both text encoders and the VAE frozen.
+// Checks that small models of the large families give one device's losses and parameters by
+// pipeline strategies, bit for bit: FLUX.1 and Stable Diffusion 3, and adapters of them, trained
+// with all text encoders and the VAE frozen.
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/schedule/generators.h"
 #include "data/scenes/generator.h"
 #include "gtest/gtest.h"
-#include "models/flux/testing/flux_folder.h"
+#include "models/latent/testing/family_check.h"
 #include "models/lora/lora.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/schedule_plan.h"
@@ -24,8 +26,17 @@ constexpr int kFrozenQuantum = 2;
 
 using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
 
-absl::StatusOr<testlib::TrainingOutcome> TrainBy(const MakePlanFn& make_plan, int num_devices,
-                                                 DType dtype, const nn::LoraSpec& lora = {},
+struct Family {
+  const char* name;  // models/NAME/testdata/tiny
+  int num_adapted;   // layers that adapters change by default
+};
+constexpr Family kFamilies[] = {{"flux", 2 * 12 + 2 * 3}, {"sd3", 12 + 9}};
+
+std::string FamilyName(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
+
+absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const MakePlanFn& make_plan,
+                                                 int num_devices, DType dtype,
+                                                 const nn::LoraSpec& lora = {},
                                                  bool from_cache = false) {
   static const std::string* const data = [] {
     auto* folder = new std::string(::testing::TempDir() + "/scenes");
@@ -36,8 +47,9 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(const MakePlanFn& make_plan, in
     return folder;
   }();
   models::TrainingSetupOptions options;
-  options.model_folder = ::testing::TempDir() + "/flux";
-  models::WriteSmallFlux(options.model_folder);
+  options.model_folder = absl::StrCat(::testing::TempDir(), "/", family.name);
+  models::WriteSmallFolder(absl::StrCat("models/", family.name, "/testdata/tiny"),
+                           options.model_folder);
   options.model.lora = lora;
   options.weights = models::TrainingSetupOptions::Weights::kFolder;
   options.data.folder = *data;
@@ -86,57 +98,62 @@ MakePlanFn BySchedule(const std::string& name, bool recompute, DType dtype) {
   };
 }
 
-class FluxEquivalenceTest : public ::testing::TestWithParam<DType> {};
+class FamilyEquivalenceTest : public ::testing::TestWithParam<Family> {};
+INSTANTIATE_TEST_SUITE_P(Families, FamilyEquivalenceTest, ::testing::ValuesIn(kFamilies),
+                         FamilyName);
 
-TEST_P(FluxEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
-  const DType dtype = GetParam();
-  const auto expected = TrainBy(ByStrategy("data_parallel", 1, dtype), 1, dtype);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
-    const auto actual = TrainBy(ByStrategy(strategy, 2, dtype), 2, dtype);
-    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
-    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
+TEST_P(FamilyEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const auto train = [&](const MakePlanFn& make_plan, int num_devices) {
+      return TrainBy(GetParam(), make_plan, num_devices, dtype);
+    };
+    const auto expected = train(ByStrategy("data_parallel", 1, dtype), 1);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
+      const auto actual = train(ByStrategy(strategy, 2, dtype), 2);
+      ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "")
+          << strategy << ", " << DTypeName(dtype);
+    }
+    // Split backward passes, recomputed forward passes.
+    for (const bool recompute : {false, true}) {
+      const char* schedule = recompute ? "wave" : "zb-v";
+      const auto actual = train(BySchedule(schedule, recompute, dtype), 2);
+      ASSERT_TRUE(actual.ok()) << schedule << ": " << actual.status();
+      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "")
+          << schedule << ", " << DTypeName(dtype);
+    }
+    EXPECT_LT(expected->losses.back(), expected->losses.front()) << "it does not learn";
   }
-  // Split backward passes, recomputed forward passes.
-  for (const bool recompute : {false, true}) {
-    const char* schedule = recompute ? "wave" : "zb-v";
-    const auto actual = TrainBy(BySchedule(schedule, recompute, dtype), 2, dtype);
-    ASSERT_TRUE(actual.ok()) << schedule << ": " << actual.status();
-    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << schedule;
-  }
-  EXPECT_LT(expected->losses.back(), expected->losses.front()) << "it does not learn";
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, FluxEquivalenceTest, ::testing::Values(DType::kF32, DType::kBf16),
-                         [](const ::testing::TestParamInfo<DType>& info) {
-                           return std::string(DTypeName(info.param));
-                         });
-
-TEST(FluxEquivalenceTest, CachedEmbeddingsAndLatentsAreTheSame) {
-  const auto train = [](const char* strategy, int num_devices, bool from_cache) {
-    return TrainBy(ByStrategy(strategy, num_devices, DType::kF32), num_devices, DType::kF32, {},
-                   from_cache);
+TEST_P(FamilyEquivalenceTest, CachedEmbeddingsAndLatentsAreTheSame) {
+  const auto train = [](const char* strategy, int num_devices) {
+    return TrainBy(GetParam(), ByStrategy(strategy, num_devices, DType::kF32), num_devices,
+                   DType::kF32, {}, /*from_cache=*/true);
   };
-  const auto cached = train("offline_cache", 1, true);
-  const auto on_two = train("offline_cache", 2, true);
+  const auto cached = train("offline_cache", 1);
+  const auto on_two = train("offline_cache", 2);
   ASSERT_TRUE(cached.ok() && on_two.ok()) << cached.status() << on_two.status();
   EXPECT_EQ(testlib::FirstDifference(*cached, *on_two), "");
 }
 
 // The first layers, up to the first attention, then have no gradient.
-TEST(FluxEquivalenceTest, AdaptersAloneAreTrained) {
-  const nn::LoraSpec lora = {2, 1, {}};
-  const auto expected = TrainBy(ByStrategy("data_parallel", 1, DType::kF32), 1, DType::kF32, lora);
+TEST_P(FamilyEquivalenceTest, AdaptersAloneAreTrained) {
+  const auto train = [](const char* strategy, int num_devices) {
+    return TrainBy(GetParam(), ByStrategy(strategy, num_devices, DType::kF32), num_devices,
+                   DType::kF32, /*lora=*/{2, 1, {}});
+  };
+  const auto expected = train("data_parallel", 1);
   ASSERT_TRUE(expected.ok()) << expected.status();
   for (const char* strategy : {"1f1b", "diffusionpipe"}) {
-    const auto actual = TrainBy(ByStrategy(strategy, 2, DType::kF32), 2, DType::kF32, lora);
+    const auto actual = train(strategy, 2);
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
   }
-  const int adapted = 2 * 12 + 2 * 3;  // layers of double and single blocks
   EXPECT_EQ(std::count_if(expected->parameters.begin(), expected->parameters.end(),
                           [](const auto& named) { return models::IsLoraParameter(named.first); }),
-            2 * adapted);
+            2 * GetParam().num_adapted);
 }
 
 }  // namespace
