@@ -55,6 +55,8 @@ class Denoiser {
   virtual std::string name() const = 0;
   // The same for messages: "U-Net".
   virtual std::string title() const = 0;
+  // Returns the name of a layer from which kohya-ss's files of adapters derive theirs.
+  virtual std::string LayerInKohyaFiles(const std::string& layer) const { return layer; }
   virtual int64_t latent_channels() const = 0;
   // Number of which both sides of latents must be multiples.
   virtual int size_multiple() const = 0;

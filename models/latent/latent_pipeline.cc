@@ -1,6 +1,8 @@
 #include "models/latent/latent_pipeline.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -50,8 +52,9 @@ absl::StatusOr<std::unique_ptr<LatentPipeline>> LatentPipeline::Load(
     DPIPE_CHECK(next < weights.size()) << own.model_->component(c).name;
     DPIPE_RETURN_IF_ERROR(own.LoadFrozen(c, weights[next++]));
   }
-  if (!own.parts_.text_encoders.empty()) {
-    DPIPE_RETURN_IF_ERROR(own.adapters_.MergeIntoTextEncoder(own.frozen_[kFirstTextEncoder].get()));
+  for (size_t i = 0; i < own.parts_.text_encoders.size(); ++i) {
+    DPIPE_RETURN_IF_ERROR(own.adapters_.MergeIntoTextEncoder(
+        static_cast<int>(i), own.frozen_[kFirstTextEncoder + i].get()));
   }
   std::vector<std::string> paths;
   for (const std::string& name : own.WeightFolders()) {
@@ -120,11 +123,16 @@ absl::Status LatentPipeline::LoadAdapters(const LoadModelOptions& options) {
   loading.merged_scale = options.adapters_scale;
   loading.trained = parts_.lora;
   loading.saved_format = options.lora_format;
+  loading.kohya_name = [this](const std::string& layer) {
+    return denoiser().LayerInKohyaFiles(layer);
+  };
   LoraTargets targets;
   DPIPE_ASSIGN_OR_RETURN(const nn::Program stored, BuildStored());
-  targets.unet = AdaptableLayers(stored);
-  if (!parts_.text_encoders.empty()) {
-    targets.text_encoder = AdaptableLayers(model_->component(kFirstTextEncoder).program);
+  targets.unet = AdaptableLayers(stored, loading.kohya_name);
+  AdaptableLayers* const of_encoders[] = {&targets.text_encoder, &targets.text_encoder_2};
+  for (size_t i = 0; i < std::min(parts_.text_encoders.size(), std::size(of_encoders)); ++i) {
+    *of_encoders[i] =
+        AdaptableLayers(model_->component(kFirstTextEncoder + static_cast<int>(i)).program);
   }
   DPIPE_ASSIGN_OR_RETURN(adapters_, Adapters::Load(folder(), loading, targets));
   notes_.insert(notes_.end(), adapters_.notes().begin(), adapters_.notes().end());
@@ -200,8 +208,10 @@ absl::Status LatentPipeline::CheckIsTrained() const {
 
 std::string LatentPipeline::DescribeFrozen() const {
   const bool locks_denoiser = !denoiser().frozen_weights().empty();
-  const bool merges =
-      adapters_.change_text_encoder() || (locks_denoiser && adapters_.change_denoiser());
+  bool merges = locks_denoiser && adapters_.change_denoiser();
+  for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
+    merges = merges || adapters_.change_text_encoder(static_cast<int>(i));
+  }
   std::vector<std::string> names = WeightFolders();
   names.erase(names.begin());  // the denoiser
   return absl::StrCat(JoinNames(names), " ",
@@ -211,7 +221,7 @@ std::string LatentPipeline::DescribeFrozen() const {
 
 absl::Status LatentPipeline::SaveFrozen(const std::string& folder, StoredFormat format) const {
   for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
-    if (!frozen_is_random_ && !(i == 0 && adapters_.change_text_encoder())) continue;
+    if (!frozen_is_random_ && !adapters_.change_text_encoder(static_cast<int>(i))) continue;
     DPIPE_RETURN_IF_ERROR(SaveWeights(
         absl::StrCat(folder, "/", parts_.text_encoders[i].name, "/", kTransformersWeights),
         SharedMasters(*frozen_[kFirstTextEncoder + i]), format));
@@ -232,8 +242,10 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTenso
   CopiedComponents copied;
   copied.read = read_components();
   if (denoiser != nullptr) copied.without_weights.insert(name);
-  if (adapters_.change_text_encoder()) {
-    copied.without_weights.insert(parts_.text_encoders[0].name);
+  for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
+    if (adapters_.change_text_encoder(static_cast<int>(i))) {
+      copied.without_weights.insert(parts_.text_encoders[i].name);
+    }
   }
   copied.left_out = left_out;
   DPIPE_RETURN_IF_ERROR(parts_.folder.CopyTo(folder, copied));

@@ -70,10 +70,15 @@ absl::Status Adapters::MergeIntoDenoiser(const std::vector<std::string>& ignored
   return Merge(adapters, weights);
 }
 
-absl::Status Adapters::MergeIntoTextEncoder(nn::ParameterSet* parameters) const {
-  if (!change_text_encoder()) return absl::OkStatus();
+NamedTensors Adapters::OfTextEncoder(int encoder) const {
+  if (encoder == 0) return merged_.text_encoder;
+  return encoder == 1 ? merged_.text_encoder_2 : NamedTensors();
+}
+
+absl::Status Adapters::MergeIntoTextEncoder(int encoder, nn::ParameterSet* parameters) const {
+  if (!change_text_encoder(encoder)) return absl::OkStatus();
   NamedTensors weights = SharedMasters(*parameters);
-  DPIPE_RETURN_IF_ERROR(Merge(merged_.text_encoder, &weights));
+  DPIPE_RETURN_IF_ERROR(Merge(OfTextEncoder(encoder), &weights));
   for (nn::ParameterId id : parameters->ids()) parameters->mutable_weight(id)->MarkUpdated();
   return absl::OkStatus();
 }
@@ -114,7 +119,7 @@ absl::StatusOr<NamedTensors> Adapters::WithTrainedMerged(const NamedTensors& par
 absl::Status Adapters::Save(const std::string& folder, const NamedTensors& adapters,
                             StoredFormat format) const {
   return SaveLora(absl::StrCat(folder, "/", kLoraFile), adapters, trained().scale,
-                  options_.saved_format, format);
+                  options_.saved_format, format, options_.kohya_name);
 }
 
 }  // namespace dpipe::models

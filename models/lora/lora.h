@@ -45,11 +45,12 @@ absl::Status MergeLoraInto(const NamedTensors& adapters, float scale, NamedTenso
 // The layers to which a file's adapters may apply.
 struct LoraTargets {
   AdaptableLayers unet, text_encoder;
+  AdaptableLayers text_encoder_2 = {};  // empty: the model has no such component
 };
 
 // Adapters named LAYER.lora_A.weight and LAYER.lora_B.weight, with the components' own layer names.
 struct LoraAdapters {
-  NamedTensors unet, text_encoder;
+  NamedTensors unet, text_encoder, text_encoder_2;
   std::vector<std::string> notes;  // sentences for the user about unused parts of the file
 };
 
@@ -62,7 +63,8 @@ absl::StatusOr<std::string> FindLoraFile(const std::string& path);
 // apply the U-Net's adapters with `scale` and the text encoder's with 1. Leaves out, with a note,
 // tensors that belong to no adapter or to no layer of `targets`.
 //
-// Returns InvalidArgument if no tensor remains, a value is NaN or infinite, a rank differs from the
+// Returns InvalidArgument if no tensor remains, a tensor belongs to a second text encoder and
+// `targets` has none, a value is NaN or infinite, a rank differs from the
 // configuration's, or a tensor changes the result in an unsupported way (ParseLoraName,
 // AdapterConfig, whole weights). Errors of the format are those of SafetensorsFile.
 absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
@@ -81,9 +83,11 @@ enum class LoraFormat {
 // Parses "diffusers" or "kohya"; returns InvalidArgument for another name.
 absl::StatusOr<LoraFormat> ParseLoraFormat(const std::string& name);
 
-// Writes adapters of a U-Net. The file is written atomically.
+// Writes adapters of a U-Net. The file is written atomically. `kohya_name` is used for kohya's
+// names.
 absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
-                      LoraFormat names, StoredFormat format);
+                      LoraFormat names, StoredFormat format,
+                      const KohyaNameFn& kohya_name = nullptr);
 
 }  // namespace dpipe::models
 

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr char kUNetPrefix[] = "unet.";
 constexpr char kTextEncoderPrefix[] = "text_encoder.";
+constexpr char kTextEncoder2Prefix[] = "text_encoder_2.";
 constexpr char kMetadata[] = "lora_adapter_metadata";
 constexpr char kPeftConfig[] = "adapter_config.json";
 // There are some 100 bytes per layer.
@@ -138,9 +139,10 @@ class ComponentAdapters {
 
 // A file's tensors by component.
 struct Contents {
-  explicit Contents(const std::string& file) : path(file), unet(file), text_encoder(file) {}
+  explicit Contents(const std::string& file)
+      : path(file), unet(file), text_encoder(file), text_encoder_2(file) {}
   std::string path;
-  ComponentAdapters unet, text_encoder;
+  ComponentAdapters unet, text_encoder, text_encoder_2;
   std::vector<std::string> unused;  // names of tensors
 };
 
@@ -151,18 +153,33 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
     return absl::InvalidArgumentError(
         absl::StrCat(contents->path, ": ", parsed.status().message()));
   }
+  using Component = LoraName::Component;
   const std::optional<LoraName>& name = *parsed;
-  if (name.has_value() && name->component != LoraName::Component::kTextEncoder) {
-    const std::string layer = targets.unet.Find(*name);
-    if (!layer.empty()) return contents->unet.Add(*name, layer, view);
+  if (name.has_value() && name->component == Component::kTextEncoder2 &&
+      targets.text_encoder_2.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(contents->path, ": ", ShowText(view.name),
+                     " belongs to a second text encoder, as in SDXL, which this model lacks"));
   }
-  if (name.has_value() && name->component != LoraName::Component::kUNet) {
-    const std::string layer = targets.text_encoder.Find(*name);
-    if (!layer.empty()) return contents->text_encoder.Add(*name, layer, view);
-  }
+  const struct {
+    Component component;
+    const AdaptableLayers& layers;
+    ComponentAdapters* adapters;
+  } components[] = {
+      {Component::kUNet, targets.unet, &contents->unet},
+      {Component::kTextEncoder, targets.text_encoder, &contents->text_encoder},
+      {Component::kTextEncoder2, targets.text_encoder_2, &contents->text_encoder_2},
+  };
   const absl::string_view plain = WithoutLoraPrefixes(view.name);
-  if (!name.has_value() &&
-      (targets.unet.HasParameter(plain) || targets.text_encoder.HasParameter(plain))) {
+  bool is_weight = false;
+  for (const auto& [component, layers, adapters] : components) {
+    is_weight = is_weight || layers.HasParameter(plain);
+    if (!name.has_value()) continue;
+    if (name->component != component && name->component != Component::kEither) continue;
+    const std::string layer = layers.Find(*name);
+    if (!layer.empty()) return adapters->Add(*name, layer, view);
+  }
+  if (!name.has_value() && is_weight) {
     return absl::InvalidArgumentError(absl::StrCat(
         contents->path, ": ", ShowText(view.name),
         " is a whole weight, not a low-rank adapter; merge what this file has into the model with "
@@ -216,6 +233,7 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
   DPIPE_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
   DPIPE_ASSIGN_OR_RETURN(const AdapterConfig unet_config, ConfigOf(file, kUNetPrefix));
   DPIPE_ASSIGN_OR_RETURN(const AdapterConfig text_config, ConfigOf(file, kTextEncoderPrefix));
+  DPIPE_ASSIGN_OR_RETURN(const AdapterConfig text_2_config, ConfigOf(file, kTextEncoder2Prefix));
   Contents contents(path);
   for (const SafetensorsView& view : file.tensors()) {
     DPIPE_RETURN_IF_ERROR(AddTensor(view, targets, &contents));
@@ -230,13 +248,16 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                           ShowNames(contents.unused)));
   }
   if (IsPeftFile(file) && !unet_config.has_scale() && !text_config.has_scale() &&
-      !contents.unet.has_alphas() && !contents.text_encoder.has_alphas()) {
+      !text_2_config.has_scale() && !contents.unet.has_alphas() &&
+      !contents.text_encoder.has_alphas() && !contents.text_encoder_2.has_alphas()) {
     adapters.notes.push_back(absl::StrCat(path, ": its adapters have scale 1, because there is no ",
                                           kPeftConfig, " beside it"));
   }
   DPIPE_ASSIGN_OR_RETURN(adapters.unet, contents.unet.Take(unet_config, scale));
   DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder,
                          contents.text_encoder.Take(text_config, /*scale=*/1));
+  DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder_2,
+                         contents.text_encoder_2.Take(text_2_config, /*scale=*/1));
   return adapters;
 }
 
@@ -248,14 +269,14 @@ absl::StatusOr<LoraFormat> ParseLoraFormat(const std::string& name) {
 }
 
 absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
-                      LoraFormat names, StoredFormat format) {
+                      LoraFormat names, StoredFormat format, const KohyaNameFn& kohya_name) {
   NamedTensors named;
   for (const auto& [name, tensor] : adapters) {
     absl::string_view layer = name;
     const bool is_up = absl::ConsumeSuffix(&layer, nn::kLoraUp);
     if (names == LoraFormat::kKohya) {
       absl::ConsumeSuffix(&layer, nn::kLoraDown);
-      const std::string flat = KohyaLayer(layer);
+      const std::string flat = KohyaLayer(layer, kohya_name);
       named[flat + (is_up ? ".lora_up.weight" : ".lora_down.weight")] = tensor;
       if (!is_up) continue;
       const float alpha = scale * static_cast<float>(tensor.dim(1));

@@ -45,9 +45,11 @@ constexpr struct {
     {"module.", Component::kEither, false},
     {"unet.", Component::kUNet, false},
     {"text_encoder.", Component::kTextEncoder, false},
+    {"text_encoder_2.", Component::kTextEncoder2, false},
     {kKohyaUNet, Component::kUNet, true},
     {"lora_te_", Component::kTextEncoder, true},
     {"lora_te1_", Component::kTextEncoder, true},
+    {"lora_te2_", Component::kTextEncoder2, true},
     {"lycoris_", Component::kEither, true},
 };
 
@@ -68,8 +70,6 @@ constexpr struct {
     {".diff_b$", "LyCORIS with whole weights"},
     {".w_norm", "LyCORIS with norms"},
     {".b_norm", "LyCORIS with norms"},
-    {"text_encoder_2.", "LoRA for Stable Diffusion XL"},
-    {"lora_te2_", "LoRA for Stable Diffusion XL"},
 };
 
 // Names of an attention's layers in attention processors.
@@ -142,7 +142,9 @@ absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name) {
     parsed.part = known.part;
     parsed.layer = absl::StrReplaceAll(layer, {{".processor.", "."}});
     if (known.suffix[0] == '_') {
-      parsed.layer = WithoutProcessor(parsed.layer, parsed.component == Component::kTextEncoder);
+      const bool of_text_encoder = parsed.component == Component::kTextEncoder ||
+                                   parsed.component == Component::kTextEncoder2;
+      parsed.layer = WithoutProcessor(parsed.layer, of_text_encoder);
     }
     return parsed;
   }
@@ -161,7 +163,7 @@ AdaptableLayers::AdaptableLayers(std::set<std::string> layers) : layers_(std::mo
   for (const std::string& layer : layers_) by_flat_name_[Flat(layer)] = layer;
 }
 
-AdaptableLayers::AdaptableLayers(const nn::Program& program)
+AdaptableLayers::AdaptableLayers(const nn::Program& program, const KohyaNameFn& kohya_name)
     : AdaptableLayers([&program] {
         std::set<std::string> layers;
         for (int i = 0; i < program.num_parameters(); ++i) {
@@ -171,7 +173,10 @@ AdaptableLayers::AdaptableLayers(const nn::Program& program)
           }
         }
         return layers;
-      }()) {}
+      }()) {
+  if (!kohya_name) return;
+  for (const std::string& layer : layers_) by_flat_name_[Flat(kohya_name(layer))] = layer;
+}
 
 std::string AdaptableLayers::Find(const LoraName& name) const {
   for (const char* before : {"", kTextModel}) {
@@ -191,6 +196,8 @@ bool AdaptableLayers::HasParameter(absl::string_view name) const {
   return !Find({Component::kEither, LoraPart::kDown, std::string(name)}).empty();
 }
 
-std::string KohyaLayer(absl::string_view layer) { return absl::StrCat(kKohyaUNet, Flat(layer)); }
+std::string KohyaLayer(absl::string_view layer, const KohyaNameFn& kohya_name) {
+  return absl::StrCat(kKohyaUNet, Flat(kohya_name ? kohya_name(std::string(layer)) : layer));
+}
 
 }  // namespace dpipe::models

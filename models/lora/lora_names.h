@@ -8,17 +8,19 @@
 //                   ATTENTION.processor.to_q_lora.down.weight, .up.weight
 //   kohya-ss, LyCORIS (LoCon)
 //                   lora_unet_LAYER.lora_down.weight, .lora_up.weight, with LAYER's dots replaced
-//                   by underscores; lora_te_LAYER or lora_te1_LAYER for a text encoder;
-//                   lycoris_LAYER for either
+//                   by underscores; lora_te_LAYER or lora_te1_LAYER for a text encoder,
+//                   lora_te2_LAYER for a second one; lycoris_LAYER for any. Of SDXL's U-Net, LAYER
+//                   is that of the original layout.
 //
-// and beside each a scalar LAYER.alpha. LAYER may follow "unet." or "text_encoder."; otherwise a
-// name belongs to the component that has the layer. PEFT's "base_model.model." and the prefixes of
-// torch.compile and DataParallel are removed. A text encoder's layers may have "text_model." or
-// lack it, as in transformers 5. Sources: diffusers utils/state_dict_utils.py,
-// loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
+// and beside each a scalar LAYER.alpha. LAYER may follow "unet.", "text_encoder." or
+// "text_encoder_2."; otherwise a name belongs to the first component that has the layer. PEFT's
+// "base_model.model." and the prefixes of torch.compile and DataParallel are removed. A text
+// encoder's layers may have "text_model." or lack it, as in transformers 5. Sources: diffusers
+// utils/state_dict_utils.py, loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
 #ifndef DPIPE_MODELS_LORA_LORA_NAMES_H_
 #define DPIPE_MODELS_LORA_LORA_NAMES_H_
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,7 +35,7 @@ namespace dpipe::models {
 enum class LoraPart { kDown, kUp, kAlpha };
 
 struct LoraName {
-  enum class Component { kUNet, kTextEncoder, kEither };
+  enum class Component { kUNet, kTextEncoder, kTextEncoder2, kEither };
   Component component = Component::kEither;
   LoraPart part = LoraPart::kDown;
   std::string layer;  // as in the file
@@ -42,7 +44,7 @@ struct LoraName {
 
 // Returns an empty optional if the name does not belong to an adapter. Returns InvalidArgument if
 // it belongs to another method that changes the result (LoHa, LoKr, DoRA, Tucker decomposition,
-// ...) or to a second text encoder.
+// ...).
 absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name);
 
 // True if the name begins with "base_model.model.", as in PEFT's own files, whose scales are in a
@@ -52,18 +54,22 @@ bool IsPeftName(absl::string_view name);
 // Returns the name without the prefixes that ParseLoraName removes.
 absl::string_view WithoutLoraPrefixes(absl::string_view name);
 
+// Returns the name of a layer from which kohya's files derive theirs, if that is another one.
+using KohyaNameFn = std::function<std::string(const std::string& layer)>;
+
 // The layers of a component that adapters can adapt. Immutable.
 class AdaptableLayers {
  public:
   AdaptableLayers() = default;
   explicit AdaptableLayers(std::set<std::string> layers);
-  // The layers of a program that have a weight.
-  explicit AdaptableLayers(const nn::Program& program);
+  // The layers of a program that have a weight. With `kohya_name`, kohya's names may also be those.
+  explicit AdaptableLayers(const nn::Program& program, const KohyaNameFn& kohya_name = nullptr);
 
   // Returns the dotted name of the layer that `name` refers to; empty if there is none.
   std::string Find(const LoraName& name) const;
   // True if the name is that of a layer's own weight or bias.
   bool HasParameter(absl::string_view name) const;
+  bool empty() const { return layers_.empty(); }
 
  private:
   std::set<std::string> layers_;
@@ -71,7 +77,7 @@ class AdaptableLayers {
 };
 
 // Returns the name of a U-Net's layer in kohya's files: "lora_unet_mid_block_attentions_0".
-std::string KohyaLayer(absl::string_view layer);
+std::string KohyaLayer(absl::string_view layer, const KohyaNameFn& kohya_name = nullptr);
 
 }  // namespace dpipe::models
 

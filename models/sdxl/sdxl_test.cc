@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
+#include "core/tensor/safetensors.h"
 #include "data/folders/folder_dataset.h"
 #include "data/images/image_encode.h"
 #include "data/loader.h"
@@ -192,6 +193,28 @@ TEST(SdxlTest, TimeIdsAreOfTheRealCrop) {
   const auto given = TimeIdsCondition().ForDrawing(drawn, Device::Cpu());
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_THAT(given->Slice(1, 2).span<float>(), ElementsAre(32, 48, 0, 0, 32, 48));
+}
+
+// Trained adapters are written with kohya's names, and read back.
+TEST(SdxlTest, TrainedAdaptersAreSavedWithKohyasNames) {
+  const std::string folder = SdxlFolder();
+  LoadModelOptions options;
+  options.lora = {2, 0.5f};
+  options.lora_format = LoraFormat::kKohya;
+  const auto model = Load(folder, options);
+  auto weights = model->InitialParameters(TrainableModel::Start::kFolder, 1);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const std::string up = "down_blocks.1.attentions.0.transformer_blocks.1.attn1.to_q.lora_B.weight";
+  for (float& x : weights->at(up).span<float>()) x = 0.25f;
+  const std::string saved = ::testing::TempDir() + "/sdxl_kohya";
+  ASSERT_TRUE(model->Save(saved, *weights, StoredFormat::kFp32).ok());
+  const auto file = SafetensorsFile::Open(absl::StrCat(saved, "/", kLoraFile));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_NE(file->Find("lora_unet_input_blocks_4_1_transformer_blocks_1_attn1_to_q.lora_up.weight"),
+            nullptr);
+  const auto again = Load(saved, options)->InitialParameters(TrainableModel::Start::kFolder, 1);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->at(up).data<float>()[0], 0.25f);
 }
 
 TEST(SdxlTest, ASavedFolderLoadsTheSame) {

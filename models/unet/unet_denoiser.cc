@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/text/json.h"
+#include "models/unet/original_names.h"
 #include "models/unet/unet.h"
 #include "models/weights/more_channels.h"
 
@@ -55,6 +56,10 @@ std::vector<std::shared_ptr<const Condition>> UNetDenoiser::conditions() const {
   }
   if (config().has_text_time()) conditions.push_back(std::make_shared<TimeIdsCondition>());
   return conditions;
+}
+
+std::string UNetDenoiser::LayerInKohyaFiles(const std::string& layer) const {
+  return config().has_text_time() ? OriginalUNetName(config(), layer) : layer;
 }
 
 nn::SelfConditioning UNetDenoiser::self_conditioning() const {

@@ -48,6 +48,8 @@ class UNetDenoiser : public Denoiser {
   std::string name() const override { return "unet"; }
   std::string title() const override { return "U-Net"; }
   int64_t latent_channels() const override { return config().out_channels; }
+  // Of SDXL, those of the original layout (original_names.h).
+  std::string LayerInKohyaFiles(const std::string& layer) const override;
   int size_multiple() const override { return 1 << (config().num_levels() - 1); }
   Sources embeddings() const override { return setup_.embeddings; }
   std::vector<std::shared_ptr<const Condition>> conditions() const override;
