@@ -12,9 +12,9 @@ the decoded images; exits with 1 past --tolerance. Cases:
                     _v2_1 with a tenth of their widths (convolutions as projections, 8 heads, quick GELU and noise
                     prediction; linear projections, heads by level, exact GELU and v prediction)
     sdxl            the pipeline of models/sdxl/testdata/make_goldens.py
-    flux, sd3       models/FAMILY/testdata/tiny, also with random weights, with adapters of the default layers and of
-                    every linear layer under diffusers' names, and of the default layers under kohya's; FLUX.1 without
-                    the embedding of the guidance scale (true_cfg_scale in diffusers); Stable Diffusion 3 without T5
+    flux, sd3       models/FAMILY/testdata/tiny, also with random weights; FLUX.1 without the embedding of the guidance
+                    scale (true_cfg_scale in diffusers); Stable Diffusion 3 without T5
+    ... adapters    of the last three, with random adapters; also of every linear layer, and under kohya's names
     ...Scheduler    tiny_sd with that scheduler of diffusers in its folder; it must not draw fresh noise
 
 diffusers does not read kohya's names of Stable Diffusion 3: these are those of the original layout, which
@@ -121,17 +121,18 @@ CASES = {
     "sd3": (lambda folder: small("sd3", folder), []),
     "sd3 without t5": (lambda folder: small("sd3", folder, change=without_t5), [f"--max_sequence_length={T5_TOKENS}"]),
 }
-for family in ("flux", "sd3"):
-    def weights_of(folder, family=family):
-        return small(family, folder)
-
+CASES |= {f"{family} random": (lambda folder, family=family: small(family, folder, with_weights=False), [])
+          for family in ("flux", "sd3")}
+for family in ("sdxl", "flux", "sd3"):
+    weights_of = CASES[family][0]
+    # Of layers that FLUX.1's original joins, diffusers reads adapters of the full width only.
+    kohya = ["--lora_targets=all-linear"] if family == "sd3" else []
     CASES |= {
-        f"{family} random": (lambda folder, family=family: small(family, folder, with_weights=False), []),
         f"{family} adapters": (weights_of, LORA),
-        f"{family} adapters of all linear layers": (weights_of, LORA + ["--lora_targets=all-linear"]),
-        f"{family} adapters under kohya's names":
-            (weights_of, LORA + ["--lora_targets=all-linear", "--lora_format=kohya"]),
+        f"{family} adapters under kohya's names": (weights_of, LORA + kohya + ["--lora_format=kohya"]),
     }
+    if family != "sdxl":
+        CASES[f"{family} adapters of all linear layers"] = (weights_of, LORA + ["--lora_targets=all-linear"])
 
 
 def nhwc(x):
