@@ -1,5 +1,6 @@
 // Checks that with tiny_sd, the model of the main job, every strategy gives one device's losses and
-// parameters. Trains 20 steps with real images, captions, noise and optimizer, in fp32 and bf16.
+// parameters. Trains 20 steps with real images, captions, noise and optimizer, in fp32 and bf16. A
+// small SDXL trains 4 steps.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "data/scenes/generator.h"
 #include "gtest/gtest.h"
 #include "models/lora/lora.h"
+#include "models/sdxl/testing/sdxl_folder.h"
 #include "models/trainable/load.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/schedule_plan.h"
@@ -32,13 +34,18 @@ std::string DataFolder() {
   return folder;
 }
 
+struct Trained {
+  std::string folder = "data/tiny_sd";
+  int num_steps = kSteps;
+};
+
 // Calls `make_plan` with the model.
 absl::StatusOr<testlib::TrainingOutcome> TrainBy(
     const std::function<absl::StatusOr<Plan>(const nn::Model&)>& make_plan, int num_devices,
-    DType dtype, bool from_cache = false, int lora_rank = 0) {
+    DType dtype, bool from_cache = false, int lora_rank = 0, const Trained& trained = {}) {
   models::TrainingSetupOptions options;
   options.model.lora.rank = lora_rank;
-  options.model_folder = "data/tiny_sd";
+  options.model_folder = trained.folder;
   options.data.folder = DataFolder();
   // The workers have no cores of their own, because the comparison must not need them.
   options.num_devices = 1;
@@ -49,18 +56,18 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(
   options.data.random_flip = !from_cache;
   options.optimizer.learning_rate.peak = 1e-3f;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
-  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());
+  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(trained.num_steps).status());
   const auto devices = std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu());
   const auto workers = StartWorkers(devices);
   TrainingJob job = setup->job();
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
   DPIPE_ASSIGN_OR_RETURN(const Plan plan, make_plan(setup->model().model()));
-  return testlib::Train(job, plan, kSteps);
+  return testlib::Train(job, plan, trained.num_steps);
 }
 
 absl::StatusOr<testlib::TrainingOutcome> Train(const std::string& strategy, int num_devices,
-                                               DType dtype) {
+                                               DType dtype, const Trained& trained = {}) {
   const auto make_plan = [&](const nn::Model& model) {
     testlib::PlanRequest request;
     request.strategy = strategy;
@@ -72,7 +79,8 @@ absl::StatusOr<testlib::TrainingOutcome> Train(const std::string& strategy, int 
         testlib::SyntheticProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
     return testlib::MakeTestPlan(profile, request);
   };
-  return TrainBy(make_plan, num_devices, dtype, strategy == "offline_cache");
+  return TrainBy(make_plan, num_devices, dtype, strategy == "offline_cache", /*lora_rank=*/0,
+                 trained);
 }
 
 // On two devices, with random cuts.
@@ -120,6 +128,23 @@ INSTANTIATE_TEST_SUITE_P(DTypes, StableDiffusionEquivalenceTest,
                          [](const ::testing::TestParamInfo<DType>& info) {
                            return std::string(DTypeName(info.param));
                          });
+
+// Two text encoders, of which one has two outputs that are read, and conditions of the data.
+TEST(SdxlEquivalenceTest, StrategiesAreBitIdenticalToOneDevice) {
+  Trained sdxl;
+  sdxl.folder = ::testing::TempDir() + "/sdxl";
+  sdxl.num_steps = 4;
+  models::WriteSdxlFolder(sdxl.folder);
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const auto expected = Train("data_parallel", 1, dtype, sdxl);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
+      const auto actual = Train(strategy, 2, dtype, sdxl);
+      ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
+    }
+  }
+}
 
 // Makes a first stage of two devices that has nothing to train and receives no gradient.
 absl::StatusOr<Plan> CutBeforeTheFirstAdapter(const nn::Model& model, bool one_device) {

@@ -5,9 +5,10 @@
 
 Cases: tiny_sd (trained weights), and two with random weights made by this code from configurations alone: v15 and v21,
 which are data/models/stable_diffusion_v1_5 and _v2_1 with a tenth of their widths (convolutions as projections, 8
-heads, quick GELU and noise prediction; linear projections, heads by level, exact GELU and v prediction). Also a
+heads, quick GELU and noise prediction; linear projections, heads by level, exact GELU and v prediction); sdxl, the
+pipeline of models/sdxl/testdata/make_goldens.py. Also a
 scheduler of diffusers, "PNDMScheduler" for example: tiny_sd with that scheduler in its folder; it must not draw fresh
-noise. For each: dump_images writes the folder, in a temporary place, and draws; StableDiffusionPipeline.from_pretrained reads it and
+noise. For each: dump_images writes the folder, in a temporary place, and draws; DiffusionPipeline.from_pretrained reads it and
 draws from the same noise. Prints relative L2 errors of the final latents and the decoded images; exits with 1 past
 --tolerance.
 """
@@ -22,7 +23,7 @@ import tempfile
 
 import torch
 import diffusers
-from diffusers import StableDiffusionPipeline
+from diffusers import DiffusionPipeline
 from safetensors.torch import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -61,7 +62,7 @@ def nhwc(x):
 
 
 def draw(folder, noise):
-    pipeline = StableDiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float32)
+    pipeline = DiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float32)
     pipeline.set_progress_bar_config(disable=True)
     given = {"num_inference_steps": STEPS, "guidance_scale": GUIDANCE, "latents": noise.permute(0, 3, 1, 2)}
     latents = pipeline(PROMPTS, output_type="latent", **given).images
@@ -74,6 +75,10 @@ def compare(case, binary, store, scratch):
     model = "tiny_sd"
     if case.endswith("Scheduler"):
         model = with_scheduler(case, scratch / "scheduled")
+    elif case == "sdxl":
+        model = scratch / "sdxl"
+        subprocess.run([sys.executable, ROOT / "models" / "sdxl" / "testdata" / "make_goldens.py", f"--folder={model}"],
+                       check=True)
     elif case != "tiny_sd":
         model = reduced({"v15": "stable_diffusion_v1_5", "v21": "stable_diffusion_v2_1"}[case], scratch / "configs")
     subprocess.run([binary, f"--model={model}", f"--out={scratch}", f"--prompts={'|'.join(PROMPTS)}", f"--store={store}",
@@ -99,7 +104,7 @@ def main():
     parser.add_argument("case", nargs="*")
     args = parser.parse_args()
     worst = 0.0
-    for case in args.case or ["tiny_sd", "v15", "v21"]:
+    for case in args.case or ["tiny_sd", "v15", "v21", "sdxl"]:
         with tempfile.TemporaryDirectory() as scratch:
             worst = max(worst, compare(case, args.binary, args.store, pathlib.Path(scratch)))
     sys.exit(0 if worst <= args.tolerance else 1)
