@@ -1,6 +1,6 @@
 // Checks that small models of the large families give one device's losses and parameters by
-// pipeline strategies, bit for bit: FLUX.1 and Stable Diffusion 3, and adapters of them, trained
-// with all text encoders and the VAE frozen.
+// pipeline strategies, bit for bit: SDXL, Stable Diffusion 3 and FLUX.1, and adapters of them,
+// trained with all text encoders and the VAE frozen.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "models/latent/testing/family_check.h"
 #include "models/lora/lora.h"
+#include "models/sdxl/testing/sdxl_folder.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/training.h"
@@ -20,17 +21,30 @@
 namespace dpipe {
 namespace {
 
-constexpr int kSteps = 12;
 constexpr int kGlobalBatch = 4;
 constexpr int kFrozenQuantum = 2;
 
 using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
 
 struct Family {
-  const char* name;  // models/NAME/testdata/tiny
-  int num_adapted;   // layers that adapters change by default
+  const char* name;
+  void (*write)(const std::string& folder);
+  int num_adapted;  // layers that adapters change by default
+  int num_steps;
 };
-constexpr Family kFamilies[] = {{"flux", 2 * 12 + 2 * 3}, {"sd3", 12 + 9}};
+constexpr Family kFamilies[] = {
+    {"sdxl", models::WriteSdxlFolder, 4 * 56, /*num_steps=*/4},
+    {"sd3",
+     [](const std::string& folder) {
+       models::WriteSmallFolder("models/sd3/testdata/tiny", folder);
+     },
+     12 + 9, /*num_steps=*/12},
+    {"flux",
+     [](const std::string& folder) {
+       models::WriteSmallFolder("models/flux/testdata/tiny", folder);
+     },
+     2 * 12 + 2 * 3, /*num_steps=*/12},
+};
 
 std::string FamilyName(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
 
@@ -48,8 +62,7 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const Mak
   }();
   models::TrainingSetupOptions options;
   options.model_folder = absl::StrCat(::testing::TempDir(), "/", family.name);
-  models::WriteSmallFolder(absl::StrCat("models/", family.name, "/testdata/tiny"),
-                           options.model_folder);
+  family.write(options.model_folder);
   options.model.lora = lora;
   options.weights = models::TrainingSetupOptions::Weights::kFolder;
   options.data.folder = *data;
@@ -62,14 +75,14 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const Mak
   options.data.random_flip = !from_cache;
   options.optimizer.learning_rate.peak = 1e-3f;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
-  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());
+  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(family.num_steps).status());
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
   TrainingJob job = setup->job();
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
   DPIPE_ASSIGN_OR_RETURN(const Plan plan, make_plan(setup->model().model()));
-  return testlib::Train(job, plan, kSteps);
+  return testlib::Train(job, plan, family.num_steps);
 }
 
 MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype) {
