@@ -3,13 +3,16 @@
 #define DPIPE_CORE_NN_COPY_PARAMETERS_H_
 
 #include <memory>
+#include <vector>
 
 #include "core/nn/parameters.h"
 
 namespace dpipe::nn {
 
-// Copies a set's masters to `device`, for forward passes only: there is no room for gradients.
+// Copies the masters of some layers of a set to `device`, for forward passes only: there is no room
+// for gradients. The other layers have none in the copy. Ranges may overlap.
 std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
+                                             const std::vector<LayerRange>& layers,
                                              const std::shared_ptr<Device>& device);
 
 }  // namespace dpipe::nn

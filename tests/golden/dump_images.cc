@@ -60,6 +60,7 @@ absl::StatusOr<Tensor> Contexts(const LatentPipeline& model, std::vector<std::st
   if (diffusion::IsGuided(static_cast<float>(FLAGS_guidance))) {
     prompts.insert(prompts.begin(), prompts.size(), "");
   }
+  DPIPE_RETURN_IF_ERROR(model.LoadFrozen(kFirstTextEncoder));
   std::vector<Tensor> rows;
   for (const std::string& prompt : prompts) {
     const std::vector<int32_t> ids = model.parts().text_encoders[0].tokenizer->Encode(prompt);
