@@ -127,6 +127,7 @@ TEST(SdxlGoldenTest, ATrainingStepIsThatOfTorch) {
   NamedTensors outputs;
   for (const int c : {kFirstTextEncoder, kFirstTextEncoder + 1}) {
     const nn::Program& program = whole.component(c).program;
+    ASSERT_TRUE(model->pipeline().LoadFrozen(c).ok());
     const Tensor ids = goldens.Get(c == kFirstTextEncoder ? "ids" : "ids_2").Slice(0, 2);
     nn::ValueMap values = {{program.InputNamed("ids"), ids}};
     ASSERT_TRUE(nn::Forward(program, program.all_layers(), *model->frozen_parameters()[c], {},
