@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,9 @@ std::vector<nn::ParameterInfo> ParametersOf(const nn::Program& program) {
   }
   return parameters;
 }
+
+// Of computed tensors, whose values are in [-1, 1]: twice the rounding of bf16.
+constexpr float kComputedTolerance = 0.004f;
 
 // Returns "a, b and c".
 std::string JoinNames(const std::vector<std::string>& names) {
@@ -155,8 +159,10 @@ absl::Status LatentPipeline::LoadAdapters(const LoadModelOptions& options) {
   targets.denoiser = denoiser().name();
   targets.kohya_layers = denoiser().kohya_layers();
   DPIPE_RETURN_IF_ERROR(CheckLoraTargets(model_->backbone().program, parts_.lora));
-  if (!parts_.text_encoders.empty()) {
-    targets.text_encoder = AdaptableLayers(model_->component(kFirstTextEncoder).program);
+  AdaptableLayers* const of_encoders[] = {&targets.text_encoder, &targets.text_encoder_2};
+  for (size_t i = 0; i < std::min(parts_.text_encoders.size(), std::size(of_encoders)); ++i) {
+    *of_encoders[i] =
+        AdaptableLayers(model_->component(kFirstTextEncoder + static_cast<int>(i)).program);
   }
   DPIPE_ASSIGN_OR_RETURN(adapters_, Adapters::Load(folder(), loading, targets));
   notes_.insert(notes_.end(), adapters_.notes().begin(), adapters_.notes().end());
@@ -176,8 +182,10 @@ absl::Status LatentPipeline::OpenFrozen(int component, const FrozenWeights& weig
     DPIPE_ASSIGN_OR_RETURN(
         source, WeightReader::Open(parts_.folder.PathOf(weights.subfolder), {&program}, options));
   }
-  const bool is_adapted = component == kFirstTextEncoder && !parts_.text_encoders.empty();
-  if (is_adapted) source = adapters_.MergedIntoTextEncoder(source);
+  const size_t encoder = static_cast<size_t>(component - kFirstTextEncoder);
+  if (component >= kFirstTextEncoder && encoder < parts_.text_encoders.size()) {
+    source = adapters_.MergedIntoTextEncoder(encoder, source);
+  }
   return absl::OkStatus();
 }
 
@@ -192,9 +200,15 @@ absl::Status LatentPipeline::LoadFrozen(int component) const {
 
 absl::StatusOr<nn::ParameterSourcePtr> LatentPipeline::OpenMergedDenoiser(
     const nn::Program& program, const LoadWeightsOptions& options) const {
-  DPIPE_ASSIGN_OR_RETURN(
-      nn::ParameterSourcePtr weights,
-      WeightReader::Open(parts_.folder.PathOf(denoiser().name()), {&program}, options));
+  const std::string path = parts_.folder.PathOf(denoiser().name());
+  LoadWeightsOptions reading = options;
+  for (const auto& [name, compute] : denoiser().computed_tensors()) {
+    DPIPE_ASSIGN_OR_RETURN(const Tensor computed, compute());
+    DPIPE_RETURN_IF_ERROR(CheckStoredTensor(path, name, computed, kComputedTolerance));
+    reading.ignored_prefixes.push_back(name);
+  }
+  DPIPE_ASSIGN_OR_RETURN(nn::ParameterSourcePtr weights,
+                         WeightReader::Open(path, {&program}, reading));
   return adapters_.MergedIntoDenoiser(std::move(weights));
 }
 
@@ -291,8 +305,10 @@ absl::Status LatentPipeline::CheckIsTrained() const {
 
 std::string LatentPipeline::DescribeFrozen() const {
   const bool locks_denoiser = !denoiser().frozen_weights().empty();
-  const bool merges =
-      adapters_.change_text_encoder() || (locks_denoiser && adapters_.change_denoiser());
+  bool merges = locks_denoiser && adapters_.change_denoiser();
+  for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
+    merges = merges || adapters_.change_text_encoder(i);
+  }
   std::vector<std::string> names = WeightFolders();
   names.erase(names.begin());  // the denoiser
   return absl::StrCat(JoinNames(names), " ",
@@ -302,7 +318,7 @@ std::string LatentPipeline::DescribeFrozen() const {
 
 absl::Status LatentPipeline::SaveFrozen(const std::string& folder, StoredFormat format) const {
   for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
-    if (!frozen_is_random_ && !(i == 0 && adapters_.change_text_encoder())) continue;
+    if (!frozen_is_random_ && !adapters_.change_text_encoder(i)) continue;
     const int component = kFirstTextEncoder + static_cast<int>(i);
     DPIPE_RETURN_IF_ERROR(SaveWeightsFrom(
         *frozen_sources_[component], ParametersOf(model_->component(component).program),
@@ -324,8 +340,10 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const SavedDenoi
   CopiedComponents copied;
   copied.read = read_components();
   if (denoiser.source != nullptr) copied.without_weights.insert(name);
-  if (adapters_.change_text_encoder()) {
-    copied.without_weights.insert(parts_.text_encoders[0].name);
+  for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
+    if (adapters_.change_text_encoder(i)) {
+      copied.without_weights.insert(parts_.text_encoders[i].name);
+    }
   }
   copied.left_out = left_out;
   DPIPE_RETURN_IF_ERROR(parts_.folder.CopyTo(folder, copied));
@@ -340,8 +358,22 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const SavedDenoi
   }
   DPIPE_RETURN_IF_ERROR(SaveFrozen(folder, format));
   if (denoiser.source == nullptr) return absl::OkStatus();
-  return SaveWeightsFrom(*denoiser.source, denoiser.parameters, absl::StrCat(folder, "/", name),
-                         kDiffusersWeights, format);
+  NamedTensors computed;
+  std::vector<nn::ParameterInfo> parameters = denoiser.parameters;
+  for (const auto& [tensor, compute] : this->denoiser().computed_tensors()) {
+    DPIPE_ASSIGN_OR_RETURN(computed[tensor], compute());
+    nn::ParameterInfo info;
+    info.name = tensor;
+    info.shape = computed[tensor].shape();
+    parameters.push_back(std::move(info));
+  }
+  const auto source = nn::SourceOf([&](const nn::ParameterInfo& parameter) {
+    const auto found = computed.find(parameter.name);
+    return found != computed.end() ? absl::StatusOr<Tensor>(found->second)
+                                   : denoiser.source->Read(parameter);
+  });
+  return SaveWeightsFrom(*source, parameters, absl::StrCat(folder, "/", name), kDiffusersWeights,
+                         format);
 }
 
 absl::Status LatentPipeline::Save(const std::string& folder, const nn::ParameterSource& denoiser,

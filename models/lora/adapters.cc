@@ -74,8 +74,14 @@ nn::ParameterSourcePtr Adapters::MergedIntoDenoiser(nn::ParameterSourcePtr weigh
   return Merged(merged_.unet, std::move(weights));
 }
 
-nn::ParameterSourcePtr Adapters::MergedIntoTextEncoder(nn::ParameterSourcePtr weights) const {
-  return Merged(merged_.text_encoder, std::move(weights));
+NamedTensors Adapters::OfTextEncoder(size_t encoder) const {
+  if (encoder == 0) return merged_.text_encoder;
+  return encoder == 1 ? merged_.text_encoder_2 : NamedTensors();
+}
+
+nn::ParameterSourcePtr Adapters::MergedIntoTextEncoder(size_t encoder,
+                                                       nn::ParameterSourcePtr weights) const {
+  return Merged(OfTextEncoder(encoder), std::move(weights));
 }
 
 absl::StatusOr<NamedTensors> Adapters::StartOfTraining(const nn::Program& training) const {

@@ -41,12 +41,14 @@ class Adapters {
   const nn::LoraSpec& trained() const { return options_.trained; }
   bool are_trained() const { return trained().rank > 0; }
   bool change_denoiser() const { return !merged_.unet.empty(); }
-  bool change_text_encoder() const { return !merged_.text_encoder.empty(); }
+  // Of text encoder number `encoder`, from 0.
+  bool change_text_encoder(size_t encoder) const { return !OfTextEncoder(encoder).empty(); }
 
   // Return a source of the same parameters with the adapters added to those that they adapt. Its
   // Read also returns MergeLora's errors. Return `weights` itself if no adapters are merged.
   nn::ParameterSourcePtr MergedIntoDenoiser(nn::ParameterSourcePtr weights) const;
-  nn::ParameterSourcePtr MergedIntoTextEncoder(nn::ParameterSourcePtr weights) const;
+  nn::ParameterSourcePtr MergedIntoTextEncoder(size_t encoder,
+                                               nn::ParameterSourcePtr weights) const;
 
   // Returns the trained parameters of a denoiser's training program: the file's or, without one,
   // those of the init rules. Returns InvalidArgument, with a list, if the file has adapters that
@@ -60,6 +62,7 @@ class Adapters {
 
  private:
   Adapters(AdapterOptions options, LoraTargets targets);
+  NamedTensors OfTextEncoder(size_t encoder) const;
   nn::ParameterSourcePtr Merged(const NamedTensors& adapters, nn::ParameterSourcePtr weights) const;
 
   AdapterOptions options_;
