@@ -149,6 +149,7 @@ class Evaluation {
   static absl::StatusOr<std::unique_ptr<Evaluation>> Create(models::TrainingSetup* setup) {
     auto evaluation = std::unique_ptr<Evaluation>(new Evaluation());
     evaluation->setup_ = setup;
+    DPIPE_RETURN_IF_ERROR(setup->model().LoadAllFrozen());
     HeldOutLossOptions options;
     options.model = setup->job().model;
     options.frozen_parameters = setup->job().frozen_parameters;

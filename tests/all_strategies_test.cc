@@ -39,7 +39,7 @@ class ToyJob {
     for (auto& worker : workers_) job_.workers.push_back(worker.get());
     job_.inputs = cached ? static_cast<InputProvider*>(&cached_inputs_) : &inputs_;
     job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
+    job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
   }
 
   // A frozen layer takes this much memory per sample while it runs.

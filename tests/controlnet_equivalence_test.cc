@@ -70,7 +70,8 @@ absl::StatusOr<Run> TrainBy(const MakePlanFn& make_plan, int num_devices,
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
   Run run;
-  for (const auto& [name, tensor] : job.backbone_parameters) run.initial[name] = tensor.Clone();
+  DPIPE_ASSIGN_OR_RETURN(run.initial,
+                         nn::ReadAll(*job.backbone_parameters, {&job.model->backbone().program}));
   DPIPE_ASSIGN_OR_RETURN(run.plan, make_plan(*job.model));
   DPIPE_ASSIGN_OR_RETURN(run.outcome, testlib::Train(job, run.plan, kSteps));
   return run;

@@ -88,7 +88,7 @@ class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
     counted_->SetRanks(job.workers);
     job.inputs = counted_.get();
     job.frozen_parameters = parameters_.frozen_pointers;
-    job.backbone_parameters = parameters_.backbone;
+    job.backbone_parameters = nn::SourceOf(parameters_.backbone);
     job.connect = std::move(connect);
     auto outcome = testlib::Train(job, MakePlan(), /*steps=*/4, /*steps_per_run=*/2);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
@@ -160,7 +160,7 @@ TEST(FarDeviceProfileTest, CountsInputsWhereTheyAreMadeByTheRank) {
     job.workers = {&worker};
     job.inputs = &inputs;
     job.frozen_parameters = parameters.frozen_pointers;
-    job.backbone_parameters = parameters.backbone;
+    job.backbone_parameters = nn::SourceOf(parameters.backbone);
     const auto profile = ProfileJob(job, {1}, /*on_progress=*/nullptr, /*passes=*/3);
     ASSERT_TRUE(profile.ok()) << profile.status();
     for (const ComponentProfile& component : profile->components()) {

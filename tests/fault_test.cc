@@ -84,7 +84,7 @@ class FaultTest : public ::testing::Test {
     job.model = &model_;
     job.inputs = &bad;
     job.frozen_parameters = parameters_.frozen_pointers;
-    job.backbone_parameters = parameters_.backbone;
+    job.backbone_parameters = nn::SourceOf(parameters_.backbone);
     job.optimizer.learning_rate.peak = 1e-2f;
     job.optimizer.ema_decay = 0.9;
     job.compute_dtype = dtype;

@@ -86,6 +86,7 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
         rest = std::make_unique<nn::Model>(std::move(made));
         job.model = rest.get();
         job.frozen_parameters = cache.rest_parameters;
+        job.load_frozen = nullptr;
       }
     }
     const auto profile = testlib::SyntheticProfile(*job.model, job.compute_dtype,
@@ -116,6 +117,7 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
   }
 
   absl::StatusOr<HeldOutLosses> LossesHeldOut(const Workers& workers) {
+    DPIPE_RETURN_IF_ERROR(setup_->model().LoadAllFrozen());
     HeldOutLossOptions options;
     options.model = &setup_->model().model();
     options.frozen_parameters = setup_->model().frozen_parameters();
@@ -123,7 +125,10 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
     options.num_samples = kBatch;
     options.batch = 1;
     DPIPE_ASSIGN_OR_RETURN(const auto loss, HeldOutLoss::Create(options));
-    return loss->Evaluate(setup_->job().backbone_parameters, Pointers(workers));
+    DPIPE_ASSIGN_OR_RETURN(
+        const models::NamedTensors parameters,
+        nn::ReadAll(*setup_->job().backbone_parameters, {&options.model->backbone().program}));
+    return loss->Evaluate(parameters, Pointers(workers));
   }
 
   cuda::FakeDriver driver_;

@@ -97,7 +97,7 @@ class GraphSessionTest : public ::testing::TestWithParam<DType> {
     job_.model = &model_;
     job_.inputs = &inputs_;
     job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
+    job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
     job_.compute_dtype = GetParam();
   }
 
@@ -417,7 +417,7 @@ TEST(GraphSessionUNetTest, PipelinedInTwoStages) {
   job.model = &*model;
   job.inputs = &inputs;
   job.frozen_parameters = parameters.frozen_pointers;
-  job.backbone_parameters = parameters.backbone;
+  job.backbone_parameters = nn::SourceOf(parameters.backbone);
   job.compute_dtype = DType::kBf16;
   testlib::PlanRequest request;
   request.strategy = "1f1b";

@@ -94,7 +94,7 @@ TEST(MeanLossTest, ToyModel) {
   job.model = &model;
   job.inputs = &inputs;
   job.frozen_parameters = parameters.frozen_pointers;
-  job.backbone_parameters = parameters.backbone;
+  job.backbone_parameters = nn::SourceOf(parameters.backbone);
   ExpectGradientsOfMeanLoss(job);
 }
 

@@ -124,11 +124,11 @@ TEST_F(MemoryTest, SessionTakingTheParametersLeavesNoneAndTrainsTheSame) {
   const auto copying = StartSession(job_, *plan);
   ASSERT_TRUE(copying.ok()) << copying.status();
   const auto expected = losses(copying->get());
-  EXPECT_FALSE(job_.backbone_parameters.empty());
+  EXPECT_NE(job_.backbone_parameters, nullptr);
 
   const auto taking = StartSessionTakingParameters(&job_, *plan);
   ASSERT_TRUE(taking.ok()) << taking.status();
-  EXPECT_TRUE(job_.backbone_parameters.empty());
+  EXPECT_EQ(job_.backbone_parameters, nullptr);
   EXPECT_EQ(losses(taking->get()), expected);
 }
 

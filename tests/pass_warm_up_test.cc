@@ -192,7 +192,7 @@ class Trainer {
     job.inputs =
         plan.cached_frozen_outputs() ? static_cast<InputProvider*>(&cached_inputs) : &inputs;
     job.frozen_parameters = parameters.frozen_pointers;
-    job.backbone_parameters = parameters.backbone;
+    job.backbone_parameters = nn::SourceOf(parameters.backbone);
     job.connect = [this, receives](const std::vector<std::shared_ptr<Device>>& devices,
                                    absl::Duration deadline) {
       InProcessOptions options;

@@ -2,11 +2,15 @@
 // state with them.
 //
 // The processes are threads here, and all messages go through Gloo.
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "core/nn/parameter_source.h"
+#include "core/proto/instruction_parts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/process_sessions.h"
@@ -68,6 +72,61 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
     ASSERT_TRUE(status.ok()) << status;
   }
   EXPECT_EQ(testlib::FirstDifference(expected.trained, outcome.trained), "");
+}
+
+// A process reads only the parameters of its own stages, and the frozen layers that it runs, each
+// once. Collected one by one, trained parameters are the same as together.
+TEST_F(ProcessSessionTest, EachProcessReadsItsOwnLayersOnly) {
+  const auto plan = PlanFor("1f1b", 2);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->stages_size(), 2);
+  absl::Mutex mutex;
+  std::vector<std::multiset<std::string>> read(2), expected(2);  // by process
+  std::vector<std::set<std::pair<int, LayerRange>>> loaded(2), run(2);
+  const auto record = [&](int process, TrainingJob* job) {
+    job->backbone_parameters = nn::SourceOf(
+        [&, process, source = job->backbone_parameters](const nn::ParameterInfo& parameter) {
+          absl::MutexLock lock(&mutex);
+          read[process].insert(parameter.name);
+          return source->Read(parameter);
+        });
+    job->load_frozen = [&, process](int component, LayerRange layers) {
+      absl::MutexLock lock(&mutex);
+      loaded[process].emplace(component, layers);
+      return absl::OkStatus();
+    };
+  };
+  const auto collect = [&](LocalSession* session, Outcome* outcome) -> absl::Status {
+    DPIPE_RETURN_IF_ERROR(TrainAll(session, outcome));
+    EXPECT_FALSE(outcome->averages.empty());
+    for (const auto& [name, together] : outcome->averages) {
+      DPIPE_ASSIGN_OR_RETURN(const Tensor alone, session->CollectOne(kAverageKind, name));
+      EXPECT_EQ(alone.shape(), together.shape()) << name;
+      EXPECT_EQ(alone.span<float>(), together.span<float>()) << name;
+    }
+    EXPECT_EQ(session->CollectOne(kAverageKind, "x").status().code(), absl::StatusCode::kNotFound);
+    return absl::OkStatus();
+  };
+  Outcome outcome;
+  for (const absl::Status& status :
+       RunApart(*plan, {2, 1}, &outcome, collect, FollowNormally, record)) {
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  const nn::Program& program = model().backbone().program;
+  for (const Stage& stage : plan->stages()) {
+    const auto [begin, end] = program.ParameterRange(LayersIn(stage));
+    for (int i = begin; i < end; ++i) {
+      expected[stage.ranks(0)].insert(program.parameter(nn::ParameterId(i)).name);
+    }
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const Instruction& instruction : plan->devices(rank).instructions()) {
+      if (instruction.kind() != Instruction::FROZEN_FORWARD) continue;
+      run[rank].emplace(instruction.component(), LayersIn(instruction));
+    }
+  }
+  EXPECT_EQ(read, expected);
+  EXPECT_EQ(loaded, run);
 }
 
 // Process 2 has no shards of zero3's averages to give. The processes that have reported theirs

@@ -75,7 +75,7 @@ class RelaxedTest : public ::testing::Test {
     job.model = &model_;
     job.inputs = inputs;
     job.frozen_parameters = parameters_.frozen_pointers;
-    job.backbone_parameters = parameters_.backbone;
+    job.backbone_parameters = nn::SourceOf(parameters_.backbone);
     job.optimizer = optimizer_;
     return job;
   }

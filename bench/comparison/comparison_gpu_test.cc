@@ -39,7 +39,7 @@ class ComparisonGpuTest : public ::testing::Test {
     job_.model = model_.get();
     job_.inputs = inputs_.get();
     job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
+    job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
     job_.connect = testlib::ConnectPeers;
   }
 

@@ -63,7 +63,7 @@ class ComparisonTest : public ::testing::Test {
     job_.model = &model_;
     job_.inputs = &inputs_;
     job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
+    job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
     for (const auto& worker : workers_) job_.workers.push_back(worker.get());
     options_.strategies = {"data_parallel", "gpipe", "1f1b"};
     options_.global_batch = 4;

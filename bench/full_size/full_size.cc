@@ -121,9 +121,12 @@ class FullSize {
     job.workers = workers;
     job.inputs = inputs_.get();
     job.frozen_parameters = model_->frozen_parameters();
+    job.load_frozen = [this](int component, LayerRange layers) {
+      return model_->LoadFrozen(component, layers);
+    };
     DPIPE_ASSIGN_OR_RETURN(
         job.backbone_parameters,
-        model_->InitialParameters(models::TrainableModel::Start::kRandom, FLAGS_seed));
+        model_->InitialSource(models::TrainableModel::Start::kRandom, FLAGS_seed));
     job.optimizer.learning_rate.peak = static_cast<float>(FLAGS_lr);
     DPIPE_ASSIGN_OR_RETURN(job.compute_dtype, ParseComputeDType(FLAGS_dtype));
     job.frozen_quantum = FLAGS_global_batch / FLAGS_micro_batches;

@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
 // The model, and every input that no component computes, as "<component>.<input>.<step>".
 absl::Status Export(const models::TrainingSetup& setup) {
   const TrainingJob& job = setup.job();
-  DPIPE_RETURN_IF_ERROR(setup.model().Save(UserPath(FLAGS_export_folder), job.backbone_parameters,
+  DPIPE_RETURN_IF_ERROR(setup.model().Save(UserPath(FLAGS_export_folder), *job.backbone_parameters,
                                            models::StoredFormat::kFp32));
   std::vector<Tensor> tensors;
   std::vector<SafetensorsView> views;
@@ -336,7 +336,6 @@ absl::Status Main() {
     DPIPE_RETURN_IF_ERROR(setup->BuildCache(FLAGS_cached_steps).status());
     job = setup->CachedJob();
   }
-  setup->ReleaseInitialParameters();
   GpuCeilings ceilings;
   if (!FLAGS_account.empty()) {
     const Phase phase("measure the GPU's ceilings");

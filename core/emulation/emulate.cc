@@ -62,7 +62,8 @@ absl::StatusOr<Emulation> Emulate(const Plan& plan, const CostModel& cost,
   session_options.clock = cluster.get();
   session_options.inputs = &inputs;
   session_options.frozen_parameters = inputs.frozen_parameters();
-  session_options.initial_parameters = &inputs.backbone_parameters();
+  const nn::ParameterSourcePtr initial = nn::SourceOf(inputs.backbone_parameters());
+  session_options.initial_parameters = initial.get();
   session_options.optimizer = EmulatedOptimizer();
   DPIPE_ASSIGN_OR_RETURN(const auto session, LocalSession::Create(std::move(session_options)));
 

@@ -67,7 +67,8 @@ void BM_Instruction(benchmark::State& state, const std::string& schedule) {
   for (const auto& worker : workers) options.workers.push_back(worker.get());
   options.inputs = &inputs;
   options.frozen_parameters = inputs.frozen_parameters();
-  options.initial_parameters = &inputs.backbone_parameters();
+  const nn::ParameterSourcePtr initial = nn::SourceOf(inputs.backbone_parameters());
+  options.initial_parameters = initial.get();
   options.optimizer = EmulatedOptimizer();
   options.clock = &clock;
   const auto session = LocalSession::Create(std::move(options));

@@ -14,7 +14,7 @@ const ParameterSet& Inference::On(const std::shared_ptr<Device>& device) {
     if (copy != copies_.end()) return *copy->second;
   }
   // Not under the lock: other workers copy to their own devices at the same time.
-  auto copy = CopyParameters(*parameters_, device);
+  auto copy = CopyParameters(*parameters_, {parameters_->layers()}, device);
   absl::MutexLock lock(&mutex_);
   return *copies_.emplace(device.get(), std::move(copy)).first->second;
 }

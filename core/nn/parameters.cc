@@ -9,39 +9,28 @@
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/host/usable_cpus.h"
-#include "core/base/philox.h"
 
 namespace dpipe::nn {
 namespace {
 
-// FNV-1a: the key of a parameter's random numbers must be the same on every machine and build.
-uint64_t HashName(const std::string& name) {
-  uint64_t hash = 14695981039346656037u;
-  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
-
 // Fewer are drawn sooner than a thread starts.
 constexpr int64_t kBytesPerThread = 1 << 20;
 
-void Initialise(const ParameterInfo& info, uint64_t seed, Tensor* master) {
-  RandomStream random(seed, HashName(info.name), 0, RandomPurpose::kInit);
-  for (float& x : master->span<float>()) {
-    switch (info.init.kind) {
-      case InitRule::Kind::kZeros:
-        x = 0;
-        break;
-      case InitRule::Kind::kOnes:
-        x = 1;
-        break;
-      case InitRule::Kind::kUniform:
-        x = info.init.scale * (2 * random.NextUniform() - 1);
-        break;
-      case InitRule::Kind::kNormal:
-        x = info.init.scale * random.NextNormal();
-        break;
-    }
+// Values of one parameter, repeated over larger ones.
+constexpr int64_t kPatternSize = 1 << 14;
+
+// Fills a tensor of any device with values of the size that the init rule gives.
+void FillArbitrarily(const ParameterInfo& info, const Tensor& tensor) {
+  std::vector<float> pattern(std::min(kPatternSize, tensor.num_elements()));
+  DrawParameter(info, /*seed=*/0, absl::MakeSpan(pattern));
+  const Tensor host = tensor.device()->has_host_memory()
+                          ? tensor
+                          : Tensor::Empty(Device::Cpu(), tensor.shape(), DType::kF32);
+  const absl::Span<float> values = host.span<float>();
+  for (size_t i = 0; i < values.size(); i += pattern.size()) {
+    std::copy_n(pattern.begin(), std::min(pattern.size(), values.size() - i), values.begin() + i);
   }
+  if (!tensor.device()->has_host_memory()) Tensor(tensor).CopyFrom(host);
 }
 
 }  // namespace
@@ -110,9 +99,35 @@ absl::StatusOr<std::unique_ptr<ParameterSet>> ParameterSet::Sharing(
   auto set = OnDemand(program, layers, std::move(device));
   DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> masters, set->Find(tensors));
   for (size_t i = 0; i < masters.size(); ++i) {
-    set->entries_[i].weight = std::make_unique<ops::Weight>(std::move(masters[i]));
+    set->entries_[i].weight = std::make_shared<ops::Weight>(std::move(masters[i]));
   }
   set->AllocateGradRow();
+  return set;
+}
+
+std::unique_ptr<ParameterSet> ParameterSet::StandIn(const Program& program, LayerRange layers,
+                                                    std::shared_ptr<Device> device,
+                                                    int64_t max_bytes_per_shape) {
+  auto set = OnDemand(program, layers, std::move(device));
+  std::map<std::pair<std::string, bool>, std::vector<int>> made;  // entries, by shape and training
+  std::map<std::pair<std::string, bool>, size_t> used;
+  for (size_t i = 0; i < set->entries_.size(); ++i) {
+    const ParameterInfo& info = program.parameter(set->ids_[i]);
+    const auto key = std::make_pair(info.shape.ToString(), info.trainable);
+    std::vector<int>& first = made[key];
+    const int64_t bytes = info.shape.num_elements() * SizeOf(DType::kF32);
+    const int64_t count = std::max<int64_t>(1, max_bytes_per_shape / std::max<int64_t>(1, bytes));
+    Entry& entry = set->entries_[i];
+    if (static_cast<int64_t>(first.size()) >= count) {
+      entry = set->entries_[first[used[key]++ % first.size()]];
+      continue;
+    }
+    const Tensor master = Tensor::Empty(set->device_, info.shape, DType::kF32);
+    FillArbitrarily(info, master);
+    entry.weight = std::make_shared<ops::Weight>(master);
+    if (info.trainable) entry.grad = Tensor::Zeros(set->device_, info.shape, DType::kF32);
+    first.push_back(static_cast<int>(i));
+  }
   return set;
 }
 
@@ -144,10 +159,10 @@ void ParameterSet::AllocateMasters(LayerRange layers) {
   const auto [begin, end] = program_->ParameterRange(layers);
   for (int i = begin; i < end; ++i) {
     DPIPE_CHECK(Contains(ParameterId(i)));
-    std::unique_ptr<ops::Weight>& weight = entries_[i - first_id_].weight;
+    std::shared_ptr<ops::Weight>& weight = entries_[i - first_id_].weight;
     if (weight != nullptr) continue;
     weight =
-        std::make_unique<ops::Weight>(Tensor::Empty(device_, ShapeOf(ParameterId(i)), DType::kF32));
+        std::make_shared<ops::Weight>(Tensor::Empty(device_, ShapeOf(ParameterId(i)), DType::kF32));
   }
 }
 
@@ -263,8 +278,7 @@ void ParameterSet::InitRandom(uint64_t seed) {
   std::atomic<size_t> next = 0;
   const auto initialise = [&] {
     for (size_t i = next++; i < ids_.size(); i = next++) {
-      Tensor master = weight(ids_[i]).master();
-      Initialise(program_->parameter(ids_[i]), seed, &master);
+      DrawParameter(program_->parameter(ids_[i]), seed, weight(ids_[i]).master().span<float>());
     }
   };
   const int wanted = static_cast<int>(master_bytes() / kBytesPerThread);
@@ -308,6 +322,29 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
   return absl::OkStatus();
 }
 
+absl::Status ParameterSet::Load(const ParameterSource& source) {
+  for (ParameterId id : ids_) {
+    DPIPE_ASSIGN_OR_RETURN(const Tensor value, source.Read(program_->parameter(id)));
+    Tensor master = weight(id).master();
+    master.CopyFrom(part(id).Of(value));
+    mutable_weight(id)->MarkUpdated();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterSet::LoadMissing(LayerRange layers, const ParameterSource& source) {
+  DPIPE_CHECK(!is_sharded_ && device_->has_host_memory()) << device_->name();
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    DPIPE_CHECK(Contains(ParameterId(i)));
+    std::shared_ptr<ops::Weight>& weight = entries_[i - first_id_].weight;
+    if (weight != nullptr) continue;
+    DPIPE_ASSIGN_OR_RETURN(Tensor value, source.Read(program_->parameter(ParameterId(i))));
+    weight = std::make_shared<ops::Weight>(std::move(value));
+  }
+  return absl::OkStatus();
+}
+
 void ParameterSet::Collect(std::map<std::string, Tensor>* tensors) const {
   for (ParameterId id : ids_) {
     part(id).AddTo(program_->parameter(id).name, weight(id).master(), tensors);
@@ -339,15 +376,19 @@ int64_t ParameterSet::prepared_bytes() const {
 }
 
 std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
+                                             const std::vector<LayerRange>& layers,
                                              const std::shared_ptr<Device>& device) {
   // On demand, because an ordinary set allocates gradients.
   auto copy = ParameterSet::OnDemand(parameters.program(), parameters.layers(), device);
-  copy->AllocateMasters(parameters.layers());
-  for (ParameterId id : parameters.ids()) {
-    ops::Weight* const weight = copy->mutable_weight(id);
-    Tensor master = weight->master();
-    master.CopyFrom(parameters.weight(id).master());
-    weight->MarkUpdated();
+  for (const LayerRange& range : layers) {
+    for (int layer = range.begin; layer < range.end; ++layer) {
+      if (copy->HasMasters({layer, layer + 1})) continue;
+      copy->AllocateMasters({layer, layer + 1});
+      const auto [begin, end] = parameters.program().ParameterRange({layer, layer + 1});
+      for (ParameterId id(begin); id.value() < end; id = ParameterId(id.value() + 1)) {
+        Tensor(copy->weight(id).master()).CopyFrom(parameters.weight(id).master());
+      }
+    }
   }
   return copy;
 }

@@ -11,6 +11,7 @@
 #include "core/base/range.h"
 #include "core/base/shard.h"
 #include "core/base/status.h"
+#include "core/nn/parameter_source.h"
 #include "core/nn/program.h"
 #include "core/ops/product/weight.h"
 #include "core/tensor/tensor.h"
@@ -53,6 +54,13 @@ class ParameterSet {
   static absl::StatusOr<std::unique_ptr<ParameterSet>> Sharing(
       const Program& program, LayerRange layers, std::shared_ptr<Device> device,
       const std::map<std::string, Tensor>& tensors);
+  // Creates a set for timing passes, with arbitrary values that are of the init rules' size.
+  // Parameters of equal shape take turns with the same few tensors, so that a large model needs
+  // little memory: for each shape, weights of at most `max_bytes_per_shape` (but at least one), and
+  // as many gradients. There is no GradRow.
+  static std::unique_ptr<ParameterSet> StandIn(const Program& program, LayerRange layers,
+                                               std::shared_ptr<Device> device,
+                                               int64_t max_bytes_per_shape);
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
@@ -103,6 +111,12 @@ class ParameterSet {
   // must be present, fp32 and of the right shape. Otherwise returns InvalidArgument, which lists
   // the missing and wrong ones. Other tensors are ignored.
   absl::Status Load(const std::map<std::string, Tensor>& tensors);
+  // Reads every parameter of the set, one after another; sets of shards keep their part. After an
+  // error some have been read.
+  absl::Status Load(const ParameterSource& source);
+  // For sets on demand: reads the parameters of some layers that have no masters yet. Several
+  // threads may read different layers at the same time.
+  absl::Status LoadMissing(LayerRange layers, const ParameterSource& source);
   // Adds copies of the masters by name (see ParameterPart::AddTo).
   void Collect(std::map<std::string, Tensor>* tensors) const;
 
@@ -113,7 +127,7 @@ class ParameterSet {
 
  private:
   struct Entry {
-    std::unique_ptr<ops::Weight> weight;  // null if released
+    std::shared_ptr<ops::Weight> weight;  // null if released
     Tensor grad;                          // undefined if frozen or released
   };
   ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device,
@@ -140,8 +154,10 @@ class ParameterSet {
   Tensor grads_;  // storage of all gradients; undefined on demand
 };
 
-// Copies a set's masters to `device`, for forward passes only: there is no room for gradients.
+// Copies the masters of some layers of a set to `device`, for forward passes only: there is no room
+// for gradients. The other layers have none in the copy. Ranges may overlap.
 std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
+                                             const std::vector<LayerRange>& layers,
                                              const std::shared_ptr<Device>& device);
 
 }  // namespace dpipe::nn

@@ -145,39 +145,26 @@ class Profiler {
   absl::Status Frozen(int index) {
     const Phase phase("profile frozen components");
     return OnAllWorkers(&times_[index].passes[options_.frozen_quantum], [&](int worker) {
-      return TimeFrozenOn(workers_[worker]->device(), model_.component(index),
-                          *inputs_.frozen_parameters[index]);
+      const std::shared_ptr<Device>& device = workers_[worker]->device();
+      const nn::Component& component = model_.component(index);
+      const auto parameters = StandIn(device, component.program);
+      return TimeFrozen(component, *parameters, options_.frozen_quantum, device, inputs_, round_);
     });
   }
 
-  absl::StatusOr<ComponentSamples> TimeFrozenOn(const std::shared_ptr<Device>& device,
-                                                const nn::Component& component,
-                                                const nn::ParameterSet& parameters) const {
-    const int batch = options_.frozen_quantum;
-    if (device->has_host_memory()) {
-      return TimeFrozen(component, parameters, batch, device, inputs_, round_);
-    }
-    const auto there = nn::CopyParameters(parameters, device);
-    return TimeFrozen(component, *there, batch, device, inputs_, round_);
-  }
-
-  // Creates a parameter set with the given values and its own gradients.
-  absl::StatusOr<std::unique_ptr<nn::ParameterSet>> BackboneOn(
-      const std::shared_ptr<Device>& device, const nn::Program& program) const {
-    const std::map<std::string, Tensor>& values = *inputs_.backbone_parameters;
-    if (device->has_host_memory()) {
-      return nn::ParameterSet::Sharing(program, program.all_layers(), device, values);
-    }
-    auto own = std::make_unique<nn::ParameterSet>(program, program.all_layers(), device);
-    DPIPE_RETURN_IF_ERROR(own->Load(values));
-    return own;
+  // Returns weights to compute with. More than the largest caches hold: a layer must find its
+  // weights in memory, as in training.
+  static std::unique_ptr<nn::ParameterSet> StandIn(const std::shared_ptr<Device>& device,
+                                                   const nn::Program& program) {
+    constexpr int64_t kMaxBytesPerShape = 256 << 20;
+    return nn::ParameterSet::StandIn(program, program.all_layers(), device, kMaxBytesPerShape);
   }
 
   absl::Status Backbone(int index, const std::function<void()>& on_batch) {
     const nn::Component& component = model_.component(index);
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters(workers_.size());
     DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
-      DPIPE_ASSIGN_OR_RETURN(parameters[i], BackboneOn(workers_[i]->device(), component.program));
+      parameters[i] = StandIn(workers_[i]->device(), component.program);
       return absl::OkStatus();
     })));
     ComponentTimes& times = times_[index];
@@ -265,7 +252,6 @@ class Profiler {
                         [&](int worker) -> absl::StatusOr<ComponentSamples> {
                           const std::shared_ptr<Device>& device = workers_[worker]->device();
                           nn::ParameterSet own(program, layers, device);
-                          DPIPE_RETURN_IF_ERROR(own.Load(*inputs_.backbone_parameters));
                           const auto step = inputs_.make_optimizer(own);
                           ComponentSamples result;
                           PassTimer timer(device.get());

@@ -12,6 +12,9 @@
 // enqueue them then does not count. See typical_times.h for the computation of one time from the
 // samples.
 //
+// Weights have arbitrary values, of a few tensors per shape (ParameterSet::StandIn): a profile
+// reads no weights, and takes little memory at any size of the model.
+//
 // If the smaller local batches predict that a local batch does not fit in a device's memory, the
 // backbone's list ends before it. The profile's provenance says so, with the reason.
 #ifndef DPIPE_CORE_PROFILE_PROFILER_H_
@@ -19,7 +22,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,10 +59,6 @@ struct ProfilerInputs {
   std::function<absl::StatusOr<Tensor>(const nn::Component& component, const std::string& input,
                                        int samples, const std::shared_ptr<Device>& device)>
       load;
-  // Per component; null for the backbone.
-  std::vector<const nn::ParameterSet*> frozen_parameters;
-  // The backbone's parameters, by name.
-  const std::map<std::string, Tensor>* backbone_parameters = nullptr;
   // A function that runs one whole optimizer step, including the norm, on a parameter set.
   using OptimizerStepFn = std::function<absl::Status(nn::ParameterSet*)>;
   std::function<OptimizerStepFn(const nn::ParameterSet&)> make_optimizer;

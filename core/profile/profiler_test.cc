@@ -83,15 +83,6 @@ class ProfilerTest : public ::testing::Test {
     components.push_back(Linear("encoder", "pixels", nn::LayerKind::kFrozen));
     components.push_back(Linear("backbone", "noise", nn::LayerKind::kTrainable));
     model_ = std::make_unique<nn::Model>(*nn::Model::Create("m", std::move(components)));
-    for (int c : {0, 1}) {
-      const nn::Program& program = model_->component(c).program;
-      parameters_.push_back(
-          std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu()));
-      parameters_.back()->InitRandom(/*seed=*/1);
-    }
-    parameters_[1]->Collect(&values_);
-    inputs_.frozen_parameters = {parameters_[0].get(), nullptr};
-    inputs_.backbone_parameters = &values_;
     inputs_.make_optimizer = [](const nn::ParameterSet&) {
       return [](nn::ParameterSet*) { return absl::OkStatus(); };
     };
@@ -113,8 +104,6 @@ class ProfilerTest : public ::testing::Test {
   std::atomic<Nanos> now_{0};
   DeviceWorker worker_{std::make_shared<ClockedCpu>(&now_)};
   std::unique_ptr<nn::Model> model_;
-  std::vector<std::unique_ptr<nn::ParameterSet>> parameters_;
-  std::map<std::string, Tensor> values_;
   ProfilerInputs inputs_;
   ProfilerOptions options_;
   std::vector<double> progress_;

@@ -3,9 +3,11 @@
 #define DPIPE_CORE_TENSOR_SAFETENSORS_PREFIX_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "core/tensor/safetensors.h"
 
@@ -23,6 +25,14 @@ struct SafetensorsEntry {
 absl::StatusOr<std::string> SafetensorsPrefix(const std::vector<SafetensorsEntry>& tensors,
                                               const SafetensorsMetadata& metadata = {
                                                   {"format", "pt"}});
+
+// Writes a file atomically, with the bytes that WriteSafetensors would write: `read` is called for
+// one tensor after another, in the file's order, with its index in `tensors`, and returns its
+// bytes, which must stay valid until the next call. Errors are those of SafetensorsPrefix and of
+// `read`, and InvalidArgument if the number of bytes is wrong.
+absl::Status WriteSafetensorsInTurn(
+    const std::string& path, const std::vector<SafetensorsEntry>& tensors,
+    const std::function<absl::StatusOr<absl::string_view>(size_t i)>& read);
 
 }  // namespace dpipe
 

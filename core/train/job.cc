@@ -61,7 +61,8 @@ absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const
   options.processes = job.processes;
   options.inputs = job.inputs;
   options.frozen_parameters = job.frozen_parameters;
-  options.initial_parameters = &job.backbone_parameters;
+  options.initial_parameters = job.backbone_parameters.get();
+  options.load_frozen = job.load_frozen;
   options.optimizer = AdamWFactory(job.optimizer);
   if (!plan.compression().empty()) {
     DPIPE_ASSIGN_OR_RETURN(options.reducer,
@@ -122,8 +123,6 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                        const std::shared_ptr<Device>& device) {
     return job.inputs->Load(component.name, input, job.profiled_step, {0, samples}, device);
   };
-  inputs.frozen_parameters = job.frozen_parameters;
-  inputs.backbone_parameters = &job.backbone_parameters;
   inputs.make_optimizer = [&job](const nn::ParameterSet& parameters) {
     return WholeOptimizerStep(job.optimizer, parameters);
   };
@@ -159,7 +158,7 @@ absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
   const Phase phase("start the session");
   DPIPE_ASSIGN_OR_RETURN(LocalSessionOptions options,
                          SessionOptions(*job, plan, self_conditioned_plan));
-  options.on_parameters_copied = [job] { job->backbone_parameters.clear(); };
+  options.on_parameters_copied = [job] { job->backbone_parameters = nullptr; };
   return LocalSession::Create(std::move(options));
 }
 

@@ -4,7 +4,6 @@
 #define DPIPE_CORE_TRAIN_JOB_H_
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/nn/model.h"
+#include "core/nn/parameter_source.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
@@ -43,7 +43,8 @@ struct TrainingJob {
   ProcessGroup* processes = nullptr;   // processes that train together; null: this one alone
   InputProvider* inputs = nullptr;
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
-  std::map<std::string, Tensor> backbone_parameters;       // initial values; empty once taken
+  LoadFrozenFn load_frozen;                                // see LocalSessionOptions
+  nn::ParameterSourcePtr backbone_parameters;              // initial values; null once taken
   AdamWOptions optimizer;
   CompressionOptions compression;             // for plans that compress gradients
   SelfConditioningOptions self_conditioning;  // for models whose backbones take their own estimate
@@ -106,8 +107,8 @@ double RingBandwidth(int n, const TimedReduce& small, const TimedReduce& large);
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(
     const TrainingJob& job, const Plan& plan, const Plan* self_conditioned_plan = nullptr);
 
-// Like StartSession, but empties job->backbone_parameters when the session has copied them and
-// before the optimizer creates its moments, so that a large model's parameters are in memory only
+// Like StartSession, but drops job->backbone_parameters when the session has copied them and before
+// the optimizer creates its moments, so that parameters whose source is in memory are there only
 // once. They are lost if it fails.
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
     TrainingJob* job, const Plan& plan, const Plan* self_conditioned_plan = nullptr);

@@ -217,17 +217,11 @@ std::vector<std::string> Cascade::notes(Start start) const {
                        absl::StrCat(folder_, "/", parts_[kSuperResolution].name)});
 }
 
-absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t seed) const {
+absl::StatusOr<nn::ParameterSourcePtr> Cascade::InitialSource(Start start, uint64_t seed) const {
+  if (start == Start::kRandom) return nn::RandomSource(seed);
   NamedTensors all;
   for (int i : {kBase, kSuperResolution}) {
     const CascadePart& part = parts_[i];
-    const nn::Program& program = model_->component(i).program;
-    if (start == Start::kRandom) {
-      nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
-      parameters.InitRandom(seed);
-      parameters.Collect(&all);
-      continue;
-    }
     const std::string folder = absl::StrCat(folder_, "/", part.name);
     DPIPE_ASSIGN_OR_RETURN(const PixelUNetConfig stored,
                            ReadPixelUNetConfig(folder + "/config.json"));
@@ -240,7 +234,7 @@ absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t se
     }
     for (auto& [name, tensor] : own) all[part.options.prefix + name] = std::move(tensor);
   }
-  return all;
+  return nn::SourceOf(std::move(all));
 }
 
 bool Cascade::has_weights() const {
@@ -281,7 +275,7 @@ absl::StatusOr<std::string> Cascade::SchedulerConfig(const std::string& name) co
   return JsonText(json, /*indent=*/2) + "\n";
 }
 
-absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parameters,
+absl::Status Cascade::Save(const std::string& folder, const nn::ParameterSource& parameters,
                            StoredFormat format) const {
   std::error_code error;
   if (fs::equivalent(folder, folder_, error)) {
@@ -309,13 +303,19 @@ absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parame
     json["in_channels"] = part.config.in_channels;
     DPIPE_RETURN_IF_ERROR(
         WriteFileAtomically(own + "/config.json", JsonText(json, /*indent=*/2) + "\n"));
-    NamedTensors tensors;
-    for (const auto& [name, tensor] : parameters) {
-      if (absl::StartsWith(name, part.options.prefix)) {
-        tensors[name.substr(part.options.prefix.size())] = tensor;
-      }
+    // Programs have the parameters with the part's prefix, files without it.
+    const nn::Program& program = model_->component(model_->FindComponent(part.name)).program;
+    std::vector<nn::ParameterInfo> stored;
+    for (int i = 0; i < program.num_parameters(); ++i) {
+      stored.push_back(program.parameter(nn::ParameterId(i)));
+      stored.back().name = stored.back().name.substr(part.options.prefix.size());
     }
-    DPIPE_RETURN_IF_ERROR(SaveWeights(absl::StrCat(own, "/", kDiffusersWeights), tensors, format));
+    const auto source = nn::SourceOf([&](const nn::ParameterInfo& parameter) {
+      nn::ParameterInfo prefixed = parameter;
+      prefixed.name = part.options.prefix + parameter.name;
+      return parameters.Read(prefixed);
+    });
+    DPIPE_RETURN_IF_ERROR(SaveWeightsFrom(*source, stored, own, kDiffusersWeights, format));
   }
   return absl::OkStatus();
 }

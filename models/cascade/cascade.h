@@ -64,13 +64,14 @@ class Cascade : public TrainableModel {
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
   std::string Describe() const override;
   std::vector<std::string> notes(Start start) const override;
-  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  absl::StatusOr<nn::ParameterSourcePtr> InitialSource(Start start, uint64_t seed) const override;
   bool has_weights() const override;
   std::string DescribeStart(Start start, uint64_t seed) const override;
   std::string DescribeFrozen() const override { return ""; }
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
-  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+  using TrainableModel::Save;
+  absl::Status Save(const std::string& folder, const nn::ParameterSource& parameters,
                     StoredFormat format) const override;
   absl::Status CheckDraw(const std::vector<std::string>& prompts,
                          const DrawOptions& options) const override;

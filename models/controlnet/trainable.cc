@@ -107,43 +107,27 @@ std::vector<std::string> TrainableControlNet::notes(Start start) const {
   return notes;
 }
 
-absl::StatusOr<NamedTensors> TrainableControlNet::NewControlNet(const NamedTensors& unet,
-                                                                uint64_t seed) const {
-  NamedTensors tensors;
-  for (int l = 0; l < backbone().num_layers(); ++l) {
-    if (backbone().layer(l).kind != nn::LayerKind::kTrainable) continue;
-    // Goes layer by layer, because most parameters are the U-Net's and large.
-    const auto fresh = nn::ParameterSet::OnDemand(backbone(), {l, l + 1}, Device::Cpu());
-    const bool is_own = absl::StartsWith(backbone().layer(l).name, "controlnet_");
-    if (is_own) {
-      fresh->AllocateMasters({l, l + 1});
-      fresh->InitRandom(seed);
-    }
-    for (nn::ParameterId id : fresh->ids()) {
-      const std::string& name = backbone().parameter(id).name;
-      tensors[name] = is_own ? fresh->weight(id).master() : unet.at(name);
-    }
-  }
-  return tensors;
-}
-
-absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
-                                                                    uint64_t seed) const {
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, pipeline().LoadLockedDenoiser());
-  NamedTensors parameters;
-  if (start == Start::kRandom) {
-    DPIPE_ASSIGN_OR_RETURN(parameters, NewControlNet(unet, seed));
-  } else {
+absl::StatusOr<nn::ParameterSourcePtr> TrainableControlNet::InitialSource(Start start,
+                                                                          uint64_t seed) const {
+  DPIPE_ASSIGN_OR_RETURN(const nn::ParameterSourcePtr unet, pipeline().OpenLockedDenoiser());
+  nn::ParameterSourcePtr own = nn::RandomSource(seed);
+  if (start == Start::kFolder) {
     DPIPE_ASSIGN_OR_RETURN(const nn::Program alone,
                            denoiser().BuildAlone(pipeline().latent_size()));
-    DPIPE_ASSIGN_OR_RETURN(parameters, LoadWeights(own_folder(), {&alone}, Device::Cpu()));
+    DPIPE_ASSIGN_OR_RETURN(own, WeightReader::Open(own_folder(), {&alone}));
   }
-  for (int i = 0; i < backbone().num_parameters(); ++i) {
-    const std::string& name = backbone().parameter(nn::ParameterId(i)).name;
-    absl::string_view own = name;
-    if (absl::ConsumePrefix(&own, kDecoderPrefix)) parameters[name] = unet.at(std::string(own));
-  }
-  return parameters;
+  const bool copies = start == Start::kRandom;
+  return nn::SourceOf([this, unet, own, copies](const nn::ParameterInfo& parameter) {
+    nn::ParameterInfo locked = parameter;
+    absl::string_view name = parameter.name;
+    if (absl::ConsumePrefix(&name, kDecoderPrefix)) {
+      locked.name = std::string(name);
+      return unet->Read(locked);
+    }
+    const std::string& layer = backbone().layer(parameter.layer).name;
+    const bool is_new = absl::StartsWith(layer, "controlnet_");
+    return copies && !is_new ? unet->Read(locked) : own->Read(parameter);
+  });
 }
 
 bool TrainableControlNet::has_weights() const { return HasWeights(own_folder()); }
@@ -158,19 +142,21 @@ std::string TrainableControlNet::DescribeFrozen() const {
   return absl::StrCat("unet, ", pipeline().DescribeFrozen());
 }
 
-absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTensors& parameters,
+absl::Status TrainableControlNet::Save(const std::string& folder,
+                                       const nn::ParameterSource& parameters,
                                        StoredFormat format) const {
   DPIPE_RETURN_IF_ERROR(pipeline().SaveWithLockedDenoiser(folder, {kSubfolder}, format));
   DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(folder));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/model_index.json", index));
-  NamedTensors own;
-  for (const auto& [name, tensor] : parameters) {
-    if (!absl::StartsWith(name, kDecoderPrefix)) own[name] = tensor;
+  std::vector<nn::ParameterInfo> own;
+  for (int i = 0; i < backbone().num_parameters(); ++i) {
+    const nn::ParameterInfo& parameter = backbone().parameter(nn::ParameterId(i));
+    if (!absl::StartsWith(parameter.name, kDecoderPrefix)) own.push_back(parameter);
   }
   const std::string subfolder = absl::StrCat(folder, "/", kSubfolder);
   DPIPE_RETURN_IF_ERROR(MakeFolder(subfolder));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(subfolder + "/config.json", denoiser().control_json()));
-  return SaveWeights(absl::StrCat(subfolder, "/", kDiffusersWeights), own, format);
+  return SaveWeightsFrom(parameters, own, subfolder, kDiffusersWeights, format);
 }
 
 absl::StatusOr<NamedTensors> TrainableControlNet::DrawingParameters(

@@ -42,13 +42,14 @@ class TrainableControlNet : public TrainableLatentModel {
   // kRandom: the copy gets the weights of the U-Net's encoder, the zero convolutions are zero, and
   // the rest of the hint network is random. kFolder: the weights in `controlnet/`. The locked
   // decoder always has the U-Net's weights.
-  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  absl::StatusOr<nn::ParameterSourcePtr> InitialSource(Start start, uint64_t seed) const override;
   bool has_weights() const override;
   std::string DescribeStart(Start start, uint64_t seed) const override;
   std::string DescribeFrozen() const override;
   // Writes a StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights as
   // SaveWithLockedDenoiser writes them, and `controlnet/`.
-  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+  using TrainableModel::Save;
+  absl::Status Save(const std::string& folder, const nn::ParameterSource& parameters,
                     StoredFormat format) const override;
 
  protected:
@@ -58,7 +59,6 @@ class TrainableControlNet : public TrainableLatentModel {
   const nn::Program& backbone() const { return model().backbone().program; }
   // The path of `controlnet/`.
   std::string own_folder() const;
-  absl::StatusOr<NamedTensors> NewControlNet(const NamedTensors& unet, uint64_t seed) const;
 };
 
 // "controlnet": a StableDiffusionControlNetPipeline or, if requested by name, any Stable Diffusion.

@@ -219,6 +219,7 @@ TEST(TrainableControlNetTest, AdaptersAreMergedIntoAllParts) {
 
   const auto expect_merged = [&](const TrainableModel& model) {
     const int locked_encoder = kFirstTextEncoder + 1;
+    EXPECT_TRUE(model.LoadAllFrozen().ok());
     const nn::ParameterSet& locked = *model.frozen_parameters()[locked_encoder];
     for (nn::ParameterId id : locked.ids()) {
       const std::string& name = locked.program().parameter(id).name;

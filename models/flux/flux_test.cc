@@ -112,6 +112,7 @@ TEST(FluxTest, LossAndGradientsOfAStepAreThoseOfTorch) {
   const Goldens goldens = OpenGoldens();
   const auto pipeline = Load(SmallFlux());
   const Tensor noise = goldens.Get("train/noise");
+  ASSERT_TRUE(pipeline->LoadFrozen(kVaeEncoder).ok());
   const auto encoded = RunProgram(
       pipeline->model().component(kVaeEncoder).program, *pipeline->frozen_parameters()[kVaeEncoder],
       {{"pixels", goldens.Get("train/pixels")},

@@ -86,8 +86,8 @@ class Denoiser {
   // The weights of the frozen ones among them, in order.
   virtual std::vector<FrozenWeights> frozen_weights() const { return {}; }
 
-  // Returns the program with the parameters that the subfolder name() holds, and turns them into
-  // those of the training program. They differ if inputs were added.
+  // Returns the program with the parameters that the subfolder name() holds, and turns any part of
+  // them into those of the training program. They differ if inputs were added.
   virtual absl::StatusOr<nn::Program> BuildStored(const LatentSize& size) const {
     return BuildForDrawing(size);
   }

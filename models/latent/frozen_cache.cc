@@ -116,8 +116,12 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
   if (!request.cache_folder.empty()) {
     DPIPE_ASSIGN_OR_RETURN(cache->store_, CacheStore::Open(request.cache_folder));
   }
-  cache->image_prefix_ = cache->KeyPrefix(kVaeEncoder);
   const int num_encoders = static_cast<int>(request.pipeline->parts().text_encoders.size());
+  DPIPE_RETURN_IF_ERROR(request.pipeline->LoadFrozen(kVaeEncoder));
+  for (int e = 0; e < num_encoders; ++e) {
+    DPIPE_RETURN_IF_ERROR(request.pipeline->LoadFrozen(kFirstTextEncoder + e));
+  }
+  cache->image_prefix_ = cache->KeyPrefix(kVaeEncoder);
   for (int e = 0; e < num_encoders; ++e) {
     cache->caption_prefixes_.push_back(cache->KeyPrefix(kFirstTextEncoder + e));
   }

@@ -40,7 +40,8 @@ absl::StatusOr<ImageSampler::Network> ImageSampler::LoadNetwork(nn::Program prog
   return network;
 }
 
-ImageSampler::Network ImageSampler::FrozenNetwork(int component) const {
+absl::StatusOr<ImageSampler::Network> ImageSampler::FrozenNetwork(int component) const {
+  DPIPE_RETURN_IF_ERROR(pipeline_->LoadFrozen(component));
   Network network;
   network.program = &pipeline_->model().component(component).program;
   network.passes = std::make_unique<nn::Inference>(pipeline_->frozen_parameters()[component]);
@@ -61,10 +62,10 @@ absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(const LatentP
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoder_weights, pipeline->LoadDecoder(decoder));
   DPIPE_ASSIGN_OR_RETURN(sampler->denoiser_, LoadNetwork(std::move(denoiser), parameters));
   DPIPE_ASSIGN_OR_RETURN(sampler->decoder_, LoadNetwork(std::move(decoder), decoder_weights));
-  sampler->vae_encoder_ = sampler->FrozenNetwork(kVaeEncoder);
+  DPIPE_ASSIGN_OR_RETURN(sampler->vae_encoder_, sampler->FrozenNetwork(kVaeEncoder));
   for (size_t i = 0; i < pipeline->parts().text_encoders.size(); ++i) {
-    sampler->text_encoders_.push_back(
-        sampler->FrozenNetwork(kFirstTextEncoder + static_cast<int>(i)));
+    DPIPE_ASSIGN_OR_RETURN(sampler->text_encoders_.emplace_back(),
+                           sampler->FrozenNetwork(kFirstTextEncoder + static_cast<int>(i)));
   }
   return sampler;
 }

@@ -64,7 +64,7 @@ class ImageSampler {
 
   ImageSampler() = default;
   static absl::StatusOr<Network> LoadNetwork(nn::Program program, const NamedTensors& parameters);
-  Network FrozenNetwork(int component) const;
+  absl::StatusOr<Network> FrozenNetwork(int component) const;
   // Runs one forward pass of a whole program on `device` and returns its outputs by name. All
   // tensors are on the host.
   absl::StatusOr<NamedTensors> Run(const Network& network, const std::shared_ptr<Device>& device,

@@ -18,6 +18,14 @@ namespace {
 // For frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
 
+std::vector<nn::ParameterInfo> ParametersOf(const nn::Program& program) {
+  std::vector<nn::ParameterInfo> parameters;
+  for (int i = 0; i < program.num_parameters(); ++i) {
+    parameters.push_back(program.parameter(nn::ParameterId(i)));
+  }
+  return parameters;
+}
+
 // Of computed tensors, whose values are in [-1, 1]: twice the rounding of bf16.
 constexpr float kComputedTolerance = 0.004f;
 
@@ -72,14 +80,11 @@ absl::StatusOr<std::unique_ptr<LatentPipeline>> LatentPipeline::Load(
   const std::vector<FrozenWeights> weights = own.WeightsOfFrozen();
   size_t next = 0;
   own.frozen_.resize(own.model_->num_components());
+  own.frozen_sources_.resize(own.model_->num_components());
   for (int c = 0; c < own.model_->num_components(); ++c) {
     if (own.model_->component(c).is_backbone) continue;
     DPIPE_CHECK(next < weights.size()) << own.model_->component(c).name;
-    DPIPE_RETURN_IF_ERROR(own.LoadFrozen(c, weights[next++]));
-  }
-  for (size_t i = 0; i < own.parts_.text_encoders.size(); ++i) {
-    DPIPE_RETURN_IF_ERROR(
-        own.adapters_.MergeIntoTextEncoder(i, own.frozen_[kFirstTextEncoder + i].get()));
+    DPIPE_RETURN_IF_ERROR(own.OpenFrozen(c, weights[next++]));
   }
   std::vector<std::string> paths;
   for (const std::string& name : own.WeightFolders()) {
@@ -164,24 +169,36 @@ absl::Status LatentPipeline::LoadAdapters(const LoadModelOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status LatentPipeline::LoadFrozen(int component, const FrozenWeights& weights) {
+absl::Status LatentPipeline::OpenFrozen(int component, const FrozenWeights& weights) {
   const nn::Program& program = model_->component(component).program;
-  frozen_[component] =
-      std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
-  nn::ParameterSet* parameters = frozen_[component].get();
-  if (frozen_is_random_) {
-    parameters->InitRandom(kFrozenSeed);
-    return absl::OkStatus();
-  }
+  frozen_[component] = nn::ParameterSet::OnDemand(program, program.all_layers(), Device::Cpu());
+  nn::ParameterSourcePtr& source = frozen_sources_[component];
   const LoadWeightsOptions options{weights.ignored_prefixes};
-  if (weights.subfolder == denoiser().name() && adapters_.has_file()) {
-    DPIPE_ASSIGN_OR_RETURN(const NamedTensors part, LoadMergedDenoiser(program, options));
-    return parameters->Load(part);
+  if (frozen_is_random_) {
+    source = nn::RandomSource(kFrozenSeed);
+  } else if (weights.subfolder == denoiser().name()) {
+    DPIPE_ASSIGN_OR_RETURN(source, OpenMergedDenoiser(program, options));
+  } else {
+    DPIPE_ASSIGN_OR_RETURN(
+        source, WeightReader::Open(parts_.folder.PathOf(weights.subfolder), {&program}, options));
   }
-  return LoadWeightsInto(parts_.folder.PathOf(weights.subfolder), parameters, options);
+  const size_t encoder = static_cast<size_t>(component - kFirstTextEncoder);
+  if (component >= kFirstTextEncoder && encoder < parts_.text_encoders.size()) {
+    source = adapters_.MergedIntoTextEncoder(encoder, source);
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<NamedTensors> LatentPipeline::LoadMergedDenoiser(
+absl::Status LatentPipeline::LoadFrozen(int component, LayerRange layers) const {
+  absl::MutexLock lock(&frozen_mutex_);
+  return frozen_[component]->LoadMissing(layers, *frozen_sources_[component]);
+}
+
+absl::Status LatentPipeline::LoadFrozen(int component) const {
+  return LoadFrozen(component, model_->component(component).program.all_layers());
+}
+
+absl::StatusOr<nn::ParameterSourcePtr> LatentPipeline::OpenMergedDenoiser(
     const nn::Program& program, const LoadWeightsOptions& options) const {
   const std::string path = parts_.folder.PathOf(denoiser().name());
   LoadWeightsOptions reading = options;
@@ -190,35 +207,83 @@ absl::StatusOr<NamedTensors> LatentPipeline::LoadMergedDenoiser(
     DPIPE_RETURN_IF_ERROR(CheckStoredTensor(path, name, computed, kComputedTolerance));
     reading.ignored_prefixes.push_back(name);
   }
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors weights,
-                         LoadWeights(path, {&program}, Device::Cpu(), reading));
-  DPIPE_RETURN_IF_ERROR(adapters_.MergeIntoDenoiser(options.ignored_prefixes, &weights));
-  return weights;
+  DPIPE_ASSIGN_OR_RETURN(nn::ParameterSourcePtr weights,
+                         WeightReader::Open(path, {&program}, reading));
+  return adapters_.MergedIntoDenoiser(std::move(weights));
+}
+
+nn::ParameterSourcePtr LatentPipeline::FromStored(nn::Program program,
+                                                  nn::ParameterSourcePtr source,
+                                                  NamedTensors trained) const {
+  const auto stored = std::make_shared<const nn::Program>(std::move(program));
+  std::map<std::string, nn::ParameterId> ids;
+  for (int i = 0; i < stored->num_parameters(); ++i) {
+    ids.emplace(stored->parameter(nn::ParameterId(i)).name, nn::ParameterId(i));
+  }
+  return nn::SourceOf(
+      [this, stored, ids, source = std::move(source), trained = nn::SourceOf(std::move(trained))](
+          const nn::ParameterInfo& parameter) -> absl::StatusOr<Tensor> {
+        const auto found = ids.find(parameter.name);
+        if (found == ids.end()) return trained->Read(parameter);
+        NamedTensors own;
+        DPIPE_ASSIGN_OR_RETURN(own[parameter.name], source->Read(stored->parameter(found->second)));
+        denoiser().FromStored(&own);
+        return nn::SourceOf(own)->Read(parameter);  // checks the shape
+      });
+}
+
+absl::StatusOr<nn::ParameterSourcePtr> LatentPipeline::OpenDenoiser() const {
+  DPIPE_ASSIGN_OR_RETURN(nn::Program stored, BuildStored());
+  DPIPE_ASSIGN_OR_RETURN(nn::ParameterSourcePtr weights, OpenMergedDenoiser(stored, {}));
+  NamedTensors trained;
+  if (adapters_.are_trained()) {
+    DPIPE_ASSIGN_OR_RETURN(trained, adapters_.StartOfTraining(model_->backbone().program));
+  }
+  return FromStored(std::move(stored), std::move(weights), std::move(trained));
+}
+
+nn::ParameterSourcePtr LatentPipeline::DrawDenoiser(uint64_t seed) const {
+  if (adapters_.are_trained()) return nn::RandomSource(seed);
+  absl::StatusOr<nn::Program> stored = BuildStored();
+  DPIPE_CHECK(stored.ok()) << stored.status();  // Load has built it
+  return FromStored(*std::move(stored), nn::RandomSource(seed), {});
+}
+
+absl::StatusOr<nn::ParameterSourcePtr> LatentPipeline::OpenLockedDenoiser() const {
+  if (frozen_is_random_) return DrawDenoiser(kFrozenSeed);
+  return OpenDenoiser();
+}
+
+absl::StatusOr<NamedTensors> LatentPipeline::ReadDenoiser(const nn::ParameterSource& source) const {
+  NamedTensors all;
+  for (const nn::ParameterInfo& parameter : DenoiserParameters()) {
+    DPIPE_ASSIGN_OR_RETURN(all[parameter.name], source.Read(parameter));
+  }
+  return all;
 }
 
 absl::StatusOr<NamedTensors> LatentPipeline::LoadDenoiser() const {
-  DPIPE_ASSIGN_OR_RETURN(const nn::Program stored, BuildStored());
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors parameters, LoadMergedDenoiser(stored, {}));
-  denoiser().FromStored(&parameters);
-  if (!adapters_.are_trained()) return parameters;
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors trained,
-                         adapters_.StartOfTraining(model_->backbone().program));
-  parameters.merge(trained);
-  return parameters;
+  DPIPE_ASSIGN_OR_RETURN(const nn::ParameterSourcePtr source, OpenDenoiser());
+  return ReadDenoiser(*source);
 }
 
 NamedTensors LatentPipeline::RandomDenoiser(uint64_t seed) const {
-  if (adapters_.are_trained()) return RandomParameters(model_->backbone().program, seed);
-  const absl::StatusOr<nn::Program> stored = BuildStored();
-  DPIPE_CHECK(stored.ok()) << stored.status();  // Load has built it
-  NamedTensors parameters = RandomParameters(*stored, seed);
-  denoiser().FromStored(&parameters);
-  return parameters;
+  const absl::StatusOr<NamedTensors> parameters = ReadDenoiser(*DrawDenoiser(seed));
+  DPIPE_CHECK(parameters.ok()) << parameters.status();  // nothing is read
+  return *parameters;
 }
 
 absl::StatusOr<NamedTensors> LatentPipeline::LoadLockedDenoiser() const {
-  if (frozen_is_random_) return RandomDenoiser(kFrozenSeed);
-  return LoadDenoiser();
+  DPIPE_ASSIGN_OR_RETURN(const nn::ParameterSourcePtr source, OpenLockedDenoiser());
+  return ReadDenoiser(*source);
+}
+
+std::vector<nn::ParameterInfo> LatentPipeline::DenoiserParameters() const {
+  if (denoiser().frozen_weights().empty()) return ParametersOf(model_->backbone().program);
+  // The denoiser is locked and not the backbone.
+  const absl::StatusOr<nn::Program> stored = BuildStored();
+  DPIPE_CHECK(stored.ok()) << stored.status();  // Load has built it
+  return ParametersOf(*stored);
 }
 
 absl::StatusOr<NamedTensors> LatentPipeline::LoadDecoder(const nn::Program& decoder) const {
@@ -254,26 +319,27 @@ std::string LatentPipeline::DescribeFrozen() const {
 absl::Status LatentPipeline::SaveFrozen(const std::string& folder, StoredFormat format) const {
   for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
     if (!frozen_is_random_ && !adapters_.change_text_encoder(i)) continue;
-    DPIPE_RETURN_IF_ERROR(SaveWeights(
-        absl::StrCat(folder, "/", parts_.text_encoders[i].name, "/", kTransformersWeights),
-        SharedMasters(*frozen_[kFirstTextEncoder + i]), format));
+    const int component = kFirstTextEncoder + static_cast<int>(i);
+    DPIPE_RETURN_IF_ERROR(SaveWeightsFrom(
+        *frozen_sources_[component], ParametersOf(model_->component(component).program),
+        absl::StrCat(folder, "/", parts_.text_encoders[i].name), kTransformersWeights, format));
   }
   if (!frozen_is_random_) return absl::OkStatus();
   DPIPE_ASSIGN_OR_RETURN(const nn::Program decoder,
                          BuildVaeDecoder(parts_.vae, image_size(), image_size()));
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors vae, LoadDecoder(decoder));
-  NamedTensors encoder = SharedMasters(*frozen_[kVaeEncoder]);
-  vae.merge(encoder);
-  return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
+  std::vector<nn::ParameterInfo> vae = ParametersOf(model_->component(kVaeEncoder).program);
+  for (const nn::ParameterInfo& parameter : ParametersOf(decoder)) vae.push_back(parameter);
+  return SaveWeightsFrom(*nn::RandomSource(kFrozenSeed), vae, absl::StrCat(folder, "/vae"),
+                         kDiffusersWeights, format);
 }
 
-absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTensors* denoiser,
+absl::Status LatentPipeline::SaveAll(const std::string& folder, const SavedDenoiser& denoiser,
                                      const std::set<std::string>& left_out,
                                      StoredFormat format) const {
   const std::string name = this->denoiser().name();
   CopiedComponents copied;
   copied.read = read_components();
-  if (denoiser != nullptr) copied.without_weights.insert(name);
+  if (denoiser.source != nullptr) copied.without_weights.insert(name);
   for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
     if (adapters_.change_text_encoder(i)) {
       copied.without_weights.insert(parts_.text_encoders[i].name);
@@ -291,32 +357,49 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTenso
         WriteFileAtomically(absl::StrCat(folder, "/", name, "/config.json"), saved));
   }
   DPIPE_RETURN_IF_ERROR(SaveFrozen(folder, format));
-  if (denoiser == nullptr) return absl::OkStatus();
-  NamedTensors stored = *denoiser;
+  if (denoiser.source == nullptr) return absl::OkStatus();
+  NamedTensors computed;
+  std::vector<nn::ParameterInfo> parameters = denoiser.parameters;
   for (const auto& [tensor, compute] : this->denoiser().computed_tensors()) {
-    DPIPE_ASSIGN_OR_RETURN(stored[tensor], compute());
+    DPIPE_ASSIGN_OR_RETURN(computed[tensor], compute());
+    nn::ParameterInfo info;
+    info.name = tensor;
+    info.shape = computed[tensor].shape();
+    parameters.push_back(std::move(info));
   }
-  return SaveWeights(absl::StrCat(folder, "/", name, "/", kDiffusersWeights), stored, format);
+  const auto source = nn::SourceOf([&](const nn::ParameterInfo& parameter) {
+    const auto found = computed.find(parameter.name);
+    return found != computed.end() ? absl::StatusOr<Tensor>(found->second)
+                                   : denoiser.source->Read(parameter);
+  });
+  return SaveWeightsFrom(*source, parameters, absl::StrCat(folder, "/", name), kDiffusersWeights,
+                         format);
 }
 
-absl::Status LatentPipeline::Save(const std::string& folder, const NamedTensors& denoiser,
+absl::Status LatentPipeline::Save(const std::string& folder, const nn::ParameterSource& denoiser,
                                   StoredFormat format) const {
-  const SplitParameters split = SplitLora(denoiser);
+  SavedDenoiser saved;
+  NamedTensors trained;
   const bool keeps_weights = adapters_.are_trained() && has_denoiser_weights();
-  DPIPE_RETURN_IF_ERROR(
-      SaveAll(folder, keeps_weights ? nullptr : &split.base, /*left_out=*/{}, format));
+  if (!keeps_weights) saved.source = &denoiser;
+  for (const nn::ParameterInfo& parameter : DenoiserParameters()) {
+    if (!IsLoraParameter(parameter.name)) {
+      saved.parameters.push_back(parameter);
+    } else {
+      DPIPE_ASSIGN_OR_RETURN(trained[parameter.name], denoiser.Read(parameter));
+    }
+  }
+  DPIPE_RETURN_IF_ERROR(SaveAll(folder, saved, /*left_out=*/{}, format));
   if (!adapters_.are_trained()) return absl::OkStatus();
-  return adapters_.Save(folder, split.adapters, format);
+  return adapters_.Save(folder, trained, format);
 }
 
 absl::Status LatentPipeline::SaveWithLockedDenoiser(const std::string& folder,
                                                     const std::set<std::string>& left_out,
                                                     StoredFormat format) const {
-  if (!frozen_is_random_ && !adapters_.has_file()) {
-    return SaveAll(folder, /*denoiser=*/nullptr, left_out, format);
-  }
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors weights, LoadLockedDenoiser());
-  return SaveAll(folder, &weights, left_out, format);
+  if (!frozen_is_random_ && !adapters_.has_file()) return SaveAll(folder, {}, left_out, format);
+  DPIPE_ASSIGN_OR_RETURN(const nn::ParameterSourcePtr weights, OpenLockedDenoiser());
+  return SaveAll(folder, {weights.get(), DenoiserParameters()}, left_out, format);
 }
 
 }  // namespace dpipe::models

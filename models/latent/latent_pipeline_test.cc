@@ -102,6 +102,7 @@ TEST(LatentPipelineTest, EveryPartIsWiredAndProvided) {
   const auto inputs = model.MakeInputs(loader.get(), {});
   ASSERT_TRUE(inputs.ok()) << inputs.status();
   NamedTensors values;
+  ASSERT_TRUE(model.LoadAllFrozen().ok());
   for (int c = 0; c < 3; ++c)
     RunComponent(model, c, *model.frozen_parameters()[c], inputs->get(), &values);
   const nn::Program& backbone = model.model().backbone().program;
@@ -132,6 +133,7 @@ TEST(LatentPipelineTest, AllOutputsOfAllEncodersAreCached) {
   const auto inputs = model.MakeInputs(loader.get(), options);
   ASSERT_TRUE(inputs.ok()) << inputs.status();
   NamedTensors values;
+  ASSERT_TRUE(model.LoadAllFrozen().ok());
   for (int c = 0; c < 3; ++c)
     RunComponent(model, c, *model.frozen_parameters()[c], inputs->get(), &values);
   const auto workers = StartWorkers({Device::Cpu()});
@@ -199,6 +201,7 @@ TEST(LatentPipelineTest, SavesAllPartsAndLoadsThem) {
   for (const auto& [name, tensor] : parameters) {
     EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
   }
+  ASSERT_TRUE(model.LoadAllFrozen().ok() && again.LoadAllFrozen().ok());
   for (int c = 0; c < 3; ++c) {
     NamedTensors before, after;
     model.frozen_parameters()[c]->Collect(&before);

@@ -44,10 +44,10 @@ std::string TrainableLatentModel::Describe() const {
                           : "");
 }
 
-absl::StatusOr<NamedTensors> TrainableLatentModel::InitialParameters(Start start,
-                                                                     uint64_t seed) const {
-  if (start == Start::kRandom) return pipeline_->RandomDenoiser(seed);
-  return pipeline_->LoadDenoiser();
+absl::StatusOr<nn::ParameterSourcePtr> TrainableLatentModel::InitialSource(Start start,
+                                                                           uint64_t seed) const {
+  if (start == Start::kRandom) return pipeline_->DrawDenoiser(seed);
+  return pipeline_->OpenDenoiser();
 }
 
 std::string TrainableLatentModel::DescribeStart(Start start, uint64_t seed) const {

@@ -28,6 +28,9 @@ class TrainableLatentModel : public TrainableModel {
   const std::vector<const nn::ParameterSet*>& frozen_parameters() const override {
     return pipeline_->frozen_parameters();
   }
+  absl::Status LoadFrozen(int component, LayerRange layers) const override {
+    return pipeline_->LoadFrozen(component, layers);
+  }
   int image_size() const override { return pipeline_->image_size(); }
   int size_multiple() const override { return pipeline_->parts().size_multiple(); }
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override {
@@ -39,7 +42,7 @@ class TrainableLatentModel : public TrainableModel {
   const Tokenizer* tokenizer() const override;
   std::string Describe() const override;
   std::vector<std::string> notes(Start start) const override { return pipeline_->notes(); }
-  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  absl::StatusOr<nn::ParameterSourcePtr> InitialSource(Start start, uint64_t seed) const override;
   bool has_weights() const override { return pipeline_->has_denoiser_weights(); }
   std::string DescribeStart(Start start, uint64_t seed) const override;
   std::string DescribeFrozen() const override { return pipeline_->DescribeFrozen(); }
@@ -49,7 +52,8 @@ class TrainableLatentModel : public TrainableModel {
       const CacheRequest& request, const InputsOptions& options,
       const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress) const override;
-  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+  using TrainableModel::Save;
+  absl::Status Save(const std::string& folder, const nn::ParameterSource& parameters,
                     StoredFormat format) const override {
     return pipeline_->Save(folder, parameters, format);
   }

@@ -154,6 +154,9 @@ absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
   inputs.make_rest = [pipeline](ImageSize size) { return pipeline->MakeModelBehindEncoders(size); };
   const size_t num_encoders = 1 + pipeline->parts().text_encoders.size();
   const auto& frozen = pipeline->frozen_parameters();
+  for (size_t c = num_encoders; c < frozen.size(); ++c) {
+    if (frozen[c] != nullptr) DPIPE_RETURN_IF_ERROR(pipeline->LoadFrozen(static_cast<int>(c)));
+  }
   inputs.rest_parameters.assign(frozen.begin() + num_encoders, frozen.end());
   return inputs;
 }

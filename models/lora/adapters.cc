@@ -4,8 +4,8 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/base/text/show.h"
 
 namespace dpipe::models {
@@ -13,19 +13,15 @@ namespace {
 
 constexpr uint64_t kSeed = 0;  // of new adapters
 
-// Returns only the adapters, by their init rules. Goes layer by layer, because most parameters are
-// the model's own and large.
+// Returns only the adapters, by their init rules.
 NamedTensors NewAdapters(const nn::Program& program) {
   NamedTensors adapters;
-  for (int layer = 0; layer < program.num_layers(); ++layer) {
-    const LayerRange range{layer, layer + 1};
-    if (program.TrainableParameterCount(range) == 0) continue;
-    const auto parameters = nn::ParameterSet::OnDemand(program, range, Device::Cpu());
-    parameters->AllocateMasters(range);
-    parameters->InitRandom(kSeed);
-    for (nn::ParameterId id : parameters->trainable_ids()) {
-      adapters[program.parameter(id).name] = parameters->weight(id).master();
-    }
+  for (int i = 0; i < program.num_parameters(); ++i) {
+    const nn::ParameterInfo& parameter = program.parameter(nn::ParameterId(i));
+    if (!parameter.trainable) continue;
+    const Tensor tensor = Tensor::Empty(Device::Cpu(), parameter.shape, DType::kF32);
+    nn::DrawParameter(parameter, kSeed, tensor.span<float>());
+    adapters[parameter.name] = tensor;
   }
   return adapters;
 }
@@ -52,22 +48,30 @@ absl::StatusOr<Adapters> Adapters::Load(const std::string& model_folder,
   return adapters;
 }
 
-absl::Status Adapters::Merge(const NamedTensors& adapters, NamedTensors* weights) const {
-  const absl::Status merged = MergeLoraInto(adapters, options_.merged_scale, weights);
-  if (merged.ok()) return merged;
-  return absl::Status(merged.code(), absl::StrCat(file(), ": ", merged.message()));
+nn::ParameterSourcePtr Adapters::Merged(const NamedTensors& adapters,
+                                        nn::ParameterSourcePtr weights) const {
+  if (adapters.empty()) return weights;
+  return nn::SourceOf(
+      [adapters, weights = std::move(weights), scale = options_.merged_scale,
+       file = file()](const nn::ParameterInfo& parameter) -> absl::StatusOr<Tensor> {
+        DPIPE_ASSIGN_OR_RETURN(const Tensor weight, weights->Read(parameter));
+        absl::string_view layer = parameter.name;
+        if (!absl::ConsumeSuffix(&layer, ".weight")) return weight;
+        NamedTensors own;
+        for (const char* part : {nn::kLoraDown, nn::kLoraUp}) {
+          const auto found = adapters.find(absl::StrCat(layer, part));
+          if (found != adapters.end()) own.insert(*found);
+        }
+        if (own.empty()) return weight;
+        const auto merged = MergeLora({{parameter.name, weight}}, own, scale);
+        if (merged.ok()) return merged->at(parameter.name);
+        return absl::Status(merged.status().code(),
+                            absl::StrCat(file, ": ", merged.status().message()));
+      });
 }
 
-absl::Status Adapters::MergeIntoDenoiser(const std::vector<std::string>& ignored_prefixes,
-                                         NamedTensors* weights) const {
-  NamedTensors adapters = merged_.unet;
-  for (const std::string& prefix : ignored_prefixes) {
-    for (auto it = adapters.lower_bound(prefix);
-         it != adapters.end() && absl::StartsWith(it->first, prefix);) {
-      it = adapters.erase(it);
-    }
-  }
-  return Merge(adapters, weights);
+nn::ParameterSourcePtr Adapters::MergedIntoDenoiser(nn::ParameterSourcePtr weights) const {
+  return Merged(merged_.unet, std::move(weights));
 }
 
 NamedTensors Adapters::OfTextEncoder(size_t encoder) const {
@@ -75,12 +79,9 @@ NamedTensors Adapters::OfTextEncoder(size_t encoder) const {
   return encoder == 1 ? merged_.text_encoder_2 : NamedTensors();
 }
 
-absl::Status Adapters::MergeIntoTextEncoder(size_t encoder, nn::ParameterSet* parameters) const {
-  if (!change_text_encoder(encoder)) return absl::OkStatus();
-  NamedTensors weights = SharedMasters(*parameters);
-  DPIPE_RETURN_IF_ERROR(Merge(OfTextEncoder(encoder), &weights));
-  for (nn::ParameterId id : parameters->ids()) parameters->mutable_weight(id)->MarkUpdated();
-  return absl::OkStatus();
+nn::ParameterSourcePtr Adapters::MergedIntoTextEncoder(size_t encoder,
+                                                       nn::ParameterSourcePtr weights) const {
+  return Merged(OfTextEncoder(encoder), std::move(weights));
 }
 
 absl::StatusOr<NamedTensors> Adapters::StartOfTraining(const nn::Program& training) const {

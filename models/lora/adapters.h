@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
-#include "core/nn/parameters.h"
+#include "core/nn/parameter_source.h"
 #include "models/lora/lora.h"
 #include "models/weights/weights.h"
 
@@ -44,11 +44,11 @@ class Adapters {
   // Of text encoder number `encoder`, from 0.
   bool change_text_encoder(size_t encoder) const { return !OfTextEncoder(encoder).empty(); }
 
-  // Adds adapters to the weights in place. The denoiser's weights lack names with
-  // `ignored_prefixes`.
-  absl::Status MergeIntoDenoiser(const std::vector<std::string>& ignored_prefixes,
-                                 NamedTensors* weights) const;
-  absl::Status MergeIntoTextEncoder(size_t encoder, nn::ParameterSet* parameters) const;
+  // Return a source of the same parameters with the adapters added to those that they adapt. Its
+  // Read also returns MergeLora's errors. Return `weights` itself if no adapters are merged.
+  nn::ParameterSourcePtr MergedIntoDenoiser(nn::ParameterSourcePtr weights) const;
+  nn::ParameterSourcePtr MergedIntoTextEncoder(size_t encoder,
+                                               nn::ParameterSourcePtr weights) const;
 
   // Returns the trained parameters of a denoiser's training program: the file's or, without one,
   // those of the init rules. Returns InvalidArgument, with a list, if the file has adapters that
@@ -63,7 +63,7 @@ class Adapters {
  private:
   Adapters(AdapterOptions options, LoraTargets targets);
   NamedTensors OfTextEncoder(size_t encoder) const;
-  absl::Status Merge(const NamedTensors& adapters, NamedTensors* weights) const;
+  nn::ParameterSourcePtr Merged(const NamedTensors& adapters, nn::ParameterSourcePtr weights) const;
 
   AdapterOptions options_;
   LoraTargets targets_;

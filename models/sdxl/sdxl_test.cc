@@ -128,6 +128,7 @@ TEST(SdxlGoldenTest, ATrainingStepIsThatOfTorch) {
   NamedTensors outputs;
   for (const int c : {kFirstTextEncoder, kFirstTextEncoder + 1}) {
     const nn::Program& program = whole.component(c).program;
+    ASSERT_TRUE(model->pipeline().LoadFrozen(c).ok());
     const Tensor ids = goldens.Get(c == kFirstTextEncoder ? "ids" : "ids_2").Slice(0, 2);
     nn::ValueMap values = {{program.InputNamed("ids"), ids}};
     ASSERT_TRUE(nn::Forward(program, program.all_layers(), *model->frozen_parameters()[c], {},
@@ -247,6 +248,7 @@ TEST(SdxlTest, AdaptersOfBothTextEncodersAreMerged) {
   const float added[] = {0.25f, 1.0f};  // rank times the product of both values
   for (int i = 0; i < 2; ++i) {
     const auto weights = [&](const TrainableLatentModel& model) {
+      EXPECT_TRUE(model.pipeline().LoadFrozen(kFirstTextEncoder + i).ok());
       return SharedMasters(*model.frozen_parameters()[kFirstTextEncoder + i]);
     };
     for (const auto& [name, before] : weights(*plain)) {

@@ -74,6 +74,7 @@ Outputs Compute(const LatentPipeline& model, const Goldens& goldens) {
   const auto weights = model.LoadDenoiser();
   EXPECT_TRUE(weights.ok()) << weights.status();
   EXPECT_TRUE(parameters.Load(*weights).ok());
+  EXPECT_TRUE(model.LoadFrozen(kFirstTextEncoder).ok());
   return {Run(*unet, parameters,
               {{"noisy_latents", goldens.Get("latents")},
                {"timesteps", goldens.GetAsFloats("timesteps")},
@@ -125,6 +126,7 @@ TEST(AdaptersTest, AreScaled) {
   };
   const auto text_weight = [](const LatentPipeline& model) {
     NamedTensors weights;
+    EXPECT_TRUE(model.LoadFrozen(kFirstTextEncoder).ok());
     model.frozen_parameters()[kFirstTextEncoder]->Collect(&weights);
     return weights.at("text_model.encoder.layers.0.self_attn.q_proj.weight");
   };

@@ -101,6 +101,7 @@ void ExpectMatchesOnlineComputation(TrainingSetupOptions options) {
   const auto device = Device::Cpu();
   const SampleRange range{0, options.global_batch};
   for (int component : {kVaeEncoder, kFirstTextEncoder}) {
+    ASSERT_TRUE((*setup)->model().LoadAllFrozen().ok());
     const nn::Component& frozen = (*setup)->model().model().component(component);
     const std::string cached_input = component == kVaeEncoder ? "latents" : "context";
     for (int step = 0; step < 3; ++step) {

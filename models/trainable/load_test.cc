@@ -46,8 +46,8 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndItsContent) {
 // Holds with and without a kind named by the user.
 TEST(LoadTrainableModelTest, UnsupportedClassesAreRefusedByName) {
   for (const std::string name :
-       {"StableDiffusion3Img2ImgPipeline", "FluxFillPipeline", "FluxControlPipeline", "Flux2Pipeline",
-        "WanPipeline", "QwenImagePipeline", "StableDiffusionInpaintPipeline",
+       {"StableDiffusion3Img2ImgPipeline", "FluxFillPipeline", "FluxControlPipeline",
+        "Flux2Pipeline", "WanPipeline", "QwenImagePipeline", "StableDiffusionInpaintPipeline",
         "StableDiffusionInstructPix2PixPipeline"}) {
     const std::string folder = FolderWithIndex("{\"_class_name\": \"" + name + "\"}");
     EXPECT_EQ(ErrorOf(folder),

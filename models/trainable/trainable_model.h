@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "core/nn/model.h"
+#include "core/nn/parameter_source.h"
 #include "core/nn/parameters.h"
 #include "core/runtime/input_provider.h"
 #include "core/tensor/device_worker.h"
@@ -82,8 +83,15 @@ class TrainableModel {
   virtual ~TrainableModel() = default;
 
   virtual const nn::Model& model() const = 0;
-  // By component, null for backbones. A backbone's own frozen layers are among its parameters.
+  // By component, null for backbones. A backbone's own frozen layers are among its parameters. Only
+  // layers that LoadFrozen has read have values.
   virtual const std::vector<const nn::ParameterSet*>& frozen_parameters() const = 0;
+  // Reads some layers of a frozen component, unless they have been read. Thread-safe.
+  virtual absl::Status LoadFrozen(int component, LayerRange layers) const {
+    return absl::OkStatus();
+  }
+  // Reads all layers of all frozen components.
+  absl::Status LoadAllFrozen() const;
   // Returns the side of the loader's images, in pixels.
   virtual int image_size() const = 0;
   // Returns the number of which both sides of pictures must be multiples, if steps may have other
@@ -111,9 +119,13 @@ class TrainableModel {
   // Returns sentences for the user about the interpretation of the folder's configuration, weights
   // and adapters.
   virtual std::vector<std::string> notes(Start start) const { return {}; }
-  // Returns the parameters of all backbones by name, fp32: the folder's, or random ones that depend
-  // only on the seed and each parameter's name. Returns NotFound if the folder has none.
-  virtual absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const = 0;
+  // Returns the source of all backbones' parameters: the folder's, or random ones that depend only
+  // on the seed and each parameter's name. Returns NotFound if the folder has none. This object
+  // must outlive the result.
+  virtual absl::StatusOr<nn::ParameterSourcePtr> InitialSource(Start start,
+                                                               uint64_t seed) const = 0;
+  // Reads all of it, by name.
+  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const;
   // True if the folder has weights of any backbone, valid or not.
   virtual bool has_weights() const = 0;
   // Returns the origin of InitialParameters' weights, for the user: "unet from FOLDER/unet".
@@ -137,9 +149,14 @@ class TrainableModel {
   }
 
   // Writes a complete `folder` in diffusers layout, which Load reads, and so does diffusers if it
-  // has such a pipeline. Returns InvalidArgument if this model was loaded from that folder.
-  virtual absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+  // has such a pipeline. Reads the backbones' parameters one after another, and only those that it
+  // writes. Returns InvalidArgument if this model was loaded from that folder.
+  virtual absl::Status Save(const std::string& folder, const nn::ParameterSource& parameters,
                             StoredFormat format) const = 0;
+  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+                    StoredFormat format) const {
+    return Save(folder, *nn::SourceOf(parameters), format);
+  }
 
   // Returns InvalidArgument if Draw would reject these options or one of these prompts for all
   // parameters and conditions.

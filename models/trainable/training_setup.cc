@@ -160,13 +160,15 @@ TrainableModel::Start TrainingSetup::start() const {
 }
 
 absl::Status TrainingSetup::FillJob() {
-  const Phase phase("make or read the backbone's weights");
+  const Phase phase("open the backbone's weights");
   DPIPE_RETURN_IF_ERROR(ChooseModels());
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
   job_.inputs = inputs_.get();
   job_.frozen_parameters = model_->frozen_parameters();
-  DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters,
-                         model_->InitialParameters(start(), options_.seed));
+  job_.load_frozen = [model = model_.get()](int component, LayerRange layers) {
+    return model->LoadFrozen(component, layers);
+  };
+  DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters, model_->InitialSource(start(), options_.seed));
   for (int index : job_.model->backbones()) {
     if (job_.model->component(index).self_conditioning.input.empty()) continue;
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
@@ -183,17 +185,6 @@ absl::Status TrainingSetup::FillJob() {
                             ? options_.frozen_quantum
                             : DefaultFrozenQuantum(options_.global_batch, num_devices);
   return absl::OkStatus();
-}
-
-void TrainingSetup::ReleaseInitialParameters() {
-  for (int index : job_.model->backbones()) {
-    const nn::Program& program = job_.model->component(index).program;
-    for (int i = 0; i < program.num_parameters(); ++i) {
-      const nn::ParameterInfo& parameter = program.parameter(nn::ParameterId(i));
-      if (program.layer(parameter.layer).kind != nn::LayerKind::kTrainable) continue;
-      job_.backbone_parameters.erase(parameter.name);
-    }
-  }
 }
 
 InputsOptions TrainingSetup::inputs_options() const {
@@ -295,6 +286,7 @@ TrainingJob TrainingSetup::CachedJob() const {
     job.sizes.others.push_back(rest_models_[i].get());
   }
   job.frozen_parameters = cached_inputs_.rest_parameters;
+  job.load_frozen = nullptr;  // the cache has read them
   return job;
 }
 

@@ -93,10 +93,6 @@ class TrainingSetup {
   // duplicates.
   std::vector<std::string> TakeDeviceNotes();
 
-  // Frees the initial parameters of the backbones' trainable layers, which sessions have copied.
-  // Call it when no session needs them any more.
-  void ReleaseInitialParameters();
-
   // Computes the frozen outputs for the samples of `num_steps` steps, from the step at which the
   // order of the data begins. Afterwards job() also has inputs for plans with cached frozen
   // outputs, if the model is cached as a whole.

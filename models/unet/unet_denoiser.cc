@@ -102,8 +102,9 @@ absl::StatusOr<nn::Program> UNetDenoiser::BuildStored(const LatentSize& size) co
 // With zeros for the further channels it computes the same.
 void UNetDenoiser::FromStored(NamedTensors* parameters) const {
   if (!setup_.is_widened) return;
-  Tensor& weight = parameters->at("conv_in.weight");
-  weight = WithMoreInputChannels(weight, config().in_channels);
+  const auto weight = parameters->find("conv_in.weight");
+  if (weight == parameters->end()) return;
+  weight->second = WithMoreInputChannels(weight->second, config().in_channels);
 }
 
 absl::StatusOr<std::string> UNetDenoiser::SavedConfig(const std::string& config,

@@ -6,15 +6,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "core/base/files/file.h"
+#include "core/base/text/json.h"
 #include "core/base/text/show.h"
 #include "core/tensor/safetensors.h"
+#include "core/tensor/safetensors_prefix.h"
 
 namespace dpipe::models {
 namespace {
@@ -169,25 +172,6 @@ absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
   return found;
 }
 
-// Copies each parameter's values to the address that `place` returns. Calls `place` only after all
-// checks except those of the values.
-absl::Status Read(const std::string& path, const Expected& expected,
-                  const LoadWeightsOptions& options,
-                  const std::function<float*(const nn::ParameterInfo&)>& place) {
-  DPIPE_ASSIGN_OR_RETURN(const WeightFiles weights, OpenWeights(path));
-  DPIPE_ASSIGN_OR_RETURN(const auto found, Match(weights, expected, options));
-  for (const auto& [name, view] : found) {
-    const nn::ParameterInfo& parameter = *expected.at(name);
-    float* const values = place(parameter);
-    CopyTo(*view, values);
-    ReleasePages(*view);
-    const size_t count = parameter.shape.num_elements();
-    DPIPE_RETURN_IF_ERROR(
-        CheckFinite(weights.name, view->name, absl::MakeConstSpan(values, count)));
-  }
-  return absl::OkStatus();
-}
-
 // Returns the 16-bit numbers that are stored for an fp32 tensor.
 std::vector<uint16_t> Rounded(const Tensor& tensor, StoredFormat format) {
   std::vector<uint16_t> numbers;
@@ -254,6 +238,34 @@ absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr
   return tensor;
 }
 
+absl::StatusOr<std::shared_ptr<const WeightReader>> WeightReader::Open(
+    const std::string& path, const std::vector<const nn::Program*>& programs,
+    const LoadWeightsOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(WeightFiles files, OpenWeights(path));
+  auto reader = std::shared_ptr<WeightReader>(new WeightReader(std::move(files)));
+  DPIPE_ASSIGN_OR_RETURN(reader->found_, Match(reader->files_, ExpectedOf(programs), options));
+  return reader;
+}
+
+absl::StatusOr<Tensor> WeightReader::Read(const nn::ParameterInfo& parameter) const {
+  const auto found = found_.find(parameter.name);
+  if (found == found_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(files_.name, ": ", ShowText(parameter.name), " is missing"));
+  }
+  const SafetensorsView& view = *found->second;
+  const std::string mismatch = Mismatch(view, parameter);
+  if (!mismatch.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(files_.name, ": ", mismatch));
+  }
+  const Tensor tensor = Tensor::Empty(Device::Cpu(), parameter.shape, DType::kF32);
+  CopyTo(view, tensor.data<float>());
+  ReleasePages(view);
+  bytes_read_ += static_cast<int64_t>(view.bytes.size());
+  DPIPE_RETURN_IF_ERROR(CheckFinite(files_.name, view.name, tensor.span<float>()));
+  return tensor;
+}
+
 absl::Status CheckStoredTensor(const std::string& path, const std::string& name,
                                const Tensor& expected, float tolerance) {
   DPIPE_ASSIGN_OR_RETURN(const WeightFiles files, OpenWeights(path));
@@ -282,28 +294,10 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,
                                          const LoadWeightsOptions& options) {
-  NamedTensors tensors;
-  DPIPE_RETURN_IF_ERROR(
-      Read(path, ExpectedOf(programs), options, [&](const nn::ParameterInfo& info) {
-        return (tensors[info.name] = Tensor::Empty(device, info.shape, DType::kF32)).data<float>();
-      }));
+  DPIPE_ASSIGN_OR_RETURN(const auto reader, WeightReader::Open(path, programs, options));
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors tensors, nn::ReadAll(*reader, programs));
+  for (auto& [name, tensor] : tensors) tensor = tensor.CopyTo(device);
   return tensors;
-}
-
-absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
-                             const LoadWeightsOptions& options) {
-  Expected expected;
-  std::map<std::string, nn::ParameterId> ids;
-  for (nn::ParameterId id : parameters->ids()) {
-    const nn::ParameterInfo& info = parameters->program().parameter(id);
-    expected[info.name] = &info;
-    ids.emplace(info.name, id);
-  }
-  DPIPE_RETURN_IF_ERROR(Read(path, expected, options, [&](const nn::ParameterInfo& info) {
-    return parameters->weight(ids.at(info.name)).master().data<float>();
-  }));
-  for (nn::ParameterId id : parameters->ids()) parameters->mutable_weight(id)->MarkUpdated();
-  return absl::OkStatus();
 }
 
 absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name) {
@@ -332,25 +326,83 @@ uint16_t FloatToHalf(float value) {
   return sign | static_cast<uint16_t>((u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13);
 }
 
+namespace {
+
+// Describes a tensor in a file of this format. Scalars are fp32.
+SafetensorsEntry EntryOf(const std::string& name, const Shape& shape, StoredFormat format) {
+  const auto dims = shape.dims();
+  return {name, FormatDType(dims.empty() ? StoredFormat::kFp32 : format),
+          std::vector<int64_t>(dims.begin(), dims.end())};
+}
+
+// Writes one file. `read` returns the tensors, by index, as fp32.
+absl::Status WriteFile(const std::string& path, const std::vector<SafetensorsEntry>& entries,
+                       StoredFormat format,
+                       const std::function<absl::StatusOr<Tensor>(size_t i)>& read) {
+  Tensor tensor;  // the current one
+  std::vector<uint16_t> rounded;
+  return WriteSafetensorsInTurn(path, entries, [&](size_t i) -> absl::StatusOr<absl::string_view> {
+    DPIPE_ASSIGN_OR_RETURN(tensor, read(i));
+    if (entries[i].dtype == FormatDType(StoredFormat::kFp32)) {
+      return absl::string_view(reinterpret_cast<const char*>(tensor.data<float>()),
+                               tensor.size_bytes());
+    }
+    rounded = Rounded(tensor, format);
+    return absl::string_view(reinterpret_cast<const char*>(rounded.data()),
+                             rounded.size() * sizeof(uint16_t));
+  });
+}
+
+// Returns the number of bytes of a tensor in a file.
+int64_t StoredBytes(const SafetensorsEntry& entry) {
+  return Shape(entry.shape).num_elements() * SafetensorsElementBytes(entry.dtype);
+}
+
+}  // namespace
+
 absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
                          StoredFormat format) {
-  std::vector<SafetensorsView> views;
-  std::vector<std::vector<uint16_t>> rounded;
-  rounded.reserve(tensors.size());
+  std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
-    const auto dims = tensor.shape().dims();
-    absl::string_view bytes(reinterpret_cast<const char*>(tensor.data<float>()),
-                            tensor.size_bytes());
-    const StoredFormat stored = dims.empty() ? StoredFormat::kFp32 : format;
-    if (stored != StoredFormat::kFp32) {
-      rounded.push_back(Rounded(tensor, stored));
-      bytes = {reinterpret_cast<const char*>(rounded.back().data()),
-               rounded.back().size() * sizeof(uint16_t)};
-    }
-    views.push_back(
-        {name, FormatDType(stored), std::vector<int64_t>(dims.begin(), dims.end()), bytes});
+    entries.push_back(EntryOf(name, tensor.shape(), format));
   }
-  return WriteSafetensors(path, views);
+  return WriteFile(path, entries, format, [&](size_t i) { return tensors.at(entries[i].name); });
+}
+
+absl::Status SaveWeightsFrom(const nn::ParameterSource& source,
+                             const std::vector<nn::ParameterInfo>& parameters,
+                             const std::string& folder, const std::string& file,
+                             StoredFormat format, int64_t max_shard_bytes) {
+  std::map<std::string, const nn::ParameterInfo*> sorted;
+  for (const nn::ParameterInfo& parameter : parameters) sorted[parameter.name] = &parameter;
+  std::vector<std::vector<SafetensorsEntry>> shards(1);
+  int64_t total = 0, bytes = 0;  // of all tensors, and of the last shard's
+  for (const auto& [name, parameter] : sorted) {
+    SafetensorsEntry entry = EntryOf(name, parameter->shape, format);
+    const int64_t own = StoredBytes(entry);
+    if (bytes + own > max_shard_bytes && !shards.back().empty()) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().push_back(std::move(entry));
+    bytes += own;
+    total += own;
+  }
+  const std::string stem = file.substr(0, file.rfind(".safetensors"));
+  nlohmann::ordered_json index;
+  index["metadata"]["total_size"] = total;
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const std::string name = shards.size() == 1 ? file
+                                                : absl::StrFormat("%s-%05d-of-%05d.safetensors",
+                                                                  stem, s + 1, shards.size());
+    DPIPE_RETURN_IF_ERROR(
+        WriteFile(absl::StrCat(folder, "/", name), shards[s], format,
+                  [&](size_t i) { return source.Read(*sorted.at(shards[s][i].name)); }));
+    for (const SafetensorsEntry& entry : shards[s]) index["weight_map"][entry.name] = name;
+  }
+  if (shards.size() == 1) return absl::OkStatus();
+  return WriteFileAtomically(absl::StrCat(folder, "/", file, ".index.json"),
+                             JsonText(index, /*indent=*/2) + "\n");
 }
 
 NamedTensors RandomParameters(const nn::Program& program, uint64_t seed) {

@@ -2,12 +2,14 @@
 #ifndef DPIPE_MODELS_WEIGHTS_WEIGHTS_H_
 #define DPIPE_MODELS_WEIGHTS_WEIGHTS_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/nn/parameter_source.h"
 #include "core/nn/parameters.h"
 #include "core/nn/program.h"
 #include "core/tensor/safetensors.h"
@@ -32,9 +34,8 @@ struct LoadWeightsOptions {
   std::vector<std::string> ignored_prefixes;
 };
 
-// Returns the parameters of `programs` (of one component; a VAE has two) as fp32 tensors on
-// `device`, ready for ParameterSet::Load. `path` is a file, a shard index, or a folder with either;
-// see weight_files.h.
+// A component's weights on the disk: mapped files, of which each parameter's bytes are read when it
+// is. Thread-safe.
 //
 // - Reads fp32, fp16 and bf16.
 // - Accepts older names: a VAE's attention query, key, value and proj_attn; a text encoder's
@@ -42,25 +43,39 @@ struct LoadWeightsOptions {
 // - A linear layer's weight [out, in] may be stored as the [out, in, 1, 1] of a 1 x 1 convolution,
 //   and vice versa: transformers' projections and a VAE's attention exist in both forms.
 //
-// Returns InvalidArgument if
-// - parameters are missing, tensors are surplus, or shapes or dtypes are wrong: with the number of
-//   each and the first few names on a line;
-// - the names are those of the original layout (CompVis, Stability AI);
-// - a value is NaN or infinite: with the first one.
-//
-// Errors of the format are those of SafetensorsFile.
-//
-// Memory: the returned tensors and, temporarily, the largest one twice. Pages of the file are
-// released as soon as they are read.
+class WeightReader : public nn::ParameterSource {
+ public:
+  // Opens the weights of `programs` (of one component; a VAE has two). `path` is a file, a shard
+  // index, or a folder with either; see weight_files.h.
+  //
+  // Returns InvalidArgument if
+  // - parameters are missing, tensors are surplus, or shapes or dtypes are wrong: with the number
+  //   of each and the first few names on a line;
+  // - the names are those of the original layout (CompVis, Stability AI).
+  // Other errors are those of OpenWeights.
+  static absl::StatusOr<std::shared_ptr<const WeightReader>> Open(
+      const std::string& path, const std::vector<const nn::Program*>& programs,
+      const LoadWeightsOptions& options = {});
+
+  // Returns InvalidArgument, with the first one, if a value is NaN or infinite. The file's pages
+  // are released as soon as they are read.
+  absl::StatusOr<Tensor> Read(const nn::ParameterInfo& parameter) const override;
+  // Bytes of tensors in the files that have been read so far; twice if they were read twice.
+  int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  explicit WeightReader(WeightFiles files) : files_(std::move(files)) {}
+
+  const WeightFiles files_;
+  std::map<std::string, const SafetensorsView*> found_;  // by parameter
+  mutable std::atomic<int64_t> bytes_read_{0};
+};
+
+// Returns all parameters of `programs` on `device`, as WeightReader reads them.
 absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,
                                          const LoadWeightsOptions& options = {});
-
-// The same, directly into the parameters of a set, without another copy. After an error the set is
-// unchanged, except that after a non-finite value it holds a part of the file.
-absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
-                             const LoadWeightsOptions& options = {});
 
 // Returns InvalidArgument with both values if the weights at `path` hold a tensor `name` of another
 // shape than `expected`, fp32, or with a number that differs from it by more than `tolerance`.
@@ -87,6 +102,19 @@ absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name);
 // byte for byte in its own format. The file is written atomically.
 absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
                          StoredFormat format = StoredFormat::kFp32);
+
+// Files with more bytes of tensors are divided, as diffusers and transformers do by default.
+inline constexpr int64_t kMaxShardBytes = 10'000'000'000;
+
+// Writes some of a source's parameters into a component's folder, reading one after another. `file`
+// is kDiffusersWeights or kTransformersWeights. Up to `max_shard_bytes`, it is written as
+// SaveWeights does. Otherwise it is divided into "<stem>-00001-of-00003.safetensors" and so on, and
+// the index that OpenWeights reads is written last. A tensor is never divided.
+absl::Status SaveWeightsFrom(const nn::ParameterSource& source,
+                             const std::vector<nn::ParameterInfo>& parameters,
+                             const std::string& folder, const std::string& file,
+                             StoredFormat format = StoredFormat::kFp32,
+                             int64_t max_shard_bytes = kMaxShardBytes);
 
 // Conversions of IEEE half precision, given by its bits. Rounds to nearest even; numbers that are
 // too large become infinite. NaNs keep their sign and as much of their payload as fits.

@@ -275,32 +275,56 @@ TEST(WeightsTest, BothTransformerProjections) {
       << message;
 }
 
-TEST(WeightsTest, LoadsShardsStraightIntoParameters) {
+// A large component is written in shards, and read parameter by parameter.
+TEST(WeightsTest, ShardsAreReadOneParameterAtATime) {
   const nn::Program program = Small();
-  const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two = {7, 8};
+  NamedTensors tensors;
+  tensors["a.to_q.weight"] = Tensor::FromHost<float>(Device::Cpu(), {2, 3}, {1, 2, 3, 4, 5, 6});
+  tensors["a.to_q.bias"] = Tensor::FromHost<float>(Device::Cpu(), {2}, {7, 8});
+  std::vector<nn::ParameterInfo> parameters;
+  for (int i = 0; i < program.num_parameters(); ++i) {
+    parameters.push_back(program.parameter(nn::ParameterId(i)));
+  }
   const std::string folder = TestPath("sharded");
   ASSERT_TRUE(MakeFolder(folder).ok());
-  ASSERT_TRUE(
-      WriteSafetensors(folder + "/1.safetensors", {View("a.query.weight", "F32", {2, 3}, six)})
-          .ok());
-  ASSERT_TRUE(
-      WriteSafetensors(folder + "/2.safetensors", {View("a.to_q.bias", "F32", {2}, two)}).ok());
-  const std::string index = folder + "/diffusion_pytorch_model.safetensors.index.json";
-  ASSERT_TRUE(WriteFileAtomically(index, R"({"weight_map": {"a.query.weight": "1.safetensors",
-                                                            "a.to_q.bias": "2.safetensors"}})")
+  ASSERT_TRUE(SaveWeightsFrom(*nn::SourceOf(tensors), parameters, folder, kDiffusersWeights,
+                              StoredFormat::kBf16, /*max_shard_bytes=*/12)
                   .ok());
-  nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
-  ASSERT_TRUE(LoadWeightsInto(folder, &parameters).ok());
-  EXPECT_EQ(Values(parameters.weight(nn::ParameterId(0)).master()), six);
-  EXPECT_EQ(Values(parameters.weight(nn::ParameterId(1)).master()), two);
-  // If anything does not fit, nothing is written.
+  const std::string index = folder + "/diffusion_pytorch_model.safetensors.index.json";
+  EXPECT_EQ(*ReadFile(index), R"({
+  "metadata": {
+    "total_size": 16
+  },
+  "weight_map": {
+    "a.to_q.bias": "diffusion_pytorch_model-00001-of-00002.safetensors",
+    "a.to_q.weight": "diffusion_pytorch_model-00002-of-00002.safetensors"
+  }
+}
+)");
+  const auto reader = WeightReader::Open(folder, {&program});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->bytes_read(), 0);
+  for (const nn::ParameterInfo& parameter : parameters) {
+    const int64_t before = (*reader)->bytes_read();
+    const auto tensor = (*reader)->Read(parameter);
+    ASSERT_TRUE(tensor.ok()) << tensor.status();
+    EXPECT_EQ(Values(*tensor), Values(tensors[parameter.name]));
+    EXPECT_EQ((*reader)->bytes_read() - before, 2 * tensor->num_elements());
+  }
+  // Below the limit there is one file, with the bytes that SaveWeights writes.
+  const std::string whole = TestPath("whole"), expected = TestPath("expected.safetensors");
+  ASSERT_TRUE(MakeFolder(whole).ok());
+  ASSERT_TRUE(SaveWeightsFrom(*nn::SourceOf(tensors), parameters, whole, kDiffusersWeights).ok());
+  ASSERT_TRUE(SaveWeights(expected, tensors).ok());
+  EXPECT_EQ(*ReadFile(whole + "/" + kDiffusersWeights), *ReadFile(expected));
+  // What does not fit is found before anything is read.
   const nn::Program other = Small("b");
-  nn::ParameterSet untouched(other, other.all_layers(), Device::Cpu());
-  const absl::Status status = LoadWeightsInto(folder, &untouched);
-  EXPECT_NE(status.message().find(index + ": these are not the weights of this configuration\n  "
-                                          "2 missing: b.bias, b.weight\n"),
-            std::string::npos)
-      << status;
+  EXPECT_NE(WeightReader::Open(folder, {&other})
+                .status()
+                .message()
+                .find(index + ": these are not the weights of this configuration\n  "
+                              "2 missing: b.bias, b.weight\n"),
+            std::string::npos);
 }
 
 // Compares with the definition of the format for all 65,536 halves.

@@ -28,7 +28,7 @@ class OneDeviceEquivalenceTest : public ::testing::Test {
     job_.model = &model_;
     job_.inputs = &inputs_;
     job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
+    job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
   }
   void RunOn(const std::vector<std::shared_ptr<Device>>& devices) {
     workers_ = StartWorkers(devices);
@@ -86,9 +86,11 @@ TEST_F(OneDeviceEquivalenceTest, DetectsDifferentWeights) {
   RunOn({kDevices, Device::Cpu()});
   const auto equivalence = OneDeviceEquivalence::Create(job_, {4, 1}, kSteps);
   ASSERT_TRUE(equivalence.ok()) << equivalence.status();
-  Tensor& weights = job_.backbone_parameters.begin()->second;
+  std::map<std::string, Tensor> other = parameters_.backbone;
+  Tensor& weights = other.begin()->second;
   weights = weights.Clone();
   weights.data<float>()[0] += 1e-3f;
+  job_.backbone_parameters = nn::SourceOf(other);
   const auto difference = equivalence->FirstDifferenceOf("1f1b");
   ASSERT_TRUE(difference.ok()) << difference.status();
   EXPECT_THAT(*difference, HasSubstr("step 0"));

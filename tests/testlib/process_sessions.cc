@@ -96,7 +96,7 @@ class ProcessSessions::Process {
     for (auto& worker : workers_) job_.workers.push_back(worker.get());
     job_.inputs = &inputs_;
     job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
+    job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
     job_.optimizer.learning_rate.peak = 1e-2f;
     job_.optimizer.ema_decay = 0.9;
     job_.optimizer.max_grad_norm = 0.5;

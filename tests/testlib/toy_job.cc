@@ -11,7 +11,7 @@ ToyJob::ToyJob(int num_devices, DType compute_dtype, const ToyModelOptions& opti
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
   job_.inputs = &inputs_;
   job_.frozen_parameters = parameters_.frozen_pointers;
-  job_.backbone_parameters = parameters_.backbone;
+  job_.backbone_parameters = nn::SourceOf(parameters_.backbone);
   job_.optimizer.learning_rate.peak = 1e-2f;
   job_.compute_dtype = compute_dtype;
 }

@@ -46,6 +46,9 @@ class WholeBatch {
   absl::Status RunFrozen(int index, nn::ValueMap values) {
     const nn::Component& component = job_.model->component(index);
     const nn::Program& program = component.program;
+    if (job_.load_frozen) {
+      DPIPE_RETURN_IF_ERROR(job_.load_frozen(index, program.all_layers()));
+    }
     DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(), *job_.frozen_parameters[index],
                                       {}, &values, nullptr));
     for (ValueId id : program.outputs()) {
@@ -58,7 +61,7 @@ class WholeBatch {
     const nn::Component& component = job_.model->component(index);
     const nn::Program& program = component.program;
     nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
-    DPIPE_RETURN_IF_ERROR(parameters.Load(job_.backbone_parameters));
+    DPIPE_RETURN_IF_ERROR(parameters.Load(*job_.backbone_parameters));
     nn::RangeState state;
     DPIPE_RETURN_IF_ERROR(
         nn::Forward(program, program.all_layers(), parameters, {}, &values, &state));

@@ -121,14 +121,13 @@ TEST_F(SamplingModelTest, OtherClassesAreRefusedAsInTraining) {
   ASSERT_TRUE(MakeFolder(folder).ok());
   ASSERT_TRUE(
       WriteFileAtomically(folder + "/model_index.json", R"({"_class_name": "WanPipeline"})").ok());
-  EXPECT_EQ(
-      Load(folder).status().message(),
-      absl::StrCat(folder,
-                   "/model_index.json: a WanPipeline is not supported; supported are "
-                   "folders of StableDiffusionPipeline, "
-                   "StableDiffusionXLPipeline, StableDiffusionControlNetPipeline, "
-                   "StableDiffusion3Pipeline, FluxPipeline, "
-                   "CascadedDiffusionPipeline"));
+  EXPECT_EQ(Load(folder).status().message(),
+            absl::StrCat(folder,
+                         "/model_index.json: a WanPipeline is not supported; supported are "
+                         "folders of StableDiffusionPipeline, "
+                         "StableDiffusionXLPipeline, StableDiffusionControlNetPipeline, "
+                         "StableDiffusion3Pipeline, FluxPipeline, "
+                         "CascadedDiffusionPipeline"));
   EXPECT_EQ(Load(folder).status(), models::LoadTrainableModel(folder, {}).status());
 }
 

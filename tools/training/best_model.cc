@@ -34,7 +34,7 @@ bool BestModel::IsBelow(double loss) const {
 }
 
 absl::Status BestModel::Keep(const models::TrainableModel& model,
-                             const models::NamedTensors& weights, models::StoredFormat format,
+                             const nn::ParameterSource& weights, models::StoredFormat format,
                              TrainingRecord record, double loss) {
   record.held_out_loss = loss;
   record.held_out_measure = measure_;

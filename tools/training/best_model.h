@@ -30,7 +30,7 @@ class BestModel {
   bool IsBelow(double loss) const;
   // Replaces the folder by this model and its loss, as SaveTrainedModel does. After an error the
   // previous model is still there.
-  absl::Status Keep(const models::TrainableModel& model, const models::NamedTensors& weights,
+  absl::Status Keep(const models::TrainableModel& model, const nn::ParameterSource& weights,
                     models::StoredFormat format, TrainingRecord record, double loss);
 
   // Returns text such as "out/train.best, of step 400: loss 0.4312", or "" if there is no model

@@ -35,7 +35,7 @@ class BestModelTest : public ::testing::Test {
         *model_->InitialParameters(models::TrainableModel::Start::kRandom, /*seed=*/step);
     TrainingRecord record;
     record.steps = step;
-    return best->Keep(*model_, weights, models::StoredFormat::kFp16, record, loss);
+    return best->Keep(*model_, *nn::SourceOf(weights), models::StoredFormat::kFp16, record, loss);
   }
 
   const ScratchFolder scratch_;

@@ -13,6 +13,7 @@ constexpr uint64_t kEvaluationSeed = 0;
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(models::TrainingSetup* setup,
                                                              const std::vector<double>& quantiles) {
   auto evaluator = std::unique_ptr<Evaluator>(new Evaluator());
+  DPIPE_RETURN_IF_ERROR(setup->model().LoadAllFrozen());
   evaluator->setup_ = setup;
   evaluator->quantiles_ = quantiles;
   HeldOutLossOptions options;

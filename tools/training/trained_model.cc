@@ -93,7 +93,7 @@ absl::Status CheckDoesNotReplaceModel(const std::string& folder, const std::stri
 }
 
 absl::Status SaveTrainedModel(const models::TrainableModel& model,
-                              const models::NamedTensors& parameters, models::StoredFormat format,
+                              const nn::ParameterSource& parameters, models::StoredFormat format,
                               const TrainingRecord& record, const std::string& folder) {
   DPIPE_RETURN_IF_ERROR(CheckWritable(folder));
   const std::string staged = folder + ".partial";

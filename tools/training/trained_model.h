@@ -44,7 +44,7 @@ absl::Status CheckDoesNotReplaceModel(const std::string& folder, const std::stri
 // Writes the model beside `folder` and renames it when it is complete, so that readers never see
 // half a model. Returns CheckWritable's error if `folder` must not be written.
 absl::Status SaveTrainedModel(const models::TrainableModel& model,
-                              const models::NamedTensors& parameters, models::StoredFormat format,
+                              const nn::ParameterSource& parameters, models::StoredFormat format,
                               const TrainingRecord& record, const std::string& folder);
 
 // Returns the folder to draw with: `model`, resolved by FindModelFolder; if `model` is empty,

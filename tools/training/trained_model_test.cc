@@ -36,7 +36,8 @@ class TrainedModelTest : public ::testing::Test {
   absl::Status Save(const std::map<std::string, Tensor>& unet, int64_t steps) {
     TrainingRecord record;
     record.steps = steps;
-    return SaveTrainedModel(*model_, unet, models::StoredFormat::kFp32, record, folder_);
+    return SaveTrainedModel(*model_, *nn::SourceOf(unet), models::StoredFormat::kFp32, record,
+                            folder_);
   }
 
   std::unique_ptr<models::TrainableModel> model_;

@@ -136,12 +136,11 @@ class Trainer {
     const bool trained = status.ok();
     absl::Status checkpoint, model;
     if (!run_->failed()) checkpoint = SaveCheckpoint(/*is_last=*/true);
-    if (trained) {
-      model = run_->EndSession();
-      model.Update(Save());
-    }
+    if (trained) model = Save();
     checkpoint.Update(run_->checkpoints().Finish());
     if (!model.ok()) model = SaveAgain();
+    const bool keeps_weights = options_.sample_at_end || prepared_->evaluator() != nullptr;
+    if (trained) status.Update(run_->EndSession(keeps_weights));
     status.Update(SavedLast(trained, checkpoint, model));
     if (!trained || run_->failed()) return status;
     status.Update(WarnOnly("the evaluation", Evaluate()));
@@ -304,8 +303,7 @@ class Trainer {
   }
 
   absl::Status Save() {
-    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    return SaveTrainedModel(run_->setup().model(), weights, options_.format, Record(),
+    return SaveTrainedModel(run_->setup().model(), *run_->SavedWeights(), options_.format, Record(),
                             options_.out);
   }
 
@@ -313,9 +311,8 @@ class Trainer {
   absl::Status KeepBest() {
     if (!best_loss_.has_value()) return absl::OkStatus();
     const double loss = *std::exchange(best_loss_, std::nullopt);
-    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    DPIPE_RETURN_IF_ERROR(
-        prepared_->best()->Keep(run_->setup().model(), weights, options_.format, Record(), loss));
+    DPIPE_RETURN_IF_ERROR(prepared_->best()->Keep(run_->setup().model(), *run_->SavedWeights(),
+                                                  options_.format, Record(), loss));
     say_(absl::StrCat("Best:     ", prepared_->best()->Describe()));
     return absl::OkStatus();
   }

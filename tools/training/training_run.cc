@@ -135,8 +135,6 @@ absl::Status TrainingRun::Start() {
   DPIPE_ASSIGN_OR_RETURN(session_,
                          StartSession(job_, plans_.plan, plans_.self_conditioned_or_null()));
   if (leads()) DPIPE_RETURN_IF_ERROR(checkpoints_->Restore(session_.get()));
-  setup_->ReleaseInitialParameters();
-  job_.backbone_parameters = setup_->job().backbone_parameters;
   return absl::OkStatus();
 }
 
@@ -304,23 +302,42 @@ double TrainingRun::Epoch(int64_t steps) const {
 
 absl::StatusOr<models::NamedTensors> TrainingRun::Weights() const {
   if (last_weights_.has_value()) return *last_weights_;
-  if (!has_averages()) return session_->CollectParameters();
-  DPIPE_ASSIGN_OR_RETURN(models::NamedTensors weights, session_->Collect(kAverageKind));
-  // Layers that are not trained have no averages.
-  for (const auto& [name, tensor] : job_.backbone_parameters) weights.emplace(name, tensor);
+  return WithUntrained(has_averages() ? kAverageKind : kWeightKind);
+}
+
+absl::StatusOr<models::NamedTensors> TrainingRun::WithUntrained(const std::string& kind) const {
+  DPIPE_ASSIGN_OR_RETURN(models::NamedTensors weights, session_->Collect(kind));
+  for (int c : job_.model->backbones()) {
+    const nn::Program& program = job_.model->component(c).program;
+    for (int i = 0; i < program.num_parameters(); ++i) {
+      const nn::ParameterInfo& parameter = program.parameter(nn::ParameterId(i));
+      if (parameter.trainable) continue;
+      DPIPE_ASSIGN_OR_RETURN(weights[parameter.name], job_.backbone_parameters->Read(parameter));
+    }
+  }
   return weights;
+}
+
+nn::ParameterSourcePtr TrainingRun::SavedWeights() const {
+  if (last_weights_.has_value()) return nn::SourceOf(*last_weights_);
+  return nn::SourceOf([this](const nn::ParameterInfo& parameter) -> absl::StatusOr<Tensor> {
+    if (!parameter.trainable) return job_.backbone_parameters->Read(parameter);
+    return session_->CollectOne(has_averages() ? kAverageKind : kWeightKind, parameter.name);
+  });
 }
 
 absl::StatusOr<models::NamedTensors> TrainingRun::TrainedWeights() const {
   if (last_trained_weights_.has_value()) return *last_trained_weights_;
-  return session_->CollectParameters();
+  return WithUntrained(kWeightKind);
 }
 
-absl::Status TrainingRun::EndSession() {
-  DPIPE_ASSIGN_OR_RETURN(last_weights_, Weights());
+absl::Status TrainingRun::EndSession(bool keeps_weights) {
+  if (keeps_weights) {
+    DPIPE_ASSIGN_OR_RETURN(last_weights_, Weights());
+  }
   if (!has_averages()) {
     last_trained_weights_ = last_weights_;
-  } else if (options_.evaluate_trained && setup_->held_out() != nullptr) {
+  } else if (keeps_weights && options_.evaluate_trained && setup_->held_out() != nullptr) {
     DPIPE_ASSIGN_OR_RETURN(last_trained_weights_, TrainedWeights());
   }
   session_ = nullptr;

@@ -69,13 +69,16 @@ class TrainingRun {
   // averages if they are kept, and otherwise the trained weights.
   absl::StatusOr<models::NamedTensors> Weights() const;
   absl::StatusOr<models::NamedTensors> TrainedWeights() const;
+  // Returns the source of Weights, which gets each from its rank when it is read, between steps.
+  // This object must outlive it.
+  nn::ParameterSourcePtr SavedWeights() const;
 
   // Saves a checkpoint; call between steps. `info` has the values that only the trainer knows: the
   // loss, the time, the skipped steps. `is_last`: see TrainingCheckpoints::Save.
   absl::Status SaveCheckpoint(CheckpointInfo info, bool is_last);
-  // Ends the session after the last checkpoint. Keeps the weights that are still needed, and
-  // releases the other processes, so that their failures cannot disturb the remaining work.
-  absl::Status EndSession();
+  // Ends the session after everything is saved, and releases the other processes, so that their
+  // failures cannot disturb the remaining work. Keeps the weights if that needs them.
+  absl::Status EndSession(bool keeps_weights);
   TrainingCheckpoints& checkpoints() { return *checkpoints_; }
   const TrainingCheckpoints& checkpoints() const { return *checkpoints_; }
 
@@ -106,6 +109,8 @@ class TrainingRun {
   absl::Status ReceiveOrders();
   void WarnOfMemory(const Say& say) const;
   absl::Status Start();
+  // Returns the trained parameters' state of this kind, and the other parameters.
+  absl::StatusOr<models::NamedTensors> WithUntrained(const std::string& kind) const;
 
   const TrainerOptions& options_;
   Strategy strategy_;  // the options', unless a partial cache changes it

@@ -29,9 +29,9 @@ CaseResult Case(const std::vector<StrategyResult>& strategies) {
 }
 
 TEST(CaseAnalysisTest, RatioToTheFastestOfRivals) {
-  const CaseResult results = Case({Result("data_parallel", {100, 50, 102, 51}),
-                                   Result("zero1", {104, 52, 106.08, 53.04}),
-                                   Result("diffusionpipe", {130, 65, 132.6, 66.3})});
+  const CaseResult results =
+      Case({Result("data_parallel", {100, 50, 102, 51}), Result("zero1", {104, 52, 106.08, 53.04}),
+            Result("diffusionpipe", {130, 65, 132.6, 66.3})});
   EXPECT_NEAR(RatioToFastest(results, "diffusionpipe", {"data_parallel", "zero1"}).estimate, 1.25,
               1e-9);
   EXPECT_NEAR(RatioToFastest(results, "diffusionpipe", {"data_parallel"}).estimate, 1.3, 1e-9);

@@ -175,7 +175,8 @@ absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers,
 
 // Runs on the rank's own thread, so that its memory is allocated near its cores.
 absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
-  const Phase phase("copy the backbone's weights to the device");
+  DPIPE_RETURN_IF_ERROR(LoadFrozenOf(ranks_[local]->rank.value()));
+  const Phase phase("read the backbone's weights");
   RankResources resources;
   ParametersByLayers by_layers;
   for (int i = 0; i < num_plans(); ++i) {
@@ -187,15 +188,42 @@ absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
   return resources;
 }
 
-// Returns the given sets, or copies of them if the device has its own memory.
+LocalSession::FrozenLayers LocalSession::FrozenLayersOf(int rank) const {
+  FrozenLayers layers(options_.model->num_components());
+  for (int i = 0; i < num_plans(); ++i) {
+    for (const Instruction& instruction : plan(i).devices(rank).instructions()) {
+      if (instruction.kind() != Instruction::FROZEN_FORWARD) continue;
+      std::vector<LayerRange>& own = layers[instruction.component()];
+      const LayerRange range = LayersIn(instruction);
+      if (std::find(own.begin(), own.end(), range) == own.end()) own.push_back(range);
+    }
+  }
+  return layers;
+}
+
+absl::Status LocalSession::LoadFrozenOf(int rank) const {
+  if (!options_.load_frozen) return absl::OkStatus();
+  const Phase phase("read frozen weights");
+  const FrozenLayers layers = FrozenLayersOf(rank);
+  for (size_t c = 0; c < layers.size(); ++c) {
+    for (const LayerRange& range : layers[c]) {
+      DPIPE_RETURN_IF_ERROR(options_.load_frozen(static_cast<int>(c), range));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Returns the given sets, or copies of the layers that the rank runs if the device has its own
+// memory.
 std::vector<const nn::ParameterSet*> LocalSession::FrozenParametersOf(RankState* state) const {
   if (state->device->has_host_memory()) return options_.frozen_parameters;
   const Phase phase("copy frozen weights to the device");
+  const FrozenLayers layers = FrozenLayersOf(state->rank.value());
   std::vector<const nn::ParameterSet*> there(options_.frozen_parameters.size());
   for (size_t i = 0; i < there.size(); ++i) {
     const nn::ParameterSet* const here = options_.frozen_parameters[i];
     if (here == nullptr) continue;
-    state->frozen.push_back(nn::CopyParameters(*here, state->device));
+    state->frozen.push_back(nn::CopyParameters(*here, layers[i], state->device));
     there[i] = state->frozen.back().get();
   }
   return there;

@@ -18,6 +18,7 @@
 #include "core/comm/job_rank.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/nn/model.h"
+#include "core/nn/parameter_source.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
 #include "core/runtime/input_provider.h"
@@ -56,6 +57,10 @@ struct SizedSteps {
 using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline)>;
 
+// Gives some layers of a frozen component their values, unless they have them. Called by several
+// ranks at the same time.
+using LoadFrozenFn = std::function<absl::Status(int component, LayerRange layers)>;
+
 struct LocalSessionOptions {
   Plan plan;  // has passed VerifyPlan
   std::optional<SelfConditionedSteps> self_conditioned;
@@ -71,7 +76,10 @@ struct LocalSessionOptions {
   ConnectJobRankFn connect_in_job;  // for ranks driven by several processes; null: Gloo
   InputProvider* inputs = nullptr;  // outlives the session
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
-  const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of backbones, by name
+  // Called for the frozen layers that this process's ranks run. Null: all layers have values.
+  LoadFrozenFn load_frozen;
+  // Initial values of the backbones' parameters. Each rank reads those of its own stages.
+  const nn::ParameterSource* initial_parameters = nullptr;
   // Called when every rank has copied the parameters that it needs, before optimizers are created:
   // afterwards the initial parameters may be dropped. May be empty.
   std::function<void()> on_parameters_copied;
@@ -157,6 +165,8 @@ class LocalSession {
   absl::StatusOr<std::map<std::string, Tensor>> CollectParameters() const;
   // Returns copies of the state's tensors of one kind, by name.
   absl::StatusOr<std::map<std::string, Tensor>> Collect(const std::string& kind) const;
+  // The same of one parameter, so that callers can save a model without holding all of it.
+  absl::StatusOr<Tensor> CollectOne(const std::string& kind, const std::string& parameter) const;
   // Returns the parameters of one of this process's ranks, by its number among them. Replicas and
   // chains in the other direction hold copies of them.
   const std::vector<std::unique_ptr<nn::ParameterSet>>& parameters(int local) const {
@@ -197,6 +207,11 @@ class LocalSession {
   absl::Status ConnectProcesses();
   // `local`, here and below, is a rank's number within this process.
   absl::StatusOr<RankResources> SetUpParameters(int local);
+  // By component: the frozen layers that a rank runs, in ranges that may overlap.
+  using FrozenLayers = std::vector<std::vector<LayerRange>>;
+  FrozenLayers FrozenLayersOf(int rank) const;
+  // Reads the frozen layers that a rank runs.
+  absl::Status LoadFrozenOf(int rank) const;
   std::vector<const nn::ParameterSet*> FrozenParametersOf(RankState* state) const;
   absl::Status SetUpRank(int local, RankResources resources);
   absl::Status SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own);
@@ -212,7 +227,7 @@ class LocalSession {
   absl::Status CountSkipped(int local, int64_t step);
 
   // Returns the parts that this process has, including copies.
-  std::vector<StateTensor> OwnState(const std::string& kind) const;
+  std::vector<StateTensor> OwnState(const SessionCommand::State& wanted) const;
   std::vector<StateTensor> OwnParameters() const;
   int64_t OwnUpdates() const;
   // Gathers the parts that all processes have, as `command` says; `own` has this process's. An

@@ -26,7 +26,7 @@ absl::Status LocalSession::FollowNext() {
       status = FollowRun(command.run());
       break;
     case SessionCommand::kState:
-      status = FollowGather(OwnState(command.state().kind()));
+      status = FollowGather(OwnState(command.state()));
       break;
     case SessionCommand::kParameters:
       status = FollowGather(OwnParameters());

@@ -136,11 +136,14 @@ bool LocalSession::failed() const {
   return failed_ || (processes_ != nullptr && !processes_->failure().ok());
 }
 
-std::vector<StateTensor> LocalSession::OwnState(const std::string& kind) const {
+std::vector<StateTensor> LocalSession::OwnState(const SessionCommand::State& wanted) const {
+  const std::string& kind = wanted.kind();
   std::vector<StateTensor> all;
   const auto add = [&](std::vector<StateTensor> states) {
     for (StateTensor& state : states) {
-      if (kind.empty() || state.kind == kind) all.push_back(std::move(state));
+      if (!kind.empty() && state.kind != kind) continue;
+      if (!wanted.parameter().empty() && state.parameter != wanted.parameter()) continue;
+      all.push_back(std::move(state));
     }
   };
   for (const auto& rank : ranks_) {
@@ -252,14 +255,26 @@ absl::StatusOr<SessionState> LocalSession::State() const {
   if (failed_) return EndedWithError();
   SessionCommand command;
   command.mutable_state();
-  return Gather(command, OwnState(""));
+  return Gather(command, OwnState(command.state()));
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> LocalSession::Collect(const std::string& kind) const {
   SessionCommand command;
   command.mutable_state()->set_kind(kind);
-  DPIPE_ASSIGN_OR_RETURN(const SessionState state, Gather(command, OwnState(kind)));
+  DPIPE_ASSIGN_OR_RETURN(const SessionState state, Gather(command, OwnState(command.state())));
   return Joined(state);
+}
+
+absl::StatusOr<Tensor> LocalSession::CollectOne(const std::string& kind,
+                                                const std::string& parameter) const {
+  SessionCommand command;
+  command.mutable_state()->set_kind(kind);
+  command.mutable_state()->set_parameter(parameter);
+  DPIPE_ASSIGN_OR_RETURN(const SessionState state, Gather(command, OwnState(command.state())));
+  const std::map<std::string, Tensor> joined = Joined(state);
+  if (!joined.empty()) return joined.begin()->second;
+  return absl::NotFoundError(
+      absl::StrCat("no rank has a state '", kind, "' of the parameter '", parameter, "'"));
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> LocalSession::CollectParameters() const {

@@ -25,6 +25,7 @@ absl::StatusOr<NamedTensors> EmbedTexts(const LatentPipeline& pipeline,
   std::map<std::string, std::vector<Tensor>> rows;
   for (size_t i = 0; i < encoders.size(); ++i) {
     const int component = kFirstTextEncoder + static_cast<int>(i);
+    DPIPE_RETURN_IF_ERROR(pipeline.LoadFrozen(component));
     for (const std::string& text : texts) {
       const std::vector<int32_t> ids = encoders[i].tokenizer->Encode(text);
       const Tensor tokens =
