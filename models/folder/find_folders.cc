@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files/local_path.h"
 #include "core/base/files/run_paths.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/base/text/show.h"
 #include "data/scenes/generator.h"
 
@@ -15,6 +16,7 @@ const std::vector<std::string>& BuiltInModels() {
                                                                  "stable_diffusion_v1_5",
                                                                  "stable_diffusion_v2_1",
                                                                  "stable_diffusion_v2_1_base",
+                                                                 "stable_diffusion_xl",
                                                                  "tiny_cdm",
                                                                  "cdm_lsun",
                                                                  "cdm_imagenet"};
@@ -37,7 +39,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unknown --model=", ShowText(model),
         "; give a folder in diffusers layout or a built-in name: ", ShowNames(BuiltInModels()),
-        " (data/models)"));
+        " (data/models)", DidYouMean(model, BuiltInModels(), "")));
   }
   DPIPE_RETURN_IF_ERROR(CheckIsLocal("model", model, HubKind::kModel));
   return folder;
