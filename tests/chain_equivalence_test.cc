@@ -151,6 +151,8 @@ TEST_P(ShardedTest, ComputesWhatOneDeviceComputes) {
   ExpectSame(experiment, Listed({{{0, 1, 1, 0}, 3}}), "V");
   experiment.plan.recompute = true;
   ExpectSame(experiment, Listed({{{0, 1}, 3}}, /*split=*/false), "recomputing");
+  experiment.plan.reduce_each_micro_batch = true;
+  ExpectSame(experiment, Listed({{{0}, 3}}, /*split=*/false), "accumulating shards");
   experiment.plan.recompute_blocks = 4;
   ExpectSame(experiment, Listed({{{0, 1}, 3}}, /*split=*/false), "recomputing in blocks");
   experiment.plan.replicas = {2, 1};
@@ -193,6 +195,30 @@ TEST(ShardedMemoryTest, TrainsTheSameWithLessMemory) {
   EXPECT_LT(testlib::LargestRelativeDifference(outcomes[0], outcomes[1]), 1e-6);
   // Whole: master, gradient, two moments. Sharded: a quarter of these, and half of the layers.
   EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
+}
+
+// Three micro-batches: the peak is lower by about the gradients of all but two buckets.
+TEST(ShardedMemoryTest, AccumulatedShardsTakeLessMemory) {
+  Experiment experiment;
+  experiment.model.width = 64;
+  experiment.plan.num_groups = 4;
+  experiment.plan.sharded = true;
+  std::vector<int64_t> peaks;
+  std::vector<double> losses;
+  for (const bool each : {false, true}) {
+    experiment.plan.reduce_each_micro_batch = each;
+    const auto plan = PlanOf(experiment, Listed({{{0}, 3}}, /*split=*/false));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const ExperimentJob experiment_job(experiment, plan->num_devices());
+    const auto session = StartSession(experiment_job.job(), *plan);
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto run = (*session)->Run(testlib::kExperimentSteps, /*is_last=*/true, /*record=*/false);
+    ASSERT_TRUE(run.ok()) << run.status();
+    peaks.push_back(run->peak_memory_bytes[1]);
+    losses.push_back(run->steps.back().loss);
+  }
+  EXPECT_NEAR(losses[0], losses[1], 1e-6);
+  EXPECT_LT(peaks[1], 0.8 * peaks[0]) << peaks[0];
 }
 
 TEST(ShardedMemoryTest, MissingGatherIsAnError) {

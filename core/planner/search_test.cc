@@ -133,6 +133,38 @@ TEST(SearchTest, BlocksFitAStageThatOthersDoNot) {
   EXPECT_TRUE(whole->plan.stages(0).recompute());
 }
 
+// Two devices, 16 layers of 100 MiB. A device holds 3,200 MiB of state in shards. Whole gradients
+// take 1,600 MiB more, and fewer reductions.
+TEST(SearchTest, ShardsAccumulateIfWholeGradientsDoNotFit) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 16;
+  uniform.forward_ns = uniform.grad_ns = 1000;
+  uniform.parameter_bytes = int64_t{100} << 20;
+  const ModelProfile model = UniformProfile(uniform);
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e15);
+  cluster.set_devices_share_memory(true);  // no memory for reductions
+  PlanOptions options = Batch(8);
+  options.num_micro_batches = 4;
+  Strategy strategy = Make("single", "first");
+  strategy.set_shard("zero3");
+  const auto reductions = [&](int64_t limit) {
+    cluster.set_memory_bytes_per_device(limit << 20);
+    const auto result = MakePlan(strategy, model, cluster, options);
+    if (!result.ok()) return 0;
+    EXPECT_TRUE(VerifyPlan(result->plan, model, cluster).ok());
+    int count = 0;
+    for (const Instruction& i : result->plan.devices(0).instructions()) {
+      count += i.kind() == Instruction::REDUCE_GRADS;
+    }
+    return count;
+  };
+  EXPECT_EQ(reductions(5200), 16);
+  EXPECT_EQ(reductions(4800), 4 * 16);
+  EXPECT_EQ(reductions(3700), 4 * 16);
+  EXPECT_EQ(reductions(3200), 0);
+}
+
 TEST(SearchTest, FillingHidesWhatFits) {
   // As above. Each device idles 24000 ns per step, more than the 4800 ns of its share.
   PlanOptions options = Batch(8);

@@ -1,6 +1,7 @@
 #include "core/sim/plan_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -115,6 +116,7 @@ class GraphBuilder {
     CollectReceived(rank);
     NumberSyncs(rank);
     pending_gathers_.clear();
+    reductions_.clear();
     int flushes = 0;
     int flushed = 0;  // messages before this instruction have been awaited
     const auto& list = plan_.devices(rank).instructions();
@@ -267,9 +269,9 @@ class GraphBuilder {
   // ---- Collectives ----
 
   struct Member {
-    // Identifies the collective: a reduction of a weight group's layers, or the n-th gather of a
-    // stage by its rank.
-    std::tuple<bool, int, int, int> key;
+    // Identifies the collective: the n-th gather of a stage by its rank, or a reduction of a weight
+    // group's layers; of sharded stages the n-th one of these layers.
+    std::tuple<bool, int, int, int, int> key;
     CollectiveMember at;
   };
 
@@ -281,10 +283,12 @@ class GraphBuilder {
       auto& [of_rank, count] = gathers_of_stage_[of];
       if (of_rank != rank) count = 0;
       of_rank = rank;
-      members_.push_back({{true, of, count++, 0}, {rank, i}});
+      members_.push_back({{true, of, count++, 0, 0}, {rank, i}});
     } else {
       const Range& layers = instruction.layers();
-      members_.push_back({{false, of, layers.begin(), layers.end()}, {rank, i}});
+      const bool sharded = plan_.stages(instruction.stage()).sharded();
+      const int before = sharded ? reductions_[{of, layers.begin()}]++ : 0;
+      members_.push_back({{false, of, layers.begin(), layers.end(), before}, {rank, i}});
     }
   }
 
@@ -356,6 +360,7 @@ class GraphBuilder {
   std::vector<int> inbox_of_stage_, inbox_, next_in_inbox_;
   FrozenInbox frozen_;
   std::vector<PendingGather> pending_gathers_;
+  std::map<std::pair<int, int>, int> reductions_;  // of sharded stages, by weight group and layer
   int syncing_ = -1;  // arrival of the updates being shared; -1 if none
   bool sync_is_of_last_step_ = false;
 };

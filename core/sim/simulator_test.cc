@@ -307,6 +307,30 @@ TEST(SimulatorTest, ComputationsWaitForGatheredParameters) {
   }
 }
 
+// Each micro-batch's gradients are reduced, the first ones while the second micro-batch
+// runs.
+TEST(SimulatorTest, ShardsAreReducedAfterEachMicroBatch) {
+  UniformProfileOptions options;
+  options.num_layers = 1;
+  options.parameter_bytes = 100;
+  ClusterSpec cluster = IdealCluster(2);
+  // A reduce-scatter or a gather of 100 bytes brings half of them from the other rank: 500 ns.
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e8);
+  const auto cost = CostModel::Create(UniformProfile(options), cluster);
+  const PipelineLayout layout = StraightLayout(2, 2, 1, {{{0, 1}, 1}});
+  LowerOptions lower = NoGlobalNorm();
+  lower.shard = ShardPolicy::kStages;
+  for (const bool each : {false, true}) {
+    lower.reduce_each_micro_batch = each;
+    const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 2}), lower, *cost);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto simulation = SimulateSteadyState(*plan, *cost);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    // Gather 500, two micro-batches of 2000, reduce 500.
+    EXPECT_EQ(simulation->stats.step_ns, 500 + 4000 + 500) << each;
+  }
+}
+
 // A pipeline of two stages in each of two nodes: both stages are reduced across the nodes.
 TEST(SimulatorTest, ReductionsBetweenNodesShareTheInterface) {
   UniformProfileOptions options;

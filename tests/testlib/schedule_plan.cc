@@ -303,6 +303,7 @@ absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const 
   lower.bucket_bytes = 8192;  // several buckets per stage
   if (options.sharded) lower.shard = ShardPolicy::kBuckets;
   lower.recv_lookahead = options.recv_lookahead;
+  lower.reduce_each_micro_batch = options.reduce_each_micro_batch;
   DPIPE_ASSIGN_OR_RETURN(Plan plan, options.frozen_hosts.empty()
                                         ? LowerPlan(layout, schedule, lower, cost)
                                         : Filled(layout, schedule, lower, options, cost));

@@ -182,6 +182,7 @@ std::vector<ModelStageCosts::Moment> ModelStageCosts::ShardedMoments(const std::
     if (gathers[i].release) gathered[at] = 0;
     if (!adds_weights) continue;
     --now[at];
+    if (in_buckets && options_.accumulates_shards) continue;
     whole_gradients[at] = 1;
     if (--left[at] > 0 || options_.reduces_at_end) continue;
     if (reducing >= 0) whole_gradients[reducing] = 0;

@@ -67,6 +67,9 @@ struct StageCostsOptions {
   // are reduced at its end (SyncPolicy::kEnd).
   bool gathers_once = false;
   bool reduces_at_end = false;
+  // If so, and weights are not gathered once: true if a stage that is alone in its pipeline may
+  // reduce its buckets after each micro-batch. Whole gradients are then not counted, like weights.
+  bool accumulates_shards = false;
   // True if stages that recompute do so in blocks (core/cost/recompute_blocks.h).
   bool recomputes_blocks = false;
   // Forward passes per micro-batch: 1 + p if self-conditioning runs a second one in a fraction p of

@@ -25,6 +25,7 @@ struct PipelineCut {
   // By stage of the schedule: the boundaries of the blocks that it recomputes. Empty: stages are
   // one block each, which can be restored before their gradients arrive.
   std::vector<std::vector<int>> recompute_cuts;
+  bool accumulates_shards = false;  // LowerOptions.reduce_each_micro_batch
   // The order of the passes to keep. Null: the order that the shape's generator makes from the
   // stages' times.
   std::shared_ptr<const Schedule> schedule;

@@ -44,7 +44,13 @@ int64_t MinMemoryLimit(const CostModel& cost) {
   return least;
 }
 
-// Returns, by schedule device, whether it recomputes and one of its ranks exceeds its memory.
+// True if buckets of gradients may be reduced after each micro-batch. Stages of a pipeline are
+// reduced as a whole, so that would save nothing there.
+bool MayAccumulateShards(const PipelineShape& shape) {
+  return shape.sharding == Sharding::kZero3 && shape.num_stages == 1;
+}
+
+// Returns, by schedule device, whether one of its ranks exceeds its memory; empty if none does.
 std::vector<bool> DevicesOverMemory(const Plan& plan, const PipelineCut& cut,
                                     const CostModel& cost) {
   const std::vector<DeviceSeat> seats = SeatsOf(cut);
@@ -55,11 +61,12 @@ std::vector<bool> DevicesOverMemory(const Plan& plan, const PipelineCut& cut,
     const int in_group = r % plan.devices_per_pipeline();
     for (size_t d = 0; d < seats.size() && limit > 0; ++d) {
       const int place = in_group - seats[d].first_rank;
-      if (place < 0 || place >= seats[d].replicas || !seats[d].recompute || over[d]) continue;
+      if (place < 0 || place >= seats[d].replicas || over[d]) continue;
       over[d] = memory.OfRank(r).peak_bytes > limit;
     }
   }
-  return over;
+  const bool any = std::count(over.begin(), over.end(), true) > 0;
+  return any ? over : std::vector<bool>();
 }
 
 // Returns the micro-batches of one chain: those of a backbone divided by the number of its copies.
@@ -120,6 +127,7 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
   if (shape.shards_state()) {
     options.shard = shape.num_stages == 1 ? ShardPolicy::kBuckets : ShardPolicy::kStages;
     if (shape.sharding == Sharding::kZero1) options.gather = GatherPolicy::kOnce;
+    options.reduce_each_micro_batch = cut.accumulates_shards;
   }
   return options;
 }
@@ -191,6 +199,7 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.backbone = backbone;
   options.shards_state = shape.shards_state();
   options.gathers_once = shape.sharding == Sharding::kZero1;
+  options.accumulates_shards = MayAccumulateShards(shape);
   options.reduces_at_end = strategy_.sync() == "end";
   // Counted once, whatever the number of backbones.
   if (backbone == 0) {
@@ -378,20 +387,32 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   return built;
 }
 
-// Restoring a whole stage can use a gap before its gradient arrives, restoring blocks cannot. So
-// only devices that would exceed their memory do the latter.
+// What saves memory and costs time is done only if a device would exceed its memory: reducing
+// gradients after each micro-batch, and restoring blocks of layers. (A whole stage can be restored
+// in a gap before its gradient arrives.)
 absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent, bool self_conditioning,
                                              Nanos step_limit_ns) {
-  absl::StatusOr<BuiltPlan> whole = BuildCut(shape, cut, extent, self_conditioning, step_limit_ns);
+  PipelineCut smaller = cut;
+  const auto build = [&] {
+    return BuildCut(shape, smaller, extent, self_conditioning, step_limit_ns);
+  };
+  absl::StatusOr<BuiltPlan> built = build();
+  const bool accumulates = MayAccumulateShards(shape) && shape.num_micro_batches > 1;
   const bool recomputes = std::count(cut.recompute.begin(), cut.recompute.end(), true) > 0;
-  if (!recomputes || !whole.ok() || whole->exceeded_limit) return whole;
-  const std::vector<bool> full = DevicesOverMemory(whole->plan, cut, CostOf(shape, extent));
-  if (std::count(full.begin(), full.end(), true) == 0) return whole;
-  PipelineCut divided = cut;
+  if (!built.ok() || built->exceeded_limit || !(accumulates || recomputes)) return built;
+  const CostModel& cost = CostOf(shape, extent);
+  std::vector<bool> over = DevicesOverMemory(built->plan, cut, cost);
+  if (!over.empty() && accumulates) {
+    smaller.accumulates_shards = true;
+    built = build();
+    if (!built.ok() || built->exceeded_limit) return built;
+    over = DevicesOverMemory(built->plan, cut, cost);
+  }
+  if (over.empty() || !recomputes) return built;
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
-  DivideIntoBlocks(schedule, full, cost_, &divided);
-  return BuildCut(shape, divided, extent, self_conditioning, step_limit_ns);
+  DivideIntoBlocks(schedule, over, cost_, &smaller);
+  return build();
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::BuildCut(const PipelineShape& shape, const PipelineCut& cut,

@@ -57,9 +57,14 @@ class Lowering {
   Lowering(const PipelineLayout& layout, const Schedule& schedule, const LowerOptions& options,
            int quantum, const FrozenPlacement& frozen, const CostModel& cost)
       : layout_(layout), options_(options), quantum_(quantum), frozen_(frozen), cost_(cost) {
-    const WorkOptions work{options.sync,           options.bucket_bytes,
-                           options.recv_lookahead, options.shard,
-                           options.gather,         options.frozen == FrozenPolicy::kCached};
+    WorkOptions work;
+    work.sync = options.sync;
+    work.bucket_bytes = options.bucket_bytes;
+    work.recv_lookahead = options.recv_lookahead;
+    work.shard = options.shard;
+    work.gather = options.gather;
+    work.load_cached = options.frozen == FrozenPolicy::kCached;
+    work.reduce_each_micro_batch = options.reduce_each_micro_batch;
     work_ = OrderWork(layout, schedule, work, cost);
     for (const ChainPlacement& chain : layout.chains) {
       component_.push_back(BackboneComponent(cost, chain.backbone));

@@ -36,6 +36,7 @@ struct LowerOptions {
   int recv_lookahead = 1;
   ShardPolicy shard = ShardPolicy::kNone;
   GatherPolicy gather = GatherPolicy::kPassByPass;  // of sharded stages
+  bool reduce_each_micro_batch = false;             // as in WorkOptions
   // Puts the exchange of the next step's frozen outputs between two FLUSHes. It then ends before
   // the optimizer step and shares links with no other messages.
   bool flush_exchange = false;

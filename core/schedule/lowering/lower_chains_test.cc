@@ -300,6 +300,11 @@ TEST(LowerChainsTest, ShardedByHand) {
   damaged.mutable_devices(1)->mutable_instructions()->DeleteSubrange(11, 1);
   EXPECT_EQ(VerifyPlan(damaged, c.cost).message(),
             "rank 1, instruction 11 (OPTIMIZER_STEP): the parameters of layer 0 are not released");
+  damaged = *plan;
+  damaged.mutable_devices(1)->mutable_instructions()->DeleteSubrange(10, 1);
+  EXPECT_EQ(VerifyPlan(damaged, c.cost).message(),
+            "rank 1, instruction 11 (OPTIMIZER_STEP): layer 0 is not reduced over the 2 ranks of "
+            "stage 0");
   c.options.shard = ShardPolicy::kStages;
   plan = c.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -382,6 +387,50 @@ std::vector<LayerRange> RandomCuts(RandomStream& stream, int num_layers, int num
   return layers;
 }
 
+// Two micro-batches: whole gradients of both layers are kept until the second one, or those of one
+// layer at a time.
+TEST(LowerChainsTest, ShardsAccumulate) {
+  UniformProfileOptions options;
+  options.num_layers = 3;
+  options.parameter_bytes = 100;
+  Case c = MakeCase(UniformProfile(options), {{{0}, 2, 0, 0}},
+                    {{F(0, 0), B(0, 0), F(0, 1), B(0, 1)}}, 2, 1);
+  c.layout.layers = {{0, 3}};
+  c.options.bucket_bytes = 100;
+  c.options.shard = ShardPolicy::kBuckets;
+  const auto reductions = [](const Plan& plan) {
+    std::string list;
+    for (const char kind : ListOf(plan, 0)) {
+      if (kind == 'B' || kind == 'R') list += kind;
+    }
+    return list;
+  };
+  const auto whole = c.Lower();
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(reductions(*whole), "BBBBRBRBR");
+  c.options.reduce_each_micro_batch = true;
+  for (SyncPolicy sync : {SyncPolicy::kBucketed, SyncPolicy::kEnd}) {
+    c.options.sync = sync;
+    const auto each = c.Lower();
+    ASSERT_TRUE(each.ok()) << each.status();
+    ASSERT_EQ(VerifyPlan(*each, c.cost), absl::OkStatus());
+    EXPECT_EQ(reductions(*each), "BRBRBRBRBRBR");
+    // Two layers are gathered. Three whole gradients, or one of the pass and one under reduction.
+    const RankMemory before = MemoryOfRank(*whole, 0, c.cost), now = MemoryOfRank(*each, 0, c.cost);
+    EXPECT_EQ(before.peak_bytes - before.state_bytes, 200 + 300);
+    EXPECT_EQ(now.peak_bytes - now.state_bytes, 200 + 200);
+    Plan damaged = *each;
+    auto* list = damaged.mutable_devices(0)->mutable_instructions();
+    int last = list->size() - 1;
+    while (list->Get(last).kind() != Instruction::REDUCE_GRADS) --last;
+    list->DeleteSubrange(last, 1);
+    EXPECT_EQ(
+        VerifyPlan(damaged, c.cost).message(),
+        absl::StrCat("rank 0, instruction ", list->size() - 1,
+                     " (OPTIMIZER_STEP): layer 0 is not reduced over the 2 ranks of stage 0"));
+  }
+}
+
 // Returns micro-batch sizes that give all backbones the same number of samples: each backbone's
 // size is the other's number of micro-batches.
 std::vector<int> BatchSizes(const Schedule& schedule, int num_backbones, int unit) {
@@ -435,6 +484,7 @@ TEST(LowerChainsTest, AllPlansAreValid) {
     options.recv_lookahead = Between(stream, 0, 3);
     const bool copies = static_cast<int>(chains.size()) > num_backbones;
     if (!copies) options.shard = static_cast<ShardPolicy>(stream.NextBelow(3));
+    options.reduce_each_micro_batch = stream.NextBelow(2) == 0;
     const auto plan = LowerPlan(*placed, *schedule, options, *cost);
     ASSERT_TRUE(plan.ok()) << i << ": " << plan.status();
     ASSERT_EQ(VerifyPlan(*plan, *cost), absl::OkStatus()) << i << "\n" << schedule->ToString();

@@ -32,7 +32,8 @@ enum class SyncPolicy {
 
 // Whether a stage on several ranks divides its weights, gradients and moments over them. Its passes
 // then run in parts; each part is gathered before a pass and released after it (param_gathers.h).
-// Unsharded gradients are kept until those of the last micro-batch are reduced.
+// Unsharded gradients are kept until they are reduced: after the last micro-batch, or after each
+// one (WorkOptions::reduce_each_micro_batch), so that only shards accumulate.
 enum class ShardPolicy {
   kNone,
   kBuckets,  // one part per bucket of the gradient reductions
@@ -52,6 +53,9 @@ struct WorkOptions {
   ShardPolicy shard = ShardPolicy::kNone;
   GatherPolicy gather = GatherPolicy::kPassByPass;  // of sharded stages
   bool load_cached = false;  // adds LOAD_BATCH before the first pass that reads frozen outputs
+  // Reduces the gradients of sharded stages after each micro-batch, whatever `sync` says. Costs as
+  // many reductions as there are micro-batches, and saves the unsharded gradients of all parts.
+  bool reduce_each_micro_batch = false;
 };
 
 struct WorkItem {

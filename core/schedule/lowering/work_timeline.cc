@@ -241,26 +241,27 @@ void Timing::SetTimes() {
 }
 
 void Timing::AddReductions() {
-  // By weight group and layers: when the last member has the gradients.
-  std::map<std::pair<int, LayerRange>, Nanos> ready;
+  // By weight group, layers and micro-batch (-1: the last one, with the sum over all): when the
+  // last member has the gradients.
+  std::map<std::tuple<int, LayerRange, int>, Nanos> ready;
   for (const std::vector<TimedWork>& lane : lanes_) {
     for (const TimedWork& node : lane) {
       const WorkItem& item = node.item;
-      const bool adds = ComputesWeightGrad(item.kind);
-      if (!adds || !IsReduced(item.stage) ||
-          !IsLastOfStage({Pass::kForward, item.micro_batch, item.stage})) {
-        continue;
-      }
+      if (!ComputesWeightGrad(item.kind) || !IsReduced(item.stage)) continue;
+      const bool each = options_.reduce_each_micro_batch && sharded_[item.stage];
+      if (!each && !IsLastOfStage({Pass::kForward, item.micro_batch, item.stage})) continue;
+      const bool at_the_end = !each && options_.sync == SyncPolicy::kEnd;
       for (const LayerRange& part : parts_[item.stage]) {
         if (part.Intersect(item.layers).empty()) continue;
-        Nanos& time = ready[{weights_.OfStage(item.stage), part}];
-        time = options_.sync == SyncPolicy::kEnd ? kAtTheEnd : std::max(time, node.end);
+        Nanos& time = ready[{weights_.OfStage(item.stage), part, each ? item.micro_batch : -1}];
+        time = at_the_end ? kAtTheEnd : std::max(time, node.end);
       }
     }
   }
   std::vector<std::tuple<Nanos, int, int, LayerRange>> in_order;  // time, group, -layer, layers
   for (const auto& [key, time] : ready) {
-    in_order.emplace_back(time, key.first, -key.second.begin, key.second);
+    const auto& [group, layers, micro_batch] = key;
+    in_order.emplace_back(time, group, -layers.begin, layers);
   }
   std::sort(in_order.begin(), in_order.end());
   std::vector<std::vector<TimedWork>> reductions(lanes_.size());

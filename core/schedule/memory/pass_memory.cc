@@ -211,9 +211,14 @@ void PassMemory::AddSharded(MemoryTimeline* timeline) const {
         break;
       case Instruction::REDUCE_GRADS: {
         int since = -1;  // when the first pass over some of the layers began
-        for (const auto& [part, at] : gradients) {
-          if (part.first != component || !layers.Contains(part.second)) continue;
+        for (auto part = gradients.begin(); part != gradients.end();) {
+          const auto& [key, at] = *part;
+          if (key.first != component || !layers.Contains(key.second)) {
+            ++part;
+            continue;
+          }
           since = since < 0 ? at : std::min(since, at);
+          part = gradients.erase(part);
         }
         if (since < 0) break;
         end_reduction(i);

@@ -7,8 +7,8 @@
 //   - Values passed between stages of the same rank: from pass to pass. They are what crosses the
 //     boundary between neighbours, the kept values (boundary.h), and the gradients of both.
 //   - Sharded stages: parameters from GATHER_PARAMS to RELEASE_PARAMS; unsharded gradients from the
-//     first weight gradient to the end of their reduction. A reduction ends when the rank starts
-//     the next one, or at the end of the step.
+//     first weight gradient since their last reduction to the end of the next one. A reduction ends
+//     when the rank starts the next one, or at the end of the step.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_PASS_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_MEMORY_PASS_MEMORY_H_
 

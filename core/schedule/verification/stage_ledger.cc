@@ -294,12 +294,19 @@ absl::Status StageLedger::Reduce(const InstructionAt& at, const Instruction& red
   DPIPE_RETURN_IF_ERROR(
       CheckBytes(at, reduce, cost_.GradientBytes(state.shape->component, layers)));
   for (int l = layers.begin; l < layers.end; ++l) {
-    DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
-    uint8_t& reduced = state.reduced[l - state.shape->layers.begin];
-    if (reduced != 0)
+    // Shards can be reduced, and accumulate, after any number of micro-batches.
+    if (!state.shape->sharded) DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
+    const int done = state.next_weight[l - state.shape->layers.begin];
+    int& reduced = state.reduced[l - state.shape->layers.begin];
+    if (done == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "layer ", l, " has no gradient to reduce"));
+    }
+    if (reduced == done) {
       return absl::InvalidArgumentError(
           absl::StrCat(at.Name(), "layer ", l, " has already been reduced"));
-    reduced = 1;
+    }
+    reduced = done;
   }
   collectives_.push_back({shape_.weights().OfStage(state.stage), false, layers});
   return absl::OkStatus();
@@ -421,7 +428,8 @@ absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
     if (state.shape->forward_only) continue;
     for (int l = layers.begin; l < layers.end; ++l) {
       DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
-      if (!IsReduced(state) || state.reduced[l - layers.begin]) continue;
+      const bool all = state.reduced[l - layers.begin] == state.shape->num_micro_batches;
+      if (!IsReduced(state) || all) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           at.Name(), "layer ", l, " is not reduced over the ",
           shape_.weights().GroupOf(state.stage).ranks.size(), " ranks of stage ", state.stage));

@@ -64,7 +64,7 @@ class StageLedger {
     std::vector<int> gradient_layer;  // by micro-batch: layers from here on have input gradients
     Received activations, gradients;
     std::vector<int> next_weight;  // by layer: the micro-batch whose weight gradient is next
-    std::vector<uint8_t> reduced;  // by layer
+    std::vector<int> reduced;      // by layer: the number of micro-batches
   };
 
   StageState& StateOf(int stage);
