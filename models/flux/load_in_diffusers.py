@@ -3,7 +3,7 @@
     bazel build //tests/golden:dump_images
     oracle/bin/python models/flux/load_in_diffusers.py [--tolerance=1e-4]
 
-Cases: weights of testdata/tiny, saved again here; random weights; both without the embedding of the guidance scale;
+Cases: data/tiny_flux; weights of testdata/tiny, saved again here; random weights; both without the embedding of the guidance scale;
 adapters of the default layers and of every linear layer under diffusers' names, and of the default layers under
 kohya's. dump_images writes each folder and draws; FluxPipeline reads the folder, its adapters by load_lora_weights, and
 draws from the same noise: four steps, guidance 3.5 (without the embedding: true_cfg_scale). Prints relative L2 errors
@@ -26,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROMPTS = ["a large red circle", "a small blue square left of a green star"]
 STEPS, GUIDANCE, TOKENS = 4, 3.5, 24
+TINY_FLUX = "tiny_flux"
 
 
 def edit(path, **values):
@@ -68,7 +69,7 @@ def draw(folder, noise):
         given = {"true_cfg_scale": GUIDANCE, "negative_prompt": [""] * count}
     packed = pipeline._pack_latents(noise.permute(0, 3, 1, 2), count, channels, height, width)
     packed = pipeline(PROMPTS, height=side, width=side, num_inference_steps=STEPS, latents=packed, output_type="latent",
-                      max_sequence_length=TOKENS, **given).images
+                      max_sequence_length=pipeline.tokenizer_2.model_max_length, **given).images
     latents = pipeline._unpack_latents(packed, side, side, pipeline.vae_scale_factor)
     config = pipeline.vae.config
     with torch.no_grad():
@@ -77,6 +78,7 @@ def draw(folder, noise):
 
 
 CASES = {
+    TINY_FLUX: (True, False, []),
     "weights of tiny": (True, True, []),
     "random weights": (False, True, []),
     "no guidance embedding": (True, False, []),
@@ -88,7 +90,7 @@ CASES = {
 
 def compare(case, binary, scratch):
     with_weights, embeds_guidance, flags = CASES[case]
-    model = make_model(scratch / "given", with_weights, embeds_guidance)
+    model = TINY_FLUX if case == TINY_FLUX else make_model(scratch / "given", with_weights, embeds_guidance)
     subprocess.run([binary, f"--model={model}", f"--out={scratch}", f"--prompts={'|'.join(PROMPTS)}",
                     f"--steps={STEPS}", f"--guidance={GUIDANCE}", *flags], check=True, cwd=ROOT)
     ours = load_file(scratch / "images.safetensors")
