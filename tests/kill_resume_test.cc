@@ -46,7 +46,7 @@ TEST(KillResumeTest, TrainsTheSameModelWithSelfConditioning) {
 }
 
 TEST(KillResumeTest, TrainsTheSameFlux) {
-  ExpectTheSame("flux", /*num_kills=*/2, /*max_aspect=*/1, {"--model=tiny_flux"});
+  ExpectTheSame("flux", /*num_kills=*/2, /*max_aspect=*/1, {"--model=tiny_flux", "--dtype=bf16"});
 }
 
 TEST(KillResumeTest, TrainsTheSameModelWithStepsOfSeveralSizes) {
