@@ -149,8 +149,8 @@ absl::StatusOr<StepNumbers> OneDeviceSteps(const TrainingJob& job, const ModelPr
 }
 
 StepTolerance ToleranceOf(DType compute_dtype) {
-  return compute_dtype == DType::kF32 ? StepTolerance{1e-4, 1e-3, 1e-3}
-                                      : StepTolerance{2e-2, 0.2, 2e-2};
+  return compute_dtype == DType::kF32 ? StepTolerance{2e-6, 5e-5, 5e-5}
+                                      : StepTolerance{1.5e-2, 0.2, 2e-2};
 }
 
 std::optional<int> CheckSteps(const StepNumbers& reference, const StepTolerance& tolerance,

@@ -1,11 +1,12 @@
 #include "models/flux/flux.h"
 
-#include <utility>
+#include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "models/clip_text/clip_text_encoder.h"
-#include "models/diffusion/flow_objective.h"
 #include "models/flux/flux_denoiser.h"
+#include "models/latent/flow_parts.h"
 #include "models/latent/trainable.h"
 #include "models/t5/t5_encoder.h"
 
@@ -13,16 +14,6 @@ namespace dpipe::models {
 namespace {
 
 constexpr int kDevTokens = 512, kSchnellTokens = 256;
-
-absl::Status CheckOptions(const LoadModelOptions& options, const std::string& path) {
-  const char* what = options.self_conditioning   ? "self-conditioning"
-                     : options.coordinates       ? "training on patches"
-                     : options.min_snr_gamma > 0 ? "min-SNR weighting"
-                                                 : nullptr;
-  if (what == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", what, " is not supported for FLUX.1; leave it out"));
-}
 
 absl::Status CheckWidth(const std::string& path, const std::string& encoder, const char* key,
                         int64_t width, const char* own_key, int64_t own) {
@@ -64,22 +55,15 @@ absl::StatusOr<std::vector<TextEncoder>> ReadTextEncoders(const PipelineFolder& 
 absl::StatusOr<LatentParts> ReadFlux(const std::string& path, const LoadModelOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const PipelineFolder folder, PipelineFolder::Open(path));
   DPIPE_RETURN_IF_ERROR(folder.CheckClass({kFluxClass}));
-  DPIPE_RETURN_IF_ERROR(CheckOptions(options, path));
   LatentParts parts(folder);
+  diffusion::FlowObjectiveOptions objective;
+  objective.spacing = diffusion::FlowSchedule::Spacing::kFull;
+  objective.positions_per_token = kMmditPatch * kMmditPatch;
+  DPIPE_RETURN_IF_ERROR(ReadFlowObjective(options, "FLUX.1", objective, &parts));
   DPIPE_ASSIGN_OR_RETURN(const FluxTransformerConfig transformer,
                          ReadFluxTransformerConfig(folder.ConfigOf("transformer")));
   DPIPE_ASSIGN_OR_RETURN(parts.vae, ReadVae(folder, transformer.latent_channels(), "transformer"));
   DPIPE_ASSIGN_OR_RETURN(parts.text_encoders, ReadTextEncoders(folder, transformer, options));
-  DPIPE_ASSIGN_OR_RETURN(parts.scheduler, ReadSchedulerFile(folder, {options.prediction_type,
-                                                                     options.zero_terminal_snr}));
-  if (!parts.scheduler.note.empty()) parts.notes.push_back(parts.scheduler.note);
-  DPIPE_ASSIGN_OR_RETURN(const diffusion::FlowSchedule schedule, FlowScheduleOf(parts.scheduler));
-  diffusion::FlowObjectiveOptions objective;
-  objective.spacing = diffusion::FlowSchedule::Spacing::kFull;
-  objective.positions_per_token = kMmditPatch * kMmditPatch;
-  DPIPE_ASSIGN_OR_RETURN(diffusion::FlowObjective flow,
-                         diffusion::FlowObjective::Create(schedule, objective));
-  parts.objective = std::make_shared<diffusion::FlowObjective>(std::move(flow));
   DPIPE_ASSIGN_OR_RETURN(
       parts.image_size,
       ChooseImageSize(options.image_size, parts.vae.sample_size / parts.vae.downscale(), parts.vae,
@@ -90,25 +74,6 @@ absl::StatusOr<LatentParts> ReadFlux(const std::string& path, const LoadModelOpt
   return parts;
 }
 
-absl::StatusOr<std::unique_ptr<LatentPipeline>> LoadFlux(const std::string& folder,
-                                                         const LoadModelOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(LatentParts parts, ReadFlux(folder, options));
-  return LatentPipeline::Load(std::move(parts), options);
-}
-
-ModelKind FluxKind() {
-  ModelKind kind;
-  kind.name = "flux";
-  kind.classes = {kFluxClass};
-  kind.is_latent = true;
-  kind.takes_adapters = true;
-  kind.load =
-      [](const std::string& folder,
-         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
-    DPIPE_ASSIGN_OR_RETURN(auto pipeline, LoadFlux(folder, options));
-    return std::make_unique<TrainableLatentModel>(std::move(pipeline));
-  };
-  return kind;
-}
+ModelKind FluxKind() { return LatentKind("flux", kFluxClass, ReadFlux); }
 
 }  // namespace dpipe::models

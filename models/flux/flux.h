@@ -3,13 +3,11 @@
 #ifndef DPIPE_MODELS_FLUX_FLUX_H_
 #define DPIPE_MODELS_FLUX_FLUX_H_
 
-#include <memory>
 #include <string>
 
 #include "core/base/status.h"
 #include "models/folder/load_options.h"
 #include "models/latent/latent_parts.h"
-#include "models/latent/latent_pipeline.h"
 #include "models/trainable/model_kind.h"
 
 namespace dpipe::models {
@@ -32,10 +30,6 @@ inline constexpr char kFluxClass[] = "FluxPipeline";
 // components do not fit together, or for options that flow matching lacks: self-conditioning,
 // coordinates, min-SNR weights, a prediction type, a terminal SNR.
 absl::StatusOr<LatentParts> ReadFlux(const std::string& folder, const LoadModelOptions& options);
-
-// The same with weights. Errors are also those of LatentPipeline::Load.
-absl::StatusOr<std::unique_ptr<LatentPipeline>> LoadFlux(const std::string& folder,
-                                                         const LoadModelOptions& options);
 
 // "flux": a FluxPipeline.
 ModelKind FluxKind();

@@ -21,10 +21,6 @@ constexpr OneStream kStreams[] = {
 
 }  // namespace
 
-MmditShape FluxDenoiser::ShapeOf(const LatentSize& size) const {
-  return {size.height, size.width, context_length_};
-}
-
 Sources FluxDenoiser::embeddings() const {
   return {{"context", {"text_encoder_2", "last_hidden_state"}},
           {"pooled", {"text_encoder", "pooler_output"}}};
@@ -35,30 +31,19 @@ std::vector<std::shared_ptr<const Condition>> FluxDenoiser::conditions() const {
   return {std::make_shared<GuidanceCondition>(kTrainingGuidance)};
 }
 
-absl::StatusOr<nn::Program> FluxDenoiser::BuildForTraining(const LatentSize& size,
-                                                           const DenoiserTraining& training) const {
-  const MmditShape shape = ShapeOf(size);
-  DPIPE_RETURN_IF_ERROR(CheckMmditShape(name(), shape));
-  const diffusion::Objective& objective = *training.objective;
-  nn::ProgramBuilder builder(name());
-  const Shape latent({size.height, size.width, latent_channels()});
-  const ValueId latents = builder.AddInput("latents", {latent, nn::Element::kF32});
-  const ValueId noise = builder.AddInput("noise", {latent, nn::Element::kF32});
-  MmditInputs inputs;
-  inputs.timesteps = builder.AddInput("timesteps", {Shape(), objective.timestep_element()});
-  AddMmditConditions(shape, FluxInputSizes(config_), &builder, &inputs);
-  builder.BeginLayer("add_noise", nn::LayerKind::kFrozen);
-  inputs.latents = objective.AddNoising(&builder, latents, noise, inputs.timesteps);
-  const ValueId prediction = AddFluxTransformer(config_, shape, nn::LayerKind::kTrainable, inputs,
-                                                &builder, training.lora);
-  builder.BeginLayer("loss", nn::LayerKind::kTrainable);
-  builder.MarkOutput(objective.AddLoss(&builder, {prediction, latents, noise, inputs.timesteps}),
-                     "loss");
-  return builder.Build();
+absl::Status FluxDenoiser::CheckShape(const MmditShape& shape) const {
+  return CheckMmditShape(name(), shape);
 }
 
-absl::StatusOr<nn::Program> FluxDenoiser::BuildForDrawing(const LatentSize& size) const {
-  return BuildFluxTransformer(config_, ShapeOf(size), nn::LayerKind::kFrozen);
+void FluxDenoiser::AddConditions(const MmditShape& shape, nn::ProgramBuilder* builder,
+                                 MmditInputs* inputs) const {
+  AddMmditConditions(shape, FluxInputSizes(config_), builder, inputs);
+}
+
+ValueId FluxDenoiser::AddTransformer(const MmditShape& shape, nn::LayerKind kind,
+                                     const MmditInputs& inputs, nn::ProgramBuilder* builder,
+                                     const nn::LoraSpec& lora) const {
+  return AddFluxTransformer(config_, shape, kind, inputs, builder, lora);
 }
 
 // Original names: Black Forest Labs' implementation, with dots replaced by underscores. Their last

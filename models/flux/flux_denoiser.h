@@ -8,16 +8,15 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "models/latent/denoiser.h"
 #include "models/mmdit/flux_transformer_config.h"
-#include "models/mmdit/mmdit_parts.h"
+#include "models/mmdit/mmdit_denoiser.h"
 
 namespace dpipe::models {
 
 // Reads T5's states as "context", CLIP's pooled state as "pooled" and, if the configuration embeds
 // it, the guidance scale as "guidance". Without that, guidance is classifier-free, true_cfg_scale
 // in diffusers.
-class FluxDenoiser : public Denoiser {
+class FluxDenoiser : public MmditDenoiser {
  public:
   // `context_length` is the number of T5's tokens.
   FluxDenoiser(const FluxTransformerConfig& config, int64_t context_length)
@@ -25,21 +24,21 @@ class FluxDenoiser : public Denoiser {
 
   const FluxTransformerConfig& config() const { return config_; }
 
-  std::string name() const override { return "transformer"; }
-  std::string title() const override { return "transformer"; }
   int64_t latent_channels() const override { return config_.latent_channels(); }
-  int size_multiple() const override { return kMmditPatch; }
   Sources embeddings() const override;
   std::vector<std::shared_ptr<const Condition>> conditions() const override;
   bool embeds_guidance() const override { return config_.guidance_embeds; }
   std::vector<KohyaLayer> kohya_layers() const override;
-  absl::StatusOr<nn::Program> BuildForTraining(const LatentSize& size,
-                                               const DenoiserTraining& training) const override;
-  absl::StatusOr<nn::Program> BuildForDrawing(const LatentSize& size) const override;
+
+ protected:
+  int64_t context_length() const override { return context_length_; }
+  absl::Status CheckShape(const MmditShape& shape) const override;
+  void AddConditions(const MmditShape& shape, nn::ProgramBuilder* builder,
+                     MmditInputs* inputs) const override;
+  ValueId AddTransformer(const MmditShape& shape, nn::LayerKind kind, const MmditInputs& inputs,
+                         nn::ProgramBuilder* builder, const nn::LoraSpec& lora) const override;
 
  private:
-  MmditShape ShapeOf(const LatentSize& size) const;
-
   const FluxTransformerConfig config_;
   const int64_t context_length_;
 };

@@ -16,6 +16,7 @@ const std::vector<std::string>& BuiltInModels() {
                                                                  "stable_diffusion_v1_5",
                                                                  "stable_diffusion_v2_1",
                                                                  "stable_diffusion_v2_1_base",
+                                                                 "stable_diffusion_xl",
                                                                  "tiny_cdm",
                                                                  "cdm_lsun",
                                                                  "cdm_imagenet"};

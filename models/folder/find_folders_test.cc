@@ -28,6 +28,7 @@ const Case kCases[] = {
     {"stable_diffusion_v1_5", 859520964, 123060480, 512, diffusion::PredictionType::kEpsilon},
     {"stable_diffusion_v2_1", 865910724, 340387840, 768, diffusion::PredictionType::kV},
     {"stable_diffusion_v2_1_base", 865910724, 340387840, 512, diffusion::PredictionType::kEpsilon},
+    {"stable_diffusion_xl", 2567463684, 123060480, 1024, diffusion::PredictionType::kEpsilon},
 };
 
 int64_t Count(const absl::StatusOr<nn::Program>& program) {

@@ -10,6 +10,7 @@
 #define DPIPE_MODELS_LATENT_DENOISER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,6 +47,9 @@ struct FrozenWeights {
   std::string subfolder;
   std::vector<std::string> ignored_prefixes;
 };
+
+// How to compute tensors, fp32, by name.
+using ComputedTensors = std::map<std::string, std::function<absl::StatusOr<Tensor>()>>;
 
 // Immutable and thread-safe.
 class Denoiser {
@@ -88,6 +92,9 @@ class Denoiser {
     return BuildForDrawing(size);
   }
   virtual void FromStored(NamedTensors* parameters) const {}
+  // Tensors that the subfolder name() holds beside the parameters, and that programs compute: a
+  // table of positions. They are saved with the parameters; a folder with other values is refused.
+  virtual ComputedTensors computed_tensors() const { return {}; }
   // Returns the text of config.json to be saved, given the folder's; `source` names it in messages.
   virtual absl::StatusOr<std::string> SavedConfig(const std::string& config,
                                                   const std::string& source) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,9 @@ namespace {
 
 // For frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
+
+// Of computed tensors, whose values are in [-1, 1]: twice the rounding of bf16.
+constexpr float kComputedTolerance = 0.004f;
 
 // Returns "a, b and c".
 std::string JoinNames(const std::vector<std::string>& names) {
@@ -73,8 +77,9 @@ absl::StatusOr<std::unique_ptr<LatentPipeline>> LatentPipeline::Load(
     DPIPE_CHECK(next < weights.size()) << own.model_->component(c).name;
     DPIPE_RETURN_IF_ERROR(own.LoadFrozen(c, weights[next++]));
   }
-  if (!own.parts_.text_encoders.empty()) {
-    DPIPE_RETURN_IF_ERROR(own.adapters_.MergeIntoTextEncoder(own.frozen_[kFirstTextEncoder].get()));
+  for (size_t i = 0; i < own.parts_.text_encoders.size(); ++i) {
+    DPIPE_RETURN_IF_ERROR(
+        own.adapters_.MergeIntoTextEncoder(i, own.frozen_[kFirstTextEncoder + i].get()));
   }
   std::vector<std::string> paths;
   for (const std::string& name : own.WeightFolders()) {
@@ -149,8 +154,10 @@ absl::Status LatentPipeline::LoadAdapters(const LoadModelOptions& options) {
   targets.denoiser = denoiser().name();
   targets.kohya_layers = denoiser().kohya_layers();
   DPIPE_RETURN_IF_ERROR(CheckLoraTargets(model_->backbone().program, parts_.lora));
-  if (!parts_.text_encoders.empty()) {
-    targets.text_encoder = AdaptableLayers(model_->component(kFirstTextEncoder).program);
+  AdaptableLayers* const of_encoders[] = {&targets.text_encoder, &targets.text_encoder_2};
+  for (size_t i = 0; i < std::min(parts_.text_encoders.size(), std::size(of_encoders)); ++i) {
+    *of_encoders[i] =
+        AdaptableLayers(model_->component(kFirstTextEncoder + static_cast<int>(i)).program);
   }
   DPIPE_ASSIGN_OR_RETURN(adapters_, Adapters::Load(folder(), loading, targets));
   notes_.insert(notes_.end(), adapters_.notes().begin(), adapters_.notes().end());
@@ -176,8 +183,15 @@ absl::Status LatentPipeline::LoadFrozen(int component, const FrozenWeights& weig
 
 absl::StatusOr<NamedTensors> LatentPipeline::LoadMergedDenoiser(
     const nn::Program& program, const LoadWeightsOptions& options) const {
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors weights, LoadWeights(parts_.folder.PathOf(denoiser().name()),
-                                                           {&program}, Device::Cpu(), options));
+  const std::string path = parts_.folder.PathOf(denoiser().name());
+  LoadWeightsOptions reading = options;
+  for (const auto& [name, compute] : denoiser().computed_tensors()) {
+    DPIPE_ASSIGN_OR_RETURN(const Tensor computed, compute());
+    DPIPE_RETURN_IF_ERROR(CheckStoredTensor(path, name, computed, kComputedTolerance));
+    reading.ignored_prefixes.push_back(name);
+  }
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors weights,
+                         LoadWeights(path, {&program}, Device::Cpu(), reading));
   DPIPE_RETURN_IF_ERROR(adapters_.MergeIntoDenoiser(options.ignored_prefixes, &weights));
   return weights;
 }
@@ -226,8 +240,10 @@ absl::Status LatentPipeline::CheckIsTrained() const {
 
 std::string LatentPipeline::DescribeFrozen() const {
   const bool locks_denoiser = !denoiser().frozen_weights().empty();
-  const bool merges =
-      adapters_.change_text_encoder() || (locks_denoiser && adapters_.change_denoiser());
+  bool merges = locks_denoiser && adapters_.change_denoiser();
+  for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
+    merges = merges || adapters_.change_text_encoder(i);
+  }
   std::vector<std::string> names = WeightFolders();
   names.erase(names.begin());  // the denoiser
   return absl::StrCat(JoinNames(names), " ",
@@ -237,7 +253,7 @@ std::string LatentPipeline::DescribeFrozen() const {
 
 absl::Status LatentPipeline::SaveFrozen(const std::string& folder, StoredFormat format) const {
   for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
-    if (!frozen_is_random_ && !(i == 0 && adapters_.change_text_encoder())) continue;
+    if (!frozen_is_random_ && !adapters_.change_text_encoder(i)) continue;
     DPIPE_RETURN_IF_ERROR(SaveWeights(
         absl::StrCat(folder, "/", parts_.text_encoders[i].name, "/", kTransformersWeights),
         SharedMasters(*frozen_[kFirstTextEncoder + i]), format));
@@ -258,8 +274,10 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTenso
   CopiedComponents copied;
   copied.read = read_components();
   if (denoiser != nullptr) copied.without_weights.insert(name);
-  if (adapters_.change_text_encoder()) {
-    copied.without_weights.insert(parts_.text_encoders[0].name);
+  for (size_t i = 0; i < parts_.text_encoders.size(); ++i) {
+    if (adapters_.change_text_encoder(i)) {
+      copied.without_weights.insert(parts_.text_encoders[i].name);
+    }
   }
   copied.left_out = left_out;
   DPIPE_RETURN_IF_ERROR(parts_.folder.CopyTo(folder, copied));
@@ -274,7 +292,11 @@ absl::Status LatentPipeline::SaveAll(const std::string& folder, const NamedTenso
   }
   DPIPE_RETURN_IF_ERROR(SaveFrozen(folder, format));
   if (denoiser == nullptr) return absl::OkStatus();
-  return SaveWeights(absl::StrCat(folder, "/", name, "/", kDiffusersWeights), *denoiser, format);
+  NamedTensors stored = *denoiser;
+  for (const auto& [tensor, compute] : this->denoiser().computed_tensors()) {
+    DPIPE_ASSIGN_OR_RETURN(stored[tensor], compute());
+  }
+  return SaveWeights(absl::StrCat(folder, "/", name, "/", kDiffusersWeights), stored, format);
 }
 
 absl::Status LatentPipeline::Save(const std::string& folder, const NamedTensors& denoiser,

@@ -86,4 +86,21 @@ absl::StatusOr<std::vector<Image>> TrainableLatentModel::Draw(
                                      on_progress);
 }
 
+ModelKind LatentKind(
+    const std::string& name, const std::string& class_name,
+    std::function<absl::StatusOr<LatentParts>(const std::string&, const LoadModelOptions&)> read) {
+  ModelKind kind;
+  kind.name = name;
+  kind.classes = {class_name};
+  kind.is_latent = true;
+  kind.takes_adapters = true;
+  kind.load = [read = std::move(read)](const std::string& folder, const LoadModelOptions& options)
+      -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
+    DPIPE_ASSIGN_OR_RETURN(LatentParts parts, read(folder, options));
+    DPIPE_ASSIGN_OR_RETURN(auto pipeline, LatentPipeline::Load(std::move(parts), options));
+    return std::make_unique<TrainableLatentModel>(std::move(pipeline));
+  };
+  return kind;
+}
+
 }  // namespace dpipe::models

@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "models/latent/latent_pipeline.h"
+#include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
@@ -74,6 +75,13 @@ class TrainableLatentModel : public TrainableModel {
  private:
   const std::unique_ptr<LatentPipeline> pipeline_;
 };
+
+// Returns a kind of models whose denoiser is trained, given what turns a folder into their parts.
+// Adapters of the denoiser can be trained.
+ModelKind LatentKind(const std::string& name, const std::string& class_name,
+                     std::function<absl::StatusOr<LatentParts>(const std::string& folder,
+                                                               const LoadModelOptions& options)>
+                         read);
 
 }  // namespace dpipe::models
 

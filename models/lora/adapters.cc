@@ -70,10 +70,15 @@ absl::Status Adapters::MergeIntoDenoiser(const std::vector<std::string>& ignored
   return Merge(adapters, weights);
 }
 
-absl::Status Adapters::MergeIntoTextEncoder(nn::ParameterSet* parameters) const {
-  if (!change_text_encoder()) return absl::OkStatus();
+NamedTensors Adapters::OfTextEncoder(size_t encoder) const {
+  if (encoder == 0) return merged_.text_encoder;
+  return encoder == 1 ? merged_.text_encoder_2 : NamedTensors();
+}
+
+absl::Status Adapters::MergeIntoTextEncoder(size_t encoder, nn::ParameterSet* parameters) const {
+  if (!change_text_encoder(encoder)) return absl::OkStatus();
   NamedTensors weights = SharedMasters(*parameters);
-  DPIPE_RETURN_IF_ERROR(Merge(merged_.text_encoder, &weights));
+  DPIPE_RETURN_IF_ERROR(Merge(OfTextEncoder(encoder), &weights));
   for (nn::ParameterId id : parameters->ids()) parameters->mutable_weight(id)->MarkUpdated();
   return absl::OkStatus();
 }

@@ -41,13 +41,14 @@ class Adapters {
   const nn::LoraSpec& trained() const { return options_.trained; }
   bool are_trained() const { return trained().rank > 0; }
   bool change_denoiser() const { return !merged_.unet.empty(); }
-  bool change_text_encoder() const { return !merged_.text_encoder.empty(); }
+  // Of text encoder number `encoder`, from 0.
+  bool change_text_encoder(size_t encoder) const { return !OfTextEncoder(encoder).empty(); }
 
   // Adds adapters to the weights in place. The denoiser's weights lack names with
   // `ignored_prefixes`.
   absl::Status MergeIntoDenoiser(const std::vector<std::string>& ignored_prefixes,
                                  NamedTensors* weights) const;
-  absl::Status MergeIntoTextEncoder(nn::ParameterSet* parameters) const;
+  absl::Status MergeIntoTextEncoder(size_t encoder, nn::ParameterSet* parameters) const;
 
   // Returns the trained parameters of a denoiser's training program: the file's or, without one,
   // those of the init rules. Returns InvalidArgument, with a list, if the file has adapters that
@@ -61,6 +62,7 @@ class Adapters {
 
  private:
   Adapters(AdapterOptions options, LoraTargets targets);
+  NamedTensors OfTextEncoder(size_t encoder) const;
   absl::Status Merge(const NamedTensors& adapters, NamedTensors* weights) const;
 
   AdapterOptions options_;

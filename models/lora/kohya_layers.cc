@@ -58,6 +58,7 @@ int64_t KohyaLayer::rows() const {
 }
 
 absl::StatusOr<std::vector<LowRank>> SplitIntoParts(const KohyaLayer& layer, const LowRank& whole) {
+  if (layer.is_renamed_only()) return std::vector<LowRank>{whole};
   const Shape& up_shape = whole.up.shape();
   if (up_shape.rank() != 2 || whole.down.shape().rank() != 2 || up_shape[0] != layer.rows() ||
       up_shape[1] != whole.down.dim(0)) {
@@ -82,6 +83,7 @@ absl::StatusOr<std::vector<LowRank>> SplitIntoParts(const KohyaLayer& layer, con
 
 LowRank JoinParts(const KohyaLayer& layer, const std::vector<LowRank>& parts) {
   DPIPE_CHECK_EQ(parts.size(), layer.parts.size());
+  if (layer.is_renamed_only()) return parts[0];
   int64_t rank = 0;
   std::vector<Tensor> downs;
   for (const LowRank& part : parts) {

@@ -24,6 +24,8 @@ struct KohyaLayer {
   bool swaps_halves = false;
 
   int64_t rows() const;
+  // True if its adapter is that of its only part. Then it may also be a convolution's.
+  bool is_renamed_only() const { return parts.size() == 1 && !swaps_halves; }
 };
 
 // The two matrices of a low-rank adapter, fp32: down [rank, in], up [rows, rank].

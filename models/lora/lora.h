@@ -45,7 +45,8 @@ absl::Status MergeLoraInto(const NamedTensors& adapters, float scale, NamedTenso
 
 // The layers to which a file's adapters may apply.
 struct LoraTargets {
-  AdaptableLayers unet, text_encoder;  // "unet" stands for any denoiser
+  AdaptableLayers unet, text_encoder;   // "unet" stands for any denoiser
+  AdaptableLayers text_encoder_2 = {};  // empty: the model has no such component
   // The denoiser's subfolder, with which the names of its layers begin in diffusers' files.
   std::string denoiser = "unet";
   // Layers of the denoiser whose names in kohya's files do not follow the rule for U-Nets.
@@ -54,7 +55,7 @@ struct LoraTargets {
 
 // Adapters named LAYER.lora_A.weight and LAYER.lora_B.weight, with the components' own layer names.
 struct LoraAdapters {
-  NamedTensors unet, text_encoder;
+  NamedTensors unet, text_encoder, text_encoder_2;
   std::vector<std::string> notes;  // sentences for the user about unused parts of the file
 };
 
@@ -64,12 +65,13 @@ struct LoraAdapters {
 absl::StatusOr<std::string> FindLoraFile(const std::string& path);
 
 // Returns the adapters of a file in fp32. The file's own scale is multiplied into them; callers
-// apply the U-Net's adapters with `scale` and the text encoder's with 1. Leaves out, with a note,
+// apply the U-Net's adapters with `scale` and the text encoders' with 1. Leaves out, with a note,
 // tensors that belong to no adapter or to no layer of `targets`.
 //
-// Returns InvalidArgument if no tensor remains, a value is NaN or infinite, a rank differs from the
-// configuration's, or a tensor changes the result in an unsupported way (ParseLoraName,
-// AdapterConfig, whole weights). Errors of the format are those of SafetensorsFile.
+// Returns InvalidArgument if no tensor remains, a tensor belongs to a second text encoder and
+// `targets` has none, a value is NaN or infinite, a rank differs from the configuration's, or a
+// tensor changes the result in an unsupported way (ParseLoraName, AdapterConfig, whole weights).
+// Errors of the format are those of SafetensorsFile.
 absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                       const LoraTargets& targets);
 

@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kTextEncoderPrefix[] = "text_encoder.";
+constexpr char kTextEncoder2Prefix[] = "text_encoder_2.";
 constexpr char kMetadata[] = "lora_adapter_metadata";
 constexpr char kPeftConfig[] = "adapter_config.json";
 // There are some 100 bytes per layer.
@@ -185,9 +186,10 @@ class ComponentAdapters {
 
 // A file's tensors by component.
 struct Contents {
-  explicit Contents(const std::string& file) : path(file), unet(file), text_encoder(file) {}
+  explicit Contents(const std::string& file)
+      : path(file), unet(file), text_encoder(file), text_encoder_2(file) {}
   std::string path;
-  ComponentAdapters unet, text_encoder;
+  ComponentAdapters unet, text_encoder, text_encoder_2;
   std::vector<std::string> unused;  // names of tensors
 };
 
@@ -206,19 +208,36 @@ absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
     return absl::InvalidArgumentError(
         absl::StrCat(contents->path, ": ", parsed.status().message()));
   }
+  using Component = LoraName::Component;
   const std::optional<LoraName>& name = *parsed;
-  if (name.has_value() && name->component != LoraName::Component::kTextEncoder) {
-    std::string layer = targets.unet.Find(*name);
-    if (name->flat && layer.empty()) layer = FindKohyaLayer(*name, targets);
-    if (!layer.empty()) return contents->unet.Add(*name, layer, view);
+  if (name.has_value() && name->component == Component::kTextEncoder2 &&
+      targets.text_encoder_2.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(contents->path, ": ", ShowText(view.name),
+                     " belongs to a second text encoder, as in SDXL, which this model lacks"));
   }
-  if (name.has_value() && name->component != LoraName::Component::kUNet) {
-    const std::string layer = targets.text_encoder.Find(*name);
-    if (!layer.empty()) return contents->text_encoder.Add(*name, layer, view);
-  }
+  const struct {
+    Component component;
+    const AdaptableLayers& layers;
+    ComponentAdapters* adapters;
+  } components[] = {
+      {Component::kUNet, targets.unet, &contents->unet},
+      {Component::kTextEncoder, targets.text_encoder, &contents->text_encoder},
+      {Component::kTextEncoder2, targets.text_encoder_2, &contents->text_encoder_2},
+  };
   const absl::string_view plain = WithoutLoraPrefixes(view.name);
-  if (!name.has_value() &&
-      (targets.unet.HasParameter(plain) || targets.text_encoder.HasParameter(plain))) {
+  bool is_weight = false;
+  for (const auto& [component, layers, adapters] : components) {
+    is_weight = is_weight || layers.HasParameter(plain);
+    if (!name.has_value()) continue;
+    if (name->component != component && name->component != Component::kEither) continue;
+    std::string layer = layers.Find(*name);
+    if (component == Component::kUNet && name->flat && layer.empty()) {
+      layer = FindKohyaLayer(*name, targets);
+    }
+    if (!layer.empty()) return adapters->Add(*name, layer, view);
+  }
+  if (!name.has_value() && is_weight) {
     return absl::InvalidArgumentError(absl::StrCat(
         contents->path, ": ", ShowText(view.name),
         " is a whole weight, not a low-rank adapter; merge what this file has into the model with "
@@ -273,6 +292,7 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
   DPIPE_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
   DPIPE_ASSIGN_OR_RETURN(const AdapterConfig unet_config, ConfigOf(file, targets.denoiser + "."));
   DPIPE_ASSIGN_OR_RETURN(const AdapterConfig text_config, ConfigOf(file, kTextEncoderPrefix));
+  DPIPE_ASSIGN_OR_RETURN(const AdapterConfig text_2_config, ConfigOf(file, kTextEncoder2Prefix));
   Contents contents(path);
   for (const SafetensorsView& view : file.tensors()) {
     DPIPE_RETURN_IF_ERROR(AddTensor(view, targets, &contents));
@@ -289,7 +309,8 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                           ShowNames(contents.unused)));
   }
   if (IsPeftFile(file) && !unet_config.has_scale() && !text_config.has_scale() &&
-      !contents.unet.has_alphas() && !contents.text_encoder.has_alphas()) {
+      !text_2_config.has_scale() && !contents.unet.has_alphas() &&
+      !contents.text_encoder.has_alphas() && !contents.text_encoder_2.has_alphas()) {
     adapters.notes.push_back(absl::StrCat(path, ": its adapters have scale 1, because there is no ",
                                           kPeftConfig, " beside it"));
   }
@@ -299,6 +320,8 @@ absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
   DPIPE_ASSIGN_OR_RETURN(adapters.unet, contents.unet.Take(unet_config, scale));
   DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder,
                          contents.text_encoder.Take(text_config, /*scale=*/1));
+  DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder_2,
+                         contents.text_encoder_2.Take(text_2_config, /*scale=*/1));
   return adapters;
 }
 

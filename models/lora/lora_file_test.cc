@@ -246,6 +246,8 @@ TEST(LoraFileTest, NamesProblems) {
   } cases[] = {
       {{{"unet.a.weight", {1}, {1}}}, "unet.a.weight is a whole weight, not a low-rank adapter"},
       {{down, up, {"text_encoder.e.bias", {1}, {1}}}, "text_encoder.e.bias is a whole weight"},
+      {{down, up, {"lora_te2_e.lora_up.weight", {1, 1}, {1}}},
+       "lora_te2_e.lora_up.weight belongs to a second text encoder, as in SDXL, which this model"},
       {{{"unet.x.lora_A.weight", {1, 1}, {1}}},
        "none of its 1 tensors is an adapter of this model\n  expected: names like "
        "unet.LAYER.lora_A.weight or lora_unet_LAYER.lora_down.weight, with this model's layers\n  "

@@ -40,11 +40,18 @@ constexpr struct {
   Component component;
   bool flat;
 } kPrefixes[] = {
-    {kPeftPrefix, Component::kEither, false},    {"_orig_mod.", Component::kEither, false},
-    {"module.", Component::kEither, false},      {"unet.", Component::kUNet, false},
-    {"transformer.", Component::kUNet, false},   {"text_encoder.", Component::kTextEncoder, false},
-    {kKohyaUNet, Component::kUNet, true},        {"lora_transformer_", Component::kUNet, true},
-    {"lora_te_", Component::kTextEncoder, true}, {"lora_te1_", Component::kTextEncoder, true},
+    {kPeftPrefix, Component::kEither, false},
+    {"_orig_mod.", Component::kEither, false},
+    {"module.", Component::kEither, false},
+    {"unet.", Component::kUNet, false},
+    {"transformer.", Component::kUNet, false},
+    {"text_encoder.", Component::kTextEncoder, false},
+    {"text_encoder_2.", Component::kTextEncoder2, false},
+    {kKohyaUNet, Component::kUNet, true},
+    {"lora_transformer_", Component::kUNet, true},
+    {"lora_te2_", Component::kTextEncoder2, true},
+    {"lora_te_", Component::kTextEncoder, true},
+    {"lora_te1_", Component::kTextEncoder, true},
     {"lycoris_", Component::kEither, true},
 };
 
@@ -65,8 +72,6 @@ constexpr struct {
     {".diff_b$", "LyCORIS with whole weights"},
     {".w_norm", "LyCORIS with norms"},
     {".b_norm", "LyCORIS with norms"},
-    {"text_encoder_2.", "LoRA for Stable Diffusion XL"},
-    {"lora_te2_", "LoRA for Stable Diffusion XL"},
 };
 
 // Names of an attention's layers in attention processors.
@@ -139,7 +144,9 @@ absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name) {
     parsed.part = known.part;
     parsed.layer = absl::StrReplaceAll(layer, {{".processor.", "."}});
     if (known.suffix[0] == '_') {
-      parsed.layer = WithoutProcessor(parsed.layer, parsed.component == Component::kTextEncoder);
+      const bool of_text_encoder = parsed.component == Component::kTextEncoder ||
+                                   parsed.component == Component::kTextEncoder2;
+      parsed.layer = WithoutProcessor(parsed.layer, of_text_encoder);
     }
     return parsed;
   }

@@ -8,11 +8,11 @@
 //                   ATTENTION.processor.to_q_lora.down.weight, .up.weight
 //   kohya-ss, LyCORIS (LoCon)
 //                   lora_unet_LAYER.lora_down.weight, .lora_up.weight, with LAYER's dots replaced
-//                   by underscores; lora_te_LAYER or lora_te1_LAYER for a text encoder;
-//                   lycoris_LAYER for either
+//                   by underscores; lora_te_LAYER or lora_te1_LAYER for a text encoder,
+//                   lora_te2_LAYER for a second one; lycoris_LAYER for any
 //
-// and beside each a scalar LAYER.alpha. LAYER may follow "unet.", "transformer." or
-// "text_encoder."; otherwise a name belongs to the component that has the layer. PEFT's
+// and beside each a scalar LAYER.alpha. LAYER may follow "unet.", "transformer.", "text_encoder."
+// or "text_encoder_2."; otherwise a name belongs to the component that has the layer. PEFT's
 // "base_model.model." and the prefixes of torch.compile and DataParallel are removed. A text
 // encoder's layers may have "text_model." or lack it, as in transformers 5. Sources: diffusers
 // utils/state_dict_utils.py, loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
@@ -33,7 +33,7 @@ namespace dpipe::models {
 enum class LoraPart { kDown, kUp, kAlpha };
 
 struct LoraName {
-  enum class Component { kUNet, kTextEncoder, kEither };  // kUNet: any denoiser
+  enum class Component { kUNet, kTextEncoder, kTextEncoder2, kEither };  // kUNet: any denoiser
   Component component = Component::kEither;
   LoraPart part = LoraPart::kDown;
   std::string layer;  // as in the file
@@ -42,7 +42,7 @@ struct LoraName {
 
 // Returns an empty optional if the name does not belong to an adapter. Returns InvalidArgument if
 // it belongs to another method that changes the result (LoHa, LoKr, DoRA, Tucker decomposition,
-// ...) or to a second text encoder.
+// ...).
 absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name);
 
 // True if the name begins with "base_model.model.", as in PEFT's own files, whose scales are in a
@@ -60,6 +60,7 @@ class AdaptableLayers {
   // The layers of a program that have a weight.
   explicit AdaptableLayers(const nn::Program& program);
 
+  bool empty() const { return layers_.empty(); }
   // Returns the dotted name of the layer that `name` refers to; empty if there is none.
   std::string Find(const LoraName& name) const;
   // True if the name is that of a layer's own weight or bias.

@@ -58,6 +58,10 @@ TEST(LoraNamesTest, NamesOfPeftDiffusersAndKohya) {
        "text_model.l.0.q_proj"},
       {"lora_te1_text_model_l_0_out_proj.alpha", Component::kTextEncoder, LoraPart::kAlpha,
        "text_model.l.0.out_proj"},
+      {"text_encoder_2.text_model.l.0.q_proj.lora_B.weight", Component::kTextEncoder2,
+       LoraPart::kUp, "text_model.l.0.q_proj"},
+      {"lora_te2_text_model_l_0_q_proj.lora_up.weight", Component::kTextEncoder2, LoraPart::kUp,
+       "text_model.l.0.q_proj"},
       {"lycoris_text_model_l_0_q_proj.alpha", Component::kEither, LoraPart::kAlpha,
        "text_model.l.0.q_proj"},
   };
@@ -92,7 +96,6 @@ TEST(LoraNamesTest, OtherMethodsAreNamed) {
       {"lycoris_a.oft_blocks", "belongs to OFT"},
       {"base_model.model.a.lora_embedding_A", "belongs to LoRA of embeddings"},
       {"unet.a.lora_B.bias", "belongs to LoRA with biases"},
-      {"lora_te2_text_model_a.lora_up.weight", "belongs to LoRA for Stable Diffusion XL"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(std::string(ParseLoraName(c.name).status().message()), HasSubstr(c.message));

@@ -55,8 +55,9 @@ void AddMmditConditions(const MmditShape& shape, const MmditInputSizes& sizes,
 MmditInputs AddMmditInputs(const MmditShape& shape, const MmditInputSizes& sizes,
                            nn::ProgramBuilder* builder);
 
-// The layers that diffusers' training scripts of both families adapt: projections of the attentions
-// and feed-forward networks of the double blocks. Any linear layer can be adapted.
+// The layers that diffusers' training script of FLUX.1 adapts: projections of the attentions and
+// feed-forward networks of the double blocks. That of Stable Diffusion 3 adapts the attentions
+// alone. Any linear layer can be adapted.
 std::vector<std::string> DefaultMmditLoraTargets();
 
 // The name of all linear layers, as in PEFT's target_modules.

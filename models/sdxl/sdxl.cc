@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "models/clip_text/clip_text_encoder.h"
 #include "models/diffusion/diffusion_objective.h"
-#include "models/latent/latent_pipeline.h"
 #include "models/latent/trainable.h"
 #include "models/trainable/dropout.h"
 #include "models/unet/unet.h"
@@ -115,22 +114,11 @@ absl::StatusOr<LatentParts> ReadStableDiffusionXl(const std::string& path,
 }
 
 ModelKind StableDiffusionXlKind() {
-  ModelKind kind;
-  kind.name = "sdxl";
-  kind.classes = {kStableDiffusionXlClass};
-  kind.is_latent = true;
-  kind.takes_adapters = true;
+  ModelKind kind = LatentKind("sdxl", kStableDiffusionXlClass, ReadStableDiffusionXl);
   kind.check_training = [](const std::string& folder) -> absl::Status {
     const std::string path = folder + "/unet/config.json";
     DPIPE_ASSIGN_OR_RETURN(const UNetConfig unet, ReadUNetConfig(path));
     return CheckNoDropout(path, unet.dropout);
-  };
-  kind.load =
-      [](const std::string& folder,
-         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
-    DPIPE_ASSIGN_OR_RETURN(LatentParts parts, ReadStableDiffusionXl(folder, options));
-    DPIPE_ASSIGN_OR_RETURN(auto pipeline, LatentPipeline::Load(std::move(parts), options));
-    return std::make_unique<TrainableLatentModel>(std::move(pipeline));
   };
   return kind;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
+#include "core/tensor/safetensors.h"
 #include "data/folders/folder_dataset.h"
 #include "data/images/image_encode.h"
 #include "data/loader.h"
@@ -192,6 +193,71 @@ TEST(SdxlTest, TimeIdsAreOfTheRealCrop) {
   const auto given = TimeIdsCondition().ForDrawing(drawn, Device::Cpu());
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_THAT(given->Slice(1, 2).span<float>(), ElementsAre(32, 48, 0, 0, 32, 48));
+}
+
+// Trained adapters are written with kohya's names, and read back.
+TEST(SdxlTest, TrainedAdaptersAreSavedWithKohyasNames) {
+  const std::string folder = SdxlFolder();
+  LoadModelOptions options;
+  options.lora = {2, 0.5f};
+  options.lora_format = LoraFormat::kKohya;
+  const auto model = Load(folder, options);
+  auto weights = model->InitialParameters(TrainableModel::Start::kFolder, 1);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const std::string up = "down_blocks.1.attentions.0.transformer_blocks.1.attn1.to_q.lora_B.weight";
+  for (float& x : weights->at(up).span<float>()) x = 0.25f;
+  const std::string saved = ::testing::TempDir() + "/sdxl_kohya";
+  ASSERT_TRUE(model->Save(saved, *weights, StoredFormat::kFp32).ok());
+  const auto file = SafetensorsFile::Open(absl::StrCat(saved, "/", kLoraFile));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_NE(file->Find("lora_unet_input_blocks_4_1_transformer_blocks_1_attn1_to_q.lora_up.weight"),
+            nullptr);
+  const auto again = Load(saved, options)->InitialParameters(TrainableModel::Start::kFolder, 1);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->at(up).data<float>()[0], 0.25f);
+}
+
+// Each encoder has adapters of its own. A saved folder has them merged.
+TEST(SdxlTest, AdaptersOfBothTextEncodersAreMerged) {
+  const std::string layer = "text_model.encoder.layers.0.self_attn.q_proj";
+  const std::string folder = SdxlFolder();
+  const auto matrix = [](const Shape& shape, float value) {
+    Tensor tensor = Tensor::Zeros(Device::Cpu(), shape, DType::kF32);
+    for (float& x : tensor.span<float>()) x = value;
+    return tensor;
+  };
+  NamedTensors adapters;
+  adapters["text_encoder." + layer + ".lora_A.weight"] = matrix({2, 24}, 0.5f);
+  adapters["text_encoder." + layer + ".lora_B.weight"] = matrix({24, 2}, 0.25f);
+  adapters["lora_te2_text_model_encoder_layers_0_self_attn_q_proj.lora_down.weight"] =
+      matrix({2, 16}, 0.5f);
+  adapters["lora_te2_text_model_encoder_layers_0_self_attn_q_proj.lora_up.weight"] =
+      matrix({16, 2}, 1);
+  LoadModelOptions options;
+  options.adapters_file = ::testing::TempDir() + "/two_encoders.safetensors";
+  ASSERT_TRUE(SaveWeights(options.adapters_file, adapters).ok());
+  const auto plain = Load(folder), adapted = Load(folder, options);
+  EXPECT_THAT(adapted->DescribeFrozen(), HasSubstr("with merged adapters"));
+  const std::string saved = ::testing::TempDir() + "/sdxl_merged";
+  ASSERT_TRUE(adapted
+                  ->Save(saved, *adapted->InitialParameters(TrainableModel::Start::kFolder, 1),
+                         StoredFormat::kFp32)
+                  .ok());
+  const auto again = Load(saved);
+  const float added[] = {0.25f, 1.0f};  // rank times the product of both values
+  for (int i = 0; i < 2; ++i) {
+    const auto weights = [&](const TrainableLatentModel& model) {
+      return SharedMasters(*model.frozen_parameters()[kFirstTextEncoder + i]);
+    };
+    for (const auto& [name, before] : weights(*plain)) {
+      const float expected = name == layer + ".weight" ? added[i] : 0.0f;
+      const Tensor after = weights(*adapted).at(name), reloaded = weights(*again).at(name);
+      for (int64_t j = 0; j < before.num_elements(); ++j) {
+        ASSERT_NEAR(after.data<float>()[j], before.data<float>()[j] + expected, 1e-6) << name;
+        ASSERT_EQ(reloaded.data<float>()[j], after.data<float>()[j]) << name;
+      }
+    }
+  }
 }
 
 TEST(SdxlTest, ASavedFolderLoadsTheSame) {

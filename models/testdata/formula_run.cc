@@ -128,7 +128,7 @@ GradientErrors CompareGradients(const std::map<std::string, Sketch>& gradients,
 }
 
 ErrorBounds BoundsOf(const nn::Program& program, DType dtype, const Goldens& goldens) {
-  if (dtype == DType::kF32) return {1e-4, 1e-4, 1e-4};
+  if (dtype == DType::kF32) return kFp32Bounds;
   const double num_nodes =
       static_cast<double>(program.num_values()) - static_cast<double>(program.inputs().size());
   const double pytorch_worst = goldens.Get("bf16_errors").data<float>()[2];

@@ -9,6 +9,7 @@
 #include "models/controlnet/trainable.h"
 #include "models/flux/flux.h"
 #include "models/folder/model_index.h"
+#include "models/sd3/sd3.h"
 #include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 
@@ -57,7 +58,7 @@ absl::Status CheckClass(const ModelKind& kind, const std::string& class_name,
 const std::vector<ModelKind>& ModelKinds() {
   static const auto* const kinds =
       new std::vector<ModelKind>({StableDiffusionKind(), StableDiffusionXlKind(), ControlNetKind(),
-                                  FluxKind(), CascadeKind()});
+                                  Sd3Kind(), FluxKind(), CascadeKind()});
   return *kinds;
 }
 

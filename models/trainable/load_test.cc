@@ -46,14 +46,15 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndItsContent) {
 // Holds with and without a kind named by the user.
 TEST(LoadTrainableModelTest, UnsupportedClassesAreRefusedByName) {
   for (const std::string name :
-       {"StableDiffusion3Pipeline", "FluxFillPipeline", "FluxControlPipeline", "Flux2Pipeline",
+       {"StableDiffusion3Img2ImgPipeline", "FluxFillPipeline", "FluxControlPipeline", "Flux2Pipeline",
         "WanPipeline", "QwenImagePipeline", "StableDiffusionInpaintPipeline",
         "StableDiffusionInstructPix2PixPipeline"}) {
     const std::string folder = FolderWithIndex("{\"_class_name\": \"" + name + "\"}");
     EXPECT_EQ(ErrorOf(folder),
               folder + "/model_index.json: a " + name +
                   " is not supported; supported are folders of StableDiffusionPipeline, "
-                  "StableDiffusionXLPipeline, StableDiffusionControlNetPipeline, FluxPipeline, "
+                  "StableDiffusionXLPipeline, StableDiffusionControlNetPipeline, "
+                  "StableDiffusion3Pipeline, FluxPipeline, "
                   "CascadedDiffusionPipeline");
     LoadModelOptions options;
     options.kind = "stable_diffusion";

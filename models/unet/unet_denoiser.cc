@@ -1,7 +1,11 @@
 #include "models/unet/unet_denoiser.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/base/check.h"
 #include "core/base/text/json.h"
+#include "models/lora/lora_names.h"
+#include "models/unet/original_names.h"
 #include "models/unet/unet.h"
 #include "models/weights/more_channels.h"
 
@@ -55,6 +59,21 @@ std::vector<std::shared_ptr<const Condition>> UNetDenoiser::conditions() const {
   }
   if (config().has_text_time()) conditions.push_back(std::make_shared<TimeIdsCondition>());
   return conditions;
+}
+
+std::vector<KohyaLayer> UNetDenoiser::kohya_layers() const {
+  if (!config().has_text_time()) return {};
+  const absl::StatusOr<nn::Program> program = BuildStored({size_multiple(), size_multiple()});
+  DPIPE_CHECK(program.ok()) << program.status();
+  std::vector<KohyaLayer> layers;
+  for (int i = 0; i < program->num_parameters(); ++i) {
+    const nn::ParameterInfo& parameter = program->parameter(nn::ParameterId(i));
+    absl::string_view layer = parameter.name;
+    if (!absl::ConsumeSuffix(&layer, ".weight")) continue;
+    layers.push_back({KohyaLayerName(OriginalUNetName(config(), layer)),
+                      {{std::string(layer), parameter.shape[0]}}});
+  }
+  return layers;
 }
 
 nn::SelfConditioning UNetDenoiser::self_conditioning() const {

@@ -52,6 +52,8 @@ class UNetDenoiser : public Denoiser {
   Sources embeddings() const override { return setup_.embeddings; }
   std::vector<std::shared_ptr<const Condition>> conditions() const override;
   nn::SelfConditioning self_conditioning() const override;
+  // Of SDXL, with the names of the original layout (original_names.h).
+  std::vector<KohyaLayer> kohya_layers() const override;
   absl::StatusOr<nn::Program> BuildForTraining(const LatentSize& size,
                                                const DenoiserTraining& training) const override;
   absl::StatusOr<nn::Program> BuildForDrawing(const LatentSize& size) const override;

@@ -125,7 +125,7 @@ void CheckProbed(DType dtype, DeviceKind kind) {
         Tensor::FromHost<float>(device, Shape({2, 6}),
                                 {1024, 768, 0, 128, 512, 640, 333, 500, 17, 0, 256, 256})}},
       FormulaInput(device, "output_gradient", Shape({2, 8, 12, 4})), {dtype, kind});
-  ErrorBounds bounds = {1e-4, 1e-4, 1e-4};
+  ErrorBounds bounds = kFp32Bounds;
   if (dtype == DType::kBf16) {  // three times the errors of diffusers' own bf16
     const Tensor theirs = goldens.Get("bf16_errors");
     const float* const errors = theirs.data<float>();

@@ -254,6 +254,30 @@ absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr
   return tensor;
 }
 
+absl::Status CheckStoredTensor(const std::string& path, const std::string& name,
+                               const Tensor& expected, float tolerance) {
+  DPIPE_ASSIGN_OR_RETURN(const WeightFiles files, OpenWeights(path));
+  for (const SafetensorsFile& file : files.files) {
+    const SafetensorsView* view = file.Find(files.wrapper + name);
+    if (view == nullptr) continue;
+    DPIPE_ASSIGN_OR_RETURN(const Tensor stored, ToFp32(*view, expected.device()));
+    if (stored.shape() != expected.shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(file.name(), ": ", name, " is ",
+                                                     stored.shape().ToString(), ", expected ",
+                                                     expected.shape().ToString()));
+    }
+    for (int64_t i = 0; i < stored.num_elements(); ++i) {
+      const float found = stored.data<float>()[i], computed = expected.data<float>()[i];
+      if (std::fabs(found - computed) <= tolerance) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          file.name(), ": ", name, " holds ", found, " (element ", i, "), but this model computes ",
+          computed, "; other values of it are not ", "supported"));
+    }
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,

@@ -62,6 +62,12 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
 absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
                              const LoadWeightsOptions& options = {});
 
+// Returns InvalidArgument with both values if the weights at `path` hold a tensor `name` of another
+// shape than `expected`, fp32, or with a number that differs from it by more than `tolerance`.
+// Accepts weights without such a tensor.
+absl::Status CheckStoredTensor(const std::string& path, const std::string& name,
+                               const Tensor& expected, float tolerance);
+
 // Returns InvalidArgument with the file and the tensor if a value is NaN or infinite.
 absl::Status CheckFinite(const std::string& file, const std::string& tensor,
                          absl::Span<const float> values);

@@ -3,18 +3,28 @@
     bazel build //tests/golden:dump_images
     oracle/bin/python tests/golden/compare_images_with_diffusers.py [--store=fp16] [case ...]
 
-Cases: tiny_sd (trained weights), and two with random weights made by this code from configurations alone: v15 and v21,
-which are data/models/stable_diffusion_v1_5 and _v2_1 with a tenth of their widths (convolutions as projections, 8
-heads, quick GELU and noise prediction; linear projections, heads by level, exact GELU and v prediction). Also a
-scheduler of diffusers, "PNDMScheduler" for example: tiny_sd with that scheduler in its folder; it must not draw fresh
-noise. For each: dump_images writes the folder, in a temporary place, and draws; StableDiffusionPipeline.from_pretrained reads it and
-draws from the same noise. Prints relative L2 errors of the final latents and the decoded images; exits with 1 past
---tolerance.
+For each case dump_images writes the folder, in a temporary place, and draws; DiffusionPipeline.from_pretrained reads it,
+and its adapters by load_lora_weights, and draws from the same noise. Prints relative L2 errors of the final latents and
+the decoded images; exits with 1 past --tolerance. Cases:
+
+    tiny_sd, tiny_flux    trained weights
+    v15, v21        random weights made by this code from configurations alone: data/models/stable_diffusion_v1_5 and
+                    _v2_1 with a tenth of their widths (convolutions as projections, 8 heads, quick GELU and noise
+                    prediction; linear projections, heads by level, exact GELU and v prediction)
+    sdxl            the pipeline of models/sdxl/testdata/make_goldens.py
+    flux, sd3       models/FAMILY/testdata/tiny, also with random weights; FLUX.1 without the embedding of the guidance
+                    scale (true_cfg_scale in diffusers); Stable Diffusion 3 without T5
+    ... adapters    of the last three, with random adapters; also of every linear layer, and under kohya's names
+    ...Scheduler    tiny_sd with that scheduler of diffusers in its folder; it must not draw fresh noise
+
+diffusers does not read kohya's names of Stable Diffusion 3: these are those of the original layout, which
+convert_sd3_transformer_checkpoint_to_diffusers converts. The environment is that of README.md, with peft 0.21.2.
 """
 
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -22,12 +32,14 @@ import tempfile
 
 import torch
 import diffusers
-from diffusers import StableDiffusionPipeline
-from safetensors.torch import load_file
+from diffusers import DiffusionPipeline
+from diffusers.loaders.single_file_utils import convert_sd3_transformer_checkpoint_to_diffusers
+from safetensors.torch import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROMPTS = ["a large red circle", "a small blue square left of a green star"]
-STEPS, GUIDANCE = 6, 4.0
+STEPS, GUIDANCE, T5_TOKENS = 6, 4.0, 24
+ADAPTERS = "pytorch_lora_weights.safetensors"
 
 
 def edit(path, **values):
@@ -56,28 +68,144 @@ def with_scheduler(name, folder):
     return folder
 
 
+def sdxl(folder):
+    script = ROOT / "models" / "sdxl" / "testdata" / "make_goldens.py"
+    subprocess.run([sys.executable, script, f"--folder={folder}"], check=True)
+    return folder
+
+
+def small(family, folder, with_weights=True, change=None):
+    """models/FAMILY/testdata/tiny with tokenizers. `change` edits the folder and the transformer's weights."""
+    shutil.copytree(ROOT / "models" / family / "testdata" / "tiny", folder)
+    for name, (_, kind) in [(name, value) for name, value in json.loads((folder / "model_index.json").read_text()).items()
+                            if name.startswith("tokenizer")]:
+        if kind == "CLIPTokenizer":
+            shutil.copytree(ROOT / "data" / "tiny_sd" / "tokenizer", folder / name)
+            continue
+        (folder / name).mkdir()
+        shutil.copy(ROOT / "models" / "tokenizer" / "testdata" / "t5" / "spiece.model", folder / name)
+        (folder / name / "tokenizer_config.json").write_text(json.dumps(
+            {"tokenizer_class": "T5Tokenizer", "extra_ids": 100, "model_max_length": T5_TOKENS}))
+    files = list((folder / "transformer").glob("*.safetensors*"))
+    weights = {name: value for file in files if file.suffix == ".safetensors" for name, value in load_file(file).items()}
+    if change is not None:
+        weights = change(folder, weights)
+    for file in files:
+        file.unlink()
+    if with_weights:
+        save_file(weights, folder / "transformer" / "diffusion_pytorch_model.safetensors")
+    return folder
+
+
+def without_guidance(folder, weights):
+    edit(folder / "transformer" / "config.json", guidance_embeds=False)
+    edit(folder / "scheduler" / "scheduler_config.json", use_dynamic_shifting=False)
+    return {name: value for name, value in weights.items() if "guidance_embedder" not in name}
+
+
+def without_t5(folder, weights):
+    edit(folder / "model_index.json", text_encoder_3=[None, None], tokenizer_3=[None, None])
+    for name in ("text_encoder_3", "tokenizer_3"):
+        shutil.rmtree(folder / name)
+    return weights
+
+
+LORA = ["--lora_rank=3"]
+CASES = {
+    "tiny_sd": (lambda folder: "tiny_sd", []),
+    "tiny_flux": (lambda folder: "tiny_flux", []),
+    "v15": (lambda folder: reduced("stable_diffusion_v1_5", folder), []),
+    "v21": (lambda folder: reduced("stable_diffusion_v2_1", folder), []),
+    "sdxl": (sdxl, []),
+    "flux": (lambda folder: small("flux", folder), []),
+    "flux without guidance embedding": (lambda folder: small("flux", folder, change=without_guidance), []),
+    "sd3": (lambda folder: small("sd3", folder), []),
+    "sd3 without t5": (lambda folder: small("sd3", folder, change=without_t5), [f"--max_sequence_length={T5_TOKENS}"]),
+}
+CASES |= {f"{family} random": (lambda folder, family=family: small(family, folder, with_weights=False), [])
+          for family in ("flux", "sd3")}
+for family in ("sdxl", "flux", "sd3"):
+    weights_of = CASES[family][0]
+    # Of layers that FLUX.1's original joins, diffusers reads adapters of the full width only.
+    kohya = ["--lora_targets=all-linear"] if family == "sd3" else []
+    CASES |= {
+        f"{family} adapters": (weights_of, LORA),
+        f"{family} adapters under kohya's names": (weights_of, LORA + kohya + ["--lora_format=kohya"]),
+    }
+    if family != "sdxl":
+        CASES[f"{family} adapters of all linear layers"] = (weights_of, LORA + ["--lora_targets=all-linear"])
+
+
 def nhwc(x):
     return x.permute(0, 2, 3, 1)
 
 
-def draw(folder, noise):
-    pipeline = StableDiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float32)
-    pipeline.set_progress_bar_config(disable=True)
-    given = {"num_inference_steps": STEPS, "guidance_scale": GUIDANCE, "latents": noise.permute(0, 3, 1, 2)}
-    latents = pipeline(PROMPTS, output_type="latent", **given).images
+class Differences(dict):
+    """Differences of weights by original names; biases have none."""
+
+    def pop(self, name, *default):
+        return super().pop(name, *default) if name in self or default else torch.zeros(6)
+
+
+def add_kohya_adapters(transformer, adapters):
+    """Adds adapters of Stable Diffusion 3 that have names of the original layout."""
+    differences = Differences()
+    for flat in {name.split(".")[0] for name in adapters}:
+        down, up, alpha = (adapters[f"{flat}.{part}"] for part in ("lora_down.weight", "lora_up.weight", "alpha"))
+        name = flat.removeprefix("lora_unet_")
+        name = re.sub(r"^joint_blocks_(\d+)_(x|context)_block_", r"joint_blocks.\1.\2_block.", name)
+        name = re.sub(r"_(qkv|proj|fc1|fc2)$", r".\1", name)
+        name = name.replace("_modulation_1", "_modulation.1").replace("_mlp_", ".mlp.")
+        name = name.replace("final_layer_", "final_layer.")
+        differences[name + ".weight"] = up @ down * (alpha / len(down))
+    converted = convert_sd3_transformer_checkpoint_to_diffusers(differences)
+    parameters = dict(transformer.named_parameters())
+    added = 0
     with torch.no_grad():
-        pixels = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor).sample
+        for name, difference in converted.items():
+            if name.endswith(".weight") and difference is not None and difference.ndim == 2:
+                parameters[name] += difference
+                added += 1
+    assert not differences and added == sum(isinstance(layer, torch.nn.Linear) for layer in transformer.modules())
+
+
+def draw(folder, noise):
+    index = json.loads((folder / "model_index.json").read_text())
+    absent = {name: None for name in ("text_encoder_3", "tokenizer_3") if index.get(name) == [None, None]}
+    pipeline = DiffusionPipeline.from_pretrained(folder, torch_dtype=torch.float32, **absent)
+    pipeline.set_progress_bar_config(disable=True)
+    family, count = type(pipeline).__name__, len(noise)
+    if (folder / ADAPTERS).exists():
+        adapters = load_file(folder / ADAPTERS)
+        if family == "StableDiffusion3Pipeline" and all(name.startswith("lora_unet_") for name in adapters):
+            add_kohya_adapters(pipeline.transformer, adapters)
+        else:
+            pipeline.load_lora_weights(folder)
+    given = {"num_inference_steps": STEPS, "guidance_scale": GUIDANCE, "latents": noise.permute(0, 3, 1, 2)}
+    if family == "StableDiffusion3Pipeline":
+        given["max_sequence_length"] = T5_TOKENS
+    elif family == "FluxPipeline":
+        given["max_sequence_length"] = pipeline.tokenizer_2.model_max_length
+    _, height, width, channels = noise.shape
+    if family == "FluxPipeline":
+        side = {name: size * pipeline.vae_scale_factor for name, size in [("height", height), ("width", width)]}
+        given |= side | {"latents": pipeline._pack_latents(given["latents"], count, channels, height, width)}
+        if not pipeline.transformer.config.guidance_embeds:
+            given |= {"true_cfg_scale": GUIDANCE, "negative_prompt": [""] * count}
+    latents = pipeline(PROMPTS, output_type="latent", **given).images
+    if family == "FluxPipeline":
+        latents = pipeline._unpack_latents(latents, side["height"], side["width"], pipeline.vae_scale_factor)
+    config = pipeline.vae.config
+    with torch.no_grad():
+        pixels = pipeline.vae.decode(latents / config.scaling_factor + (config.shift_factor or 0)).sample
     return {"latents": nhwc(latents), "pixels": nhwc(pixels)}
 
 
 def compare(case, binary, store, scratch):
-    model = "tiny_sd"
-    if case.endswith("Scheduler"):
-        model = with_scheduler(case, scratch / "scheduled")
-    elif case != "tiny_sd":
-        model = reduced({"v15": "stable_diffusion_v1_5", "v21": "stable_diffusion_v2_1"}[case], scratch / "configs")
+    make, flags = CASES.get(case) or (lambda folder: with_scheduler(case, folder), [])
+    model = make(scratch / "given")
     subprocess.run([binary, f"--model={model}", f"--out={scratch}", f"--prompts={'|'.join(PROMPTS)}", f"--store={store}",
-                    f"--steps={STEPS}", f"--guidance={GUIDANCE}"], check=True, cwd=ROOT)
+                    f"--steps={STEPS}", f"--guidance={GUIDANCE}", *flags], check=True, cwd=ROOT)
     ours = load_file(scratch / "images.safetensors")
     theirs = draw(scratch / "model", ours["noise"])
     errors = {}
@@ -88,7 +216,7 @@ def compare(case, binary, store, scratch):
     levels = errors["pixels, in 1/255"]
     print(f"{case}, {store}: latents {errors['latents']:.1e}, pixels {errors['pixels']:.1e}, at most {levels:.2f} of "
           f"255 levels; pixels' deviation {theirs['pixels'].std().item():.2f}", flush=True)
-    return max(errors["latents"], errors["pixels"])
+    return max(errors["latents"], errors["pixels"]), ours["latents"]
 
 
 def main():
@@ -98,10 +226,15 @@ def main():
     parser.add_argument("--tolerance", type=float, default=1e-3, help="errors grow over the sampler's steps")
     parser.add_argument("case", nargs="*")
     args = parser.parse_args()
-    worst = 0.0
-    for case in args.case or ["tiny_sd", "v15", "v21"]:
+    worst, plain = 0.0, {}
+    for case in args.case or CASES:
         with tempfile.TemporaryDirectory() as scratch:
-            worst = max(worst, compare(case, args.binary, args.store, pathlib.Path(scratch)))
+            error, latents = compare(case, args.binary, args.store, pathlib.Path(scratch))
+        worst = max(worst, error)
+        plain[case] = latents
+        without = plain.get(case.split()[0])
+        if " adapters" in case and without is not None:
+            print(f"  adapters change the latents by {((latents - without).norm() / without.norm()).item():.2f}")
     sys.exit(0 if worst <= args.tolerance else 1)
 
 

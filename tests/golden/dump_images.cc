@@ -1,6 +1,5 @@
 // Writes a model as a folder in diffusers layout, and images drawn with it, so that a script can
-// draw the same images from that folder with diffusers (compare_images_with_diffusers.py,
-// models/flux/load_in_diffusers.py):
+// draw the same images from that folder with diffusers (compare_images_with_diffusers.py):
 //   <out>/model               the folder, with random weights if --model has none; with --lora_rank
 //                             and random adapters in its file
 //   <out>/images.safetensors  "noise" and "latents" [prompts, h, w, c], "pixels" [prompts, H, W, 3]
@@ -31,10 +30,12 @@ DEFINE_int32(steps, 6, "denoising steps");
 DEFINE_double(guidance, 4, "guidance scale");
 DEFINE_int32(lora_rank, 0, "rank of random adapters; 0: none");
 DEFINE_string(lora_targets, "", "layers to adapt, as --model.lora_targets of train");
+DEFINE_int32(max_sequence_length, 0, "as --model.max_sequence_length of train; 0: the model's own");
 DEFINE_string(lora_format, "diffusers", "names of adapters: diffusers or kohya");
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
 FLAG_RANGE(lora_rank, 0, 1'024);
+FLAG_RANGE(max_sequence_length, 0, 512);
 
 namespace dpipe::models {
 namespace {
@@ -67,7 +68,9 @@ absl::Status Main() {
   const std::string out = UserPath(FLAGS_out);
   DPIPE_ASSIGN_OR_RETURN(const StoredFormat format, ParseStoredFormat(FLAGS_store));
   DPIPE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(FLAGS_model));
-  LoadModelOptions loading;
+  LoadModelOptions drawing_only;
+  drawing_only.max_sequence_length = FLAGS_max_sequence_length;
+  LoadModelOptions loading = drawing_only;
   loading.lora.rank = FLAGS_lora_rank;
   loading.lora.targets = absl::StrSplit(FLAGS_lora_targets, ',', absl::SkipEmpty());
   DPIPE_ASSIGN_OR_RETURN(loading.lora_format, ParseLoraFormat(FLAGS_lora_format));
@@ -79,7 +82,7 @@ absl::Status Main() {
   MakeAdaptersRandom(&parameters);
   DPIPE_RETURN_IF_ERROR(model->Save(out + "/model", parameters, format));
   // Draws with the saved model, whose adapters are merged.
-  DPIPE_ASSIGN_OR_RETURN(const auto saved, LoadLatent(out + "/model", {}));
+  DPIPE_ASSIGN_OR_RETURN(const auto saved, LoadLatent(out + "/model", drawing_only));
   const LatentPipeline& pipeline = PipelineOf(*saved);
   DPIPE_ASSIGN_OR_RETURN(parameters, pipeline.LoadDenoiser());
   const std::vector<std::string> prompts = absl::StrSplit(FLAGS_prompts, '|');

@@ -8,12 +8,12 @@
 #include "core/base/check.h"
 #include "core/base/files/run_paths.h"
 #include "core/cost/roofline/mmdit.h"
-#include "core/cost/roofline/sdxl_unet.h"
 #include "core/cost/roofline/text_encoders.h"
 #include "core/profile/component_work.h"
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
 #include "models/latent/latent_parts.h"
+#include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/vae/vae.h"
 
@@ -101,21 +101,11 @@ absl::StatusOr<ModelWork> CdmLsun() { return Cascade("cdm_lsun"); }
 absl::StatusOr<ModelWork> CdmImageNet() { return Cascade("cdm_imagenet"); }
 
 absl::StatusOr<ModelWork> Sdxl(int64_t image_size) {
-  roofline::ClipTextOptions first;
-  first.num_layers = 11;  // only the penultimate state is read
-  first.final_norm = false;
-  roofline::ClipTextOptions second;
-  second.name = "text_encoder_2";
-  second.width = 1280;
-  second.hidden = 5120;
-  second.num_layers = 32;
-  second.penultimate_output = second.pooled = second.projection = true;
-  ModelWork model;
-  model.name = "sdxl";
+  DPIPE_ASSIGN_OR_RETURN(
+      ModelWork model,
+      LatentModel("sdxl", models::ReadStableDiffusionXl(Folder("stable_diffusion_xl"), {}),
+                  image_size));
   model.notes = "The base model.";
-  DPIPE_ASSIGN_OR_RETURN(ComponentWork vae, VaeEncoder(image_size));
-  model.components = {std::move(vae), roofline::ClipText(first), roofline::ClipText(second),
-                      roofline::SdxlUNet(image_size / kPixelsPerLatent)};
   return model;
 }
 

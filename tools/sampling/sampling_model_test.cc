@@ -126,7 +126,8 @@ TEST_F(SamplingModelTest, OtherClassesAreRefusedAsInTraining) {
       absl::StrCat(folder,
                    "/model_index.json: a WanPipeline is not supported; supported are "
                    "folders of StableDiffusionPipeline, "
-                   "StableDiffusionXLPipeline, StableDiffusionControlNetPipeline, FluxPipeline, "
+                   "StableDiffusionXLPipeline, StableDiffusionControlNetPipeline, "
+                   "StableDiffusion3Pipeline, FluxPipeline, "
                    "CascadedDiffusionPipeline"));
   EXPECT_EQ(Load(folder).status(), models::LoadTrainableModel(folder, {}).status());
 }

@@ -133,7 +133,7 @@ TEST_F(TrainedModelTest, OtherClassesAreNamed) {
                          "/model_index.json: a StableDiffusionInstructPix2PixPipeline is not "
                          "supported; supported are StableDiffusionPipeline, "
                          "StableDiffusionControlNetPipeline, StableDiffusionXLPipeline, "
-                         "FluxPipeline"));
+                         "StableDiffusion3Pipeline, FluxPipeline"));
   EXPECT_TRUE(load_as("StableDiffusionControlNetPipeline").ok());
   EXPECT_THAT(said, HasSubstr(folder_ + " is sampled without its ControlNet"));
 }

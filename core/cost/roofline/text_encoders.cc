@@ -41,24 +41,16 @@ Value AddT5Layer(ComponentBuilder* builder, const std::string& name, Value x, bo
 }  // namespace
 
 ComponentWork ClipText(const ClipTextOptions& options) {
-  ComponentBuilder builder(options.name, /*is_backbone=*/false);
+  ComponentBuilder builder("text_encoder", /*is_backbone=*/false);
   const Value ids = builder.Input("ids", {kClipLength}, 4);
   builder.BeginLayer("text_model.embeddings", FROZEN);
   Value x = builder.Embedding(ids, kClipVocabulary, kClipLength, options.width);
   for (int i = 0; i < options.num_layers; ++i) {
-    if (options.penultimate_output && i + 1 == options.num_layers) {
-      builder.MarkOutput(x, "penultimate_hidden_state");
-    }
     x = AddClipLayer(&builder, absl::StrCat("text_model.encoder.layers.", i), x, options.hidden);
   }
-  if (options.final_norm) {
-    builder.BeginLayer("text_model.final_layer_norm", FROZEN);
-    x = builder.LayerNorm(x);
-  }
-  if (options.pooled) {
-    x = builder.Slice(x, {options.width});
-    if (options.projection) x = builder.Linear(x, options.width, /*bias=*/false);
-  }
+  builder.BeginLayer("text_model.final_layer_norm", FROZEN);
+  x = builder.LayerNorm(x);
+  if (options.pooled) x = builder.Slice(x, {options.width});
   builder.MarkOutput(x, options.pooled ? "pooled" : "last_hidden_state");
   return builder.Build();
 }

@@ -6,7 +6,9 @@
 #include "core/base/philox.h"
 #include "core/cost/testing/fake_profile.h"
 #include "core/planner/fill/fill_plan.h"
+#include "core/planner/testing/backbone_starts.h"
 #include "core/schedule/generators.h"
+#include "core/schedule/lowering/lower.h"
 #include "core/schedule/verification/verify.h"
 #include "gtest/gtest.h"
 
@@ -19,13 +21,17 @@ struct Instance {
   CostModel cost;
 };
 
-absl::StatusOr<Instance> RandomInstance(RandomStream& random, const std::string& name) {
+enum class Messages { kFree, kTimed };
+
+absl::StatusOr<Instance> RandomInstance(RandomStream& random, const std::string& name,
+                                        Messages messages = Messages::kFree) {
   RandomProfileOptions sizes;
   sizes.min_layers = sizes.max_layers = 10;
   const int devices = 2 + random.NextBelow(3), replicas = 1 + random.NextBelow(2);
   const int ranks = devices * replicas;
-  absl::StatusOr<CostModel> cost =
-      CostModel::Create(RandomProfile(random, sizes), IdealCluster(ranks));
+  absl::StatusOr<CostModel> cost = CostModel::Create(
+      RandomProfile(random, sizes),
+      messages == Messages::kFree ? IdealCluster(ranks) : RandomCluster(random, ranks));
   if (!cost.ok()) return cost.status();
   ScheduleRequest request;
   request.num_devices = devices;
@@ -70,6 +76,38 @@ TEST_P(FillAnyScheduleTest, PlansAreValidWithoutFlush) {
     for (const DeviceProgram& program : filled->plan.devices()) {
       for (const Instruction& instruction : program.instructions()) {
         ASSERT_NE(instruction.kind(), Instruction::FLUSH);
+      }
+    }
+  }
+  EXPECT_GT(filled_plans, 10);
+}
+
+// Messages of frozen outputs share links with activations and gradients. FillPlan sees that they
+// delay no pass.
+TEST_P(FillAnyScheduleTest, NoPassStartsLaterThoughMessagesTakeTime) {
+  RandomStream random(23, 0, 0, RandomPurpose::kTest);
+  int filled_plans = 0;
+  for (int round = 0; round < 25; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const absl::StatusOr<Instance> instance = RandomInstance(random, GetParam(), Messages::kTimed);
+    ASSERT_TRUE(instance.ok()) << instance.status();
+    LowerOptions alone_options;
+    alone_options.frozen = FrozenPolicy::kFill;
+    const absl::StatusOr<Plan> alone =
+        LowerPlan(instance->layout, instance->schedule, alone_options, instance->cost);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    const absl::StatusOr<FilledPlan> filled =
+        FillPlan(instance->layout, instance->schedule, {}, {}, instance->cost);
+    ASSERT_TRUE(filled.ok()) << filled.status();
+    const absl::Status verified = VerifyPlan(filled->plan, instance->cost);
+    ASSERT_TRUE(verified.ok()) << verified;
+    filled_plans += filled->bubble_ratio < filled->unfilled_bubble_ratio;
+    const std::vector<std::vector<Nanos>> expected = BackboneStarts(*alone, instance->cost);
+    const std::vector<std::vector<Nanos>> starts = BackboneStarts(filled->plan, instance->cost);
+    for (size_t r = 0; r < starts.size(); ++r) {
+      ASSERT_EQ(starts[r].size(), expected[r].size());
+      for (size_t i = 0; i < starts[r].size(); ++i) {
+        ASSERT_LE(starts[r][i], expected[r][i]) << "rank " << r << " pass " << i;
       }
     }
   }

@@ -30,15 +30,25 @@ Interval Ratio(const StrategyResult& of, const StrategyResult* over, int warm_up
                                                      : RatioInterval(numerators, denominators);
 }
 
-const StrategyResult* BestUnfilledPipeline(const CaseResult& results) {
+// Returns nullptr if none counts.
+template <typename IsRival>
+const StrategyResult* FastestWhere(const CaseResult& results, IsRival is_rival) {
   const StrategyResult* best = nullptr;
   for (const StrategyResult& result : results.strategies()) {
-    if (!result.is_unfilled_pipeline() || !Counts(result)) continue;
+    if (!is_rival(result) || !Counts(result)) continue;
     if (best == nullptr || MedianImagesPerSecond(result) > MedianImagesPerSecond(*best)) {
       best = &result;
     }
   }
   return best;
+}
+
+int WarmUpTurns(const CaseResult& results) {
+  int turns = 0;
+  for (const StrategyResult& result : results.strategies()) {
+    turns = std::max(turns, WarmUpLength(Numbers(result.images_per_second())));
+  }
+  return turns;
 }
 
 // Chosen for at least three significant digits.
@@ -82,12 +92,10 @@ std::string GroupsNote(const CaseResult& results) {
 
 CaseAnalysis AnalyseCase(const CaseResult& results) {
   CaseAnalysis analysis;
-  for (const StrategyResult& result : results.strategies()) {
-    analysis.warm_up_turns =
-        std::max(analysis.warm_up_turns, WarmUpLength(Numbers(result.images_per_second())));
-  }
+  analysis.warm_up_turns = WarmUpTurns(results);
   const StrategyResult* data_parallel = FindStrategyResult(results, "data_parallel");
-  const StrategyResult* pipeline = BestUnfilledPipeline(results);
+  const StrategyResult* pipeline =
+      FastestWhere(results, [](const StrategyResult& r) { return r.is_unfilled_pipeline(); });
   for (const StrategyResult& result : results.strategies()) {
     StrategyAnalysis strategy;
     strategy.result = &result;
@@ -102,6 +110,16 @@ CaseAnalysis AnalyseCase(const CaseResult& results) {
     analysis.strategies.push_back(std::move(strategy));
   }
   return analysis;
+}
+
+Interval RatioToFastest(const CaseResult& results, absl::string_view of,
+                        const std::vector<std::string>& rivals) {
+  const StrategyResult* result = FindStrategyResult(results, of);
+  if (result == nullptr) return kUnknown;
+  const StrategyResult* rival = FastestWhere(results, [&](const StrategyResult& r) {
+    return std::find(rivals.begin(), rivals.end(), r.strategy()) != rivals.end();
+  });
+  return Ratio(*result, rival, WarmUpTurns(results));
 }
 
 const StrategyAnalysis* CaseAnalysis::Fastest() const {

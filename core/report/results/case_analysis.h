@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "core/proto/results.pb.h"
 #include "core/report/statistics/bootstrap.h"
 
@@ -35,6 +36,11 @@ struct CaseAnalysis {
 
 // Analyses `results`, which outlive the analysis.
 CaseAnalysis AnalyseCase(const CaseResult& results);
+
+// Returns the throughput of strategy `of` over that of the fastest of `rivals` that was measured.
+// NaN if either was not measured. The same turns and pairs as in the analysis of the case.
+Interval RatioToFastest(const CaseResult& results, absl::string_view of,
+                        const std::vector<std::string>& rivals);
 
 // Returns a sentence on which strategies took turns with which, if there were several groups;
 // otherwise "".

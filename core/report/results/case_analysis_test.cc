@@ -28,6 +28,17 @@ CaseResult Case(const std::vector<StrategyResult>& strategies) {
   return results;
 }
 
+TEST(CaseAnalysisTest, RatioToTheFastestOfRivals) {
+  const CaseResult results = Case({Result("data_parallel", {100, 50, 102, 51}),
+                                   Result("zero1", {104, 52, 106.08, 53.04}),
+                                   Result("diffusionpipe", {130, 65, 132.6, 66.3})});
+  EXPECT_NEAR(RatioToFastest(results, "diffusionpipe", {"data_parallel", "zero1"}).estimate, 1.25,
+              1e-9);
+  EXPECT_NEAR(RatioToFastest(results, "diffusionpipe", {"data_parallel"}).estimate, 1.3, 1e-9);
+  EXPECT_TRUE(std::isnan(RatioToFastest(results, "gpipe", {"data_parallel"}).estimate));
+  EXPECT_TRUE(std::isnan(RatioToFastest(results, "zero1", {"gpipe"}).estimate));
+}
+
 TEST(CaseAnalysisTest, SpeedupsAreOfPairsOfTurns) {
   // The machine is half as fast in every other turn, which cancels in pairs.
   CaseResult results =

@@ -3,7 +3,7 @@
     oracle/bin/python models/flux/testdata/make_goldens.py
 
 tiny/ is what diffusers' save_pretrained writes, weights in several shards, but without the tokenizers: tests take those
-of data/tiny_sd and models/tokenizer/testdata/t5 (flux_folder.h). The transformer embeds the guidance scale, as dev's;
+of data/tiny_sd and models/tokenizer/testdata/t5 (models/latent/testing/family_check.h). The transformer embeds the guidance scale, as dev's;
 the scheduler shifts by resolution. lora/ has adapters of every linear layer of the transformer, as peft
 makes them and FluxPipeline.save_lora_weights writes them. Everything in float32. Environment: that of
 tests/golden/README.md, with peft 0.21.2.

@@ -1,24 +1,12 @@
 #include "models/latent/testing/draw_from_noise.h"
 
 #include <map>
-#include <memory>
 
 #include "core/nn/execution.h"
-#include "models/diffusion/sampler.h"
+#include "models/latent/image_sampler.h"
 #include "models/vae/vae.h"
 
 namespace dpipe::models {
-namespace {
-
-absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& program,
-                                                          const NamedTensors& weights) {
-  auto set = std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
-  DPIPE_RETURN_IF_ERROR(set->Load(weights));
-  return set;
-}
-
-}  // namespace
-
 absl::StatusOr<NamedTensors> RunProgram(const nn::Program& program,
                                         const nn::ParameterSet& parameters,
                                         const NamedTensors& inputs) {
@@ -59,40 +47,18 @@ absl::StatusOr<NamedTensors> DrawFromNoise(const LatentPipeline& pipeline,
                                            const NamedTensors& weights,
                                            const std::vector<std::string>& prompts,
                                            const DrawOptions& options, const Tensor& noise) {
-  const Denoiser& denoiser = pipeline.denoiser();
-  const int side = pipeline.image_size();
-  DPIPE_ASSIGN_OR_RETURN(const nn::Program network,
-                         denoiser.BuildForDrawing(pipeline.latent_size()));
-  DPIPE_ASSIGN_OR_RETURN(const auto network_set, MakeSet(network, weights));
-  const float guidance = denoiser.embeds_guidance() ? 1.0f : options.guidance;
-  const bool guided = diffusion::IsGuided(guidance);
-  // The unconditional half comes first, as WithGuidance requires.
-  std::vector<std::string> texts(guided ? prompts.size() : 0);
-  texts.insert(texts.end(), prompts.begin(), prompts.end());
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors inputs, EmbedTexts(pipeline, texts));
-  const DrawnPictures pictures = {
-      static_cast<int>(prompts.size()), {side, side}, &options, nullptr};
-  for (const auto& condition : denoiser.conditions()) {
-    DPIPE_ASSIGN_OR_RETURN(const Tensor rows, condition->ForDrawing(pictures, Device::Cpu()));
-    inputs[condition->name()] = guided ? ConcatBatch({rows, rows}) : rows;
-  }
-  const auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
-    inputs["noisy_latents"] = x;
-    inputs["timesteps"] = timesteps;
-    DPIPE_ASSIGN_OR_RETURN(const NamedTensors outputs, RunProgram(network, *network_set, inputs));
-    return outputs.at("prediction");
-  };
+  DPIPE_ASSIGN_OR_RETURN(const auto sampler, ImageSampler::Create(&pipeline, weights, DType::kF32));
   NamedTensors drawn;
   DPIPE_ASSIGN_OR_RETURN(drawn["latents"],
-                         pipeline.objective().Draw(options, /*first_sample=*/0, noise,
-                                                   diffusion::WithGuidance(predict, guidance),
-                                                   /*on_step=*/[] {}));
+                         sampler->DrawLatents(prompts, options, noise, Device::Cpu()));
+  const int side = pipeline.image_size();
   DPIPE_ASSIGN_OR_RETURN(const nn::Program decoder,
                          BuildVaeDecoder(pipeline.parts().vae, side, side));
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoder_weights, pipeline.LoadDecoder(decoder));
-  DPIPE_ASSIGN_OR_RETURN(const auto decoder_set, MakeSet(decoder, decoder_weights));
+  nn::ParameterSet parameters(decoder, decoder.all_layers(), Device::Cpu());
+  DPIPE_RETURN_IF_ERROR(parameters.Load(decoder_weights));
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoded,
-                         RunProgram(decoder, *decoder_set, {{"latents", drawn["latents"]}}));
+                         RunProgram(decoder, parameters, {{"latents", drawn["latents"]}}));
   drawn["pixels"] = decoded.at("pixels");
   return drawn;
 }

@@ -1,18 +1,21 @@
-// Checks that tiny_flux gives one device's losses and parameters by every synchronous strategy: the
-// transformer, trained with both text encoders and the VAE frozen. Adapters are trained of a
-// smaller FLUX.1 whose guidance is embedded.
+// Checks that small models of the large families give one device's losses and parameters by
+// pipeline strategies, bit for bit: SDXL, Stable Diffusion 3 and FLUX.1, and adapters of them,
+// trained with all text encoders and the VAE frozen. Also checks that every synchronous strategy
+// gives one device's gradients of tiny_flux.
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "core/schedule/generators.h"
 #include "data/scenes/generator.h"
 #include "gtest/gtest.h"
-#include "models/flux/testing/flux_folder.h"
+#include "models/latent/testing/family_check.h"
 #include "models/lora/lora.h"
+#include "models/sdxl/testing/sdxl_folder.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/gradients.h"
 #include "tests/testlib/schedule_plan.h"
@@ -21,14 +24,34 @@
 namespace dpipe {
 namespace {
 
-constexpr int kSteps = 12;
-constexpr char kTinyFlux[] = "data/tiny_flux";
 constexpr int kGlobalBatch = 4;
 constexpr int kFrozenQuantum = 2;
 
 using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
 
-models::TrainingSetupOptions Options(const std::string& model, DType dtype) {
+struct Family {
+  const char* name;
+  void (*write)(const std::string& folder);
+  int num_adapted;  // layers that adapters change by default
+  int num_steps;
+};
+constexpr Family kFamilies[] = {
+    {"sdxl", models::WriteSdxlFolder, 4 * 56, /*num_steps=*/4},
+    {"sd3",
+     [](const std::string& folder) {
+       models::WriteSmallFolder("models/sd3/testdata/tiny", folder);
+     },
+     12 + 9, /*num_steps=*/12},
+    {"flux",
+     [](const std::string& folder) {
+       models::WriteSmallFolder("models/flux/testdata/tiny", folder);
+     },
+     2 * 12 + 2 * 3, /*num_steps=*/12},
+};
+
+std::string FamilyName(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
+
+models::TrainingSetupOptions Options(const std::string& model_folder, DType dtype) {
   static const std::string* const data = [] {
     auto* folder = new std::string(::testing::TempDir() + "/scenes");
     BuiltInDatasetOptions options;
@@ -38,7 +61,7 @@ models::TrainingSetupOptions Options(const std::string& model, DType dtype) {
     return folder;
   }();
   models::TrainingSetupOptions options;
-  options.model_folder = model;
+  options.model_folder = model_folder;
   options.data.folder = *data;
   // The workers have no cores of their own, because the comparison must not need them.
   options.num_devices = 1;
@@ -50,25 +73,25 @@ models::TrainingSetupOptions Options(const std::string& model, DType dtype) {
   return options;
 }
 
-// Trains a FLUX.1 of 12,000 parameters from the weights that diffusers gave it.
-absl::StatusOr<testlib::TrainingOutcome> TrainBy(const MakePlanFn& make_plan, int num_devices,
-                                                 DType dtype, const nn::LoraSpec& lora = {},
+absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const MakePlanFn& make_plan,
+                                                 int num_devices, DType dtype,
+                                                 const nn::LoraSpec& lora = {},
                                                  bool from_cache = false) {
-  const std::string folder = ::testing::TempDir() + "/flux";
-  models::WriteSmallFlux(folder);
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/", family.name);
+  family.write(folder);
   models::TrainingSetupOptions options = Options(folder, dtype);
   options.model.lora = lora;
   options.weights = models::TrainingSetupOptions::Weights::kFolder;
   options.data.random_flip = !from_cache;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
-  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());
+  if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(family.num_steps).status());
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
   TrainingJob job = setup->job();
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
   DPIPE_ASSIGN_OR_RETURN(const Plan plan, make_plan(setup->model().model()));
-  return testlib::Train(job, plan, kSteps);
+  return testlib::Train(job, plan, family.num_steps);
 }
 
 // On as many stages as devices if it is a pipeline.
@@ -78,7 +101,7 @@ MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype)
     request.strategy = strategy;
     request.num_devices = num_devices;
     const bool is_pipeline = FindStrategy(strategy)->partitioner() != "none";
-    request.num_stages = is_pipeline || num_devices == 1 ? num_devices : 1;
+    request.num_stages = is_pipeline ? num_devices : 1;
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = 1;
     return testlib::MakeTestPlan(
@@ -100,38 +123,70 @@ MakePlanFn BySchedule(const std::string& name, bool recompute, DType dtype) {
   };
 }
 
-class FluxEquivalenceTest : public ::testing::TestWithParam<DType> {};
+class FamilyEquivalenceTest : public ::testing::TestWithParam<Family> {};
+INSTANTIATE_TEST_SUITE_P(Families, FamilyEquivalenceTest, ::testing::ValuesIn(kFamilies),
+                         FamilyName);
 
-TEST_P(FluxEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
-  const DType dtype = GetParam();
-  const auto expected = TrainBy(ByStrategy("data_parallel", 1, dtype), 1, dtype);
+TEST_P(FamilyEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const auto train = [&](const MakePlanFn& make_plan, int num_devices) {
+      return TrainBy(GetParam(), make_plan, num_devices, dtype);
+    };
+    const auto expected = train(ByStrategy("data_parallel", 1, dtype), 1);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
+      const auto actual = train(ByStrategy(strategy, 2, dtype), 2);
+      ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "")
+          << strategy << ", " << DTypeName(dtype);
+    }
+    // Split backward passes, recomputed forward passes.
+    for (const bool recompute : {false, true}) {
+      const char* schedule = recompute ? "wave" : "zb-v";
+      const auto actual = train(BySchedule(schedule, recompute, dtype), 2);
+      ASSERT_TRUE(actual.ok()) << schedule << ": " << actual.status();
+      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "")
+          << schedule << ", " << DTypeName(dtype);
+    }
+    EXPECT_LT(expected->losses.back(), expected->losses.front()) << "it does not learn";
+  }
+}
+
+TEST_P(FamilyEquivalenceTest, CachedEmbeddingsAndLatentsAreTheSame) {
+  const auto train = [](const char* strategy, int num_devices) {
+    return TrainBy(GetParam(), ByStrategy(strategy, num_devices, DType::kF32), num_devices,
+                   DType::kF32, {}, /*from_cache=*/true);
+  };
+  const auto cached = train("offline_cache", 1);
+  const auto on_two = train("offline_cache", 2);
+  ASSERT_TRUE(cached.ok() && on_two.ok()) << cached.status() << on_two.status();
+  EXPECT_EQ(testlib::FirstDifference(*cached, *on_two), "");
+}
+
+// The first layers, up to the first attention, then have no gradient.
+TEST_P(FamilyEquivalenceTest, AdaptersAloneAreTrained) {
+  const auto train = [](const char* strategy, int num_devices) {
+    return TrainBy(GetParam(), ByStrategy(strategy, num_devices, DType::kF32), num_devices,
+                   DType::kF32, /*lora=*/{2, 1, {}});
+  };
+  const auto expected = train("data_parallel", 1);
   ASSERT_TRUE(expected.ok()) << expected.status();
-  for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
-    const auto actual = TrainBy(ByStrategy(strategy, 2, dtype), 2, dtype);
+  for (const char* strategy : {"1f1b", "diffusionpipe"}) {
+    const auto actual = train(strategy, 2);
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
   }
-  // Split backward passes, recomputed forward passes.
-  for (const bool recompute : {false, true}) {
-    const char* schedule = recompute ? "wave" : "zb-v";
-    const auto actual = TrainBy(BySchedule(schedule, recompute, dtype), 2, dtype);
-    ASSERT_TRUE(actual.ok()) << schedule << ": " << actual.status();
-    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << schedule;
-  }
-  EXPECT_LT(expected->losses.back(), expected->losses.front()) << "it does not learn";
+  EXPECT_EQ(std::count_if(expected->parameters.begin(), expected->parameters.end(),
+                          [](const auto& named) { return models::IsLoraParameter(named.first); }),
+            2 * GetParam().num_adapted);
 }
-
-INSTANTIATE_TEST_SUITE_P(DTypes, FluxEquivalenceTest, ::testing::Values(DType::kF32, DType::kBf16),
-                         [](const ::testing::TestParamInfo<DType>& info) {
-                           return std::string(DTypeName(info.param));
-                         });
 
 // The gradients of two steps, so that work for the next step is covered.
 class TinyFlux {
  public:
   static absl::StatusOr<std::unique_ptr<TinyFlux>> Create(DType dtype) {
     auto flux = std::unique_ptr<TinyFlux>(new TinyFlux(dtype));
-    const models::TrainingSetupOptions options = Options(kTinyFlux, dtype);
+    const models::TrainingSetupOptions options = Options("data/tiny_flux", dtype);
     DPIPE_ASSIGN_OR_RETURN(flux->plain_, models::TrainingSetup::Create(options));
     DPIPE_ASSIGN_OR_RETURN(flux->cached_, models::TrainingSetup::Create(options));
     DPIPE_RETURN_IF_ERROR(flux->cached_->BuildCache(kGradientSteps).status());
@@ -168,7 +223,9 @@ class TinyFlux {
   std::unique_ptr<models::TrainingSetup> plain_, cached_;
 };
 
-TEST_P(FluxEquivalenceTest, EveryStrategyTrainsTinyFluxWithTheGradientsOfOneDevice) {
+class TinyFluxTest : public ::testing::TestWithParam<DType> {};
+
+TEST_P(TinyFluxTest, EveryStrategyComputesTheGradientsOfOneDevice) {
   const auto flux = TinyFlux::Create(GetParam());
   ASSERT_TRUE(flux.ok()) << flux.status();
   bool sums = false;
@@ -188,32 +245,10 @@ TEST_P(FluxEquivalenceTest, EveryStrategyTrainsTinyFluxWithTheGradientsOfOneDevi
   EXPECT_GE(num_identical, 8);
 }
 
-TEST(FluxEquivalenceTest, CachedEmbeddingsAndLatentsAreTheSame) {
-  const auto train = [](const char* strategy, int num_devices, bool from_cache) {
-    return TrainBy(ByStrategy(strategy, num_devices, DType::kF32), num_devices, DType::kF32, {},
-                   from_cache);
-  };
-  const auto cached = train("offline_cache", 1, true);
-  const auto on_two = train("offline_cache", 2, true);
-  ASSERT_TRUE(cached.ok() && on_two.ok()) << cached.status() << on_two.status();
-  EXPECT_EQ(testlib::FirstDifference(*cached, *on_two), "");
-}
-
-// The first layers, up to the first attention, then have no gradient.
-TEST(FluxEquivalenceTest, AdaptersAloneAreTrained) {
-  const nn::LoraSpec lora = {2, 1, {}};
-  const auto expected = TrainBy(ByStrategy("data_parallel", 1, DType::kF32), 1, DType::kF32, lora);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  for (const char* strategy : {"1f1b", "diffusionpipe"}) {
-    const auto actual = TrainBy(ByStrategy(strategy, 2, DType::kF32), 2, DType::kF32, lora);
-    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
-    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
-  }
-  const int adapted = 2 * 12 + 2 * 3;  // layers of double and single blocks
-  EXPECT_EQ(std::count_if(expected->parameters.begin(), expected->parameters.end(),
-                          [](const auto& named) { return models::IsLoraParameter(named.first); }),
-            2 * adapted);
-}
+INSTANTIATE_TEST_SUITE_P(DTypes, TinyFluxTest, ::testing::Values(DType::kF32, DType::kBf16),
+                         [](const ::testing::TestParamInfo<DType>& info) {
+                           return std::string(DTypeName(info.param));
+                         });
 
 }  // namespace
 }  // namespace dpipe
