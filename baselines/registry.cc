@@ -10,6 +10,7 @@
 #include "baselines/strategies.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/base/text/show.h"
 #include "core/planner/strategy.h"
 
@@ -46,7 +47,8 @@ absl::StatusOr<Strategy> FindNamed(absl::string_view name) {
   return absl::NotFoundError(absl::StrCat(
       "unknown strategy '", ShowText(name), "'; there are ", ShowNames(StrategyNames()),
       " (bazel run //tools:plan -- --list shows all), or compositions such as "
-      "'schedule=1f1b,frozen=fill'"));
+      "'schedule=1f1b,frozen=fill'",
+      DidYouMean(std::string(name), StrategyNames(), "")));
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ FLAG_RANGE(tolerance_apart, 0, 10);
 namespace dpipe::bench {
 namespace {
 
-constexpr int kPass = 0, kRegression = 2;
+constexpr int kPass = 0;
 
 absl::StatusOr<Results> ReadResults(const std::string& path) {
   const std::string file = IsFolder(path) ? path + "/results.json" : path;
@@ -130,7 +130,7 @@ absl::StatusOr<int> Report(const Regression& regression, const RegressionOptions
     DPIPE_RETURN_IF_ERROR(
         WriteFileAtomically(UserPath(FLAGS_markdown), RegressionMarkdown(regression, options)));
   }
-  if (regression.failed()) return kRegression;
+  if (regression.failed()) return kBadResult;
   if (regression.compared()) return kPass;
   return absl::FailedPreconditionError(
       "no row could be compared: no strategy of any case was measured in both results; see the "
@@ -249,14 +249,12 @@ int main(int argc, char** argv) {
       "  bazel run //bench:regress -- --new=out/suite/quick       with the stored baseline\n"
       "  bazel run //bench:regress -- --old_program=/tmp/before \\\n"
       "      --new_program=bazel-bin/bench/suite                  both in turns on this machine\n\n"
-      "Exit codes: 0 nothing is slower, 1 refused or a wrong command line (why is on standard "
-      "error),\n"
-      "2 a regression.\n";
+      "Exit codes: 0 nothing is slower, 1 refused (why is on standard error), 2 wrong command "
+      "line,\n4 a regression.\n";
   command.groups = {{"Comparing results", {"old", "new", "baselines", "store", "other_machines"}},
                     {"Comparing programs",
                      {"old_program", "new_program", "suite", "old_flags", "new_flags",
                       "own_profiles", "rounds", "out"}},
                     {"Verdict", {"confidence", "tolerance", "tolerance_apart", "markdown"}}};
-  command.wrong_command_line = 1;  // 2 is a result
   return dpipe::RunCommandWithCode(argc, argv, command, dpipe::bench::Main);
 }

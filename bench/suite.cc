@@ -155,7 +155,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   for (const std::string& failure : failures) {
     std::fprintf(stderr, "suite: does not count: %s\n", failure.c_str());
   }
-  return failures.empty() ? 0 : 2;
+  return failures.empty() ? 0 : kBadResult;
 }
 
 }  // namespace
@@ -174,19 +174,18 @@ int main(int argc, char** argv) {
   command.usage =
       "Runs a benchmark suite, or resumes an interrupted one.\n"
       "  bazel run //bench:suite -- --suite=quick\n\n"
-      "Exit codes: 0 done, 1 refused or a wrong command line (why is on standard error), 2 a "
-      "result\n"
-      "does not count or a case failed, 3 stopped by //bench:regress, 130 stopped by a signal: the "
+      "Exit codes: 0 done, 1 refused (why is on standard error), 2 wrong command line, 3 stopped "
+      "by\n"
+      "//bench:regress, 4 a result does not count or a case failed, 130 stopped by a signal: the "
       "same\ncommand resumes.\n";
   command.groups = {{"What to run", {"suite", "list", "data", "profiles"}},
                     {"Results", {"out", "fresh", "mix"}},
                     {"For other programs", {"only", "turns", "slow_down"}}};
-  command.wrong_command_line = 1;  // 2 is a result
   return dpipe::RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
     const absl::StatusOr<int> code = dpipe::bench::Main(command_line, given);
     if (code.ok()) return code;
+    if (!absl::IsCancelled(code.status())) return code;
     std::fprintf(stderr, "suite: %s\n", std::string(code.status().message()).c_str());
-    if (!absl::IsCancelled(code.status())) return 1;
     return dpipe::SignalWasNoted() ? dpipe::bench::kInterruptedStatus
                                    : dpipe::bench::kCancelledStatus;
   });

@@ -34,14 +34,15 @@ Schedule Listed(const std::vector<ScheduleChain>& chains, bool split = true) {
 TEST(ChainsTest, StagesAnywhere) {
   const std::vector<std::vector<int>> places = {
       {0, 0}, {0, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}, {0, 1, 2, 0, 2, 1}, {1, 1, 0, 0, 1, 0}};
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
     for (const std::vector<int>& devices : places) {
       Experiment experiment;
       experiment.model.u_shaped = true;
       experiment.plan.seed = seed;
-      experiment.plan.recompute = seed == 2;
-      experiment.direct = seed == 3;
-      ExpectSame(experiment, Listed({{devices, 3}}, /*split=*/seed != 3),
+      experiment.plan.recompute = seed == 2 || seed > 3;
+      if (seed > 3) experiment.plan.recompute_blocks = 3;
+      experiment.direct = seed == 3 || seed == 5;
+      ExpectSame(experiment, Listed({{devices, 3}}, /*split=*/seed < 3),
                  absl::StrCat("seed ", seed, ", ", devices.size(), " stages, the last on ",
                               devices.back()));
     }
@@ -147,6 +148,8 @@ TEST_P(ShardedTest, ComputesWhatOneDeviceComputes) {
   ExpectSame(experiment, Listed({{{0, 1, 1, 0}, 3}}), "V");
   experiment.plan.recompute = true;
   ExpectSame(experiment, Listed({{{0, 1}, 3}}, /*split=*/false), "recomputing");
+  experiment.plan.recompute_blocks = 4;
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}, /*split=*/false), "recomputing in blocks");
   experiment.plan.replicas = {2, 1};
   experiment.plan.micro_batch_sizes = {2};
   ExpectSame(experiment, Listed({{{0, 1}, 3}}), "unequal replication");
@@ -215,6 +218,8 @@ TEST(ChainsTest, SelfConditioning) {
   experiment.plan.recompute = true;
   experiment.dtype = DType::kBf16;
   ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "recomputing");
+  experiment.plan.recompute_blocks = 3;
+  ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}, /*split=*/false), "recomputing in blocks");
 }
 
 // The second lap does change the results.

@@ -173,6 +173,7 @@ struct BadCase {
   const char* name;
   std::vector<std::string> flags;
   const char* message;
+  int exit_code = 2;
 };
 
 void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
@@ -184,7 +185,7 @@ TEST_P(BadFlagsTest, OneClearSentenceAndAnExitStatus) {
   flags.push_back("--out=" + Folder("never"));
   if (GetParam().name != std::string("MissingData")) flags.push_back("--data=" + DataFolder());
   const ProgramOutcome run = Bench(flags);
-  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;  // 2 means an invalid result
+  EXPECT_EQ(run.exit_code, GetParam().exit_code) << run.out << run.err;
   EXPECT_THAT(run.err, HasSubstr(GetParam().message));
   EXPECT_FALSE(std::filesystem::exists(Folder("never") + "/results.json"));
 }
@@ -194,25 +195,29 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(BadCase{"UnknownFlag",
                               {"--stepz=3"},
                               "sd_pipeline: there is no flag --stepz; did you mean --steps?"},
-                      BadCase{"UnknownModel", {"--model=huge_sd"}, "unknown --model=huge_sd"},
+                      BadCase{"UnknownModel", {"--model=tiny_sb"}, "unknown --model=tiny_sb"},
                       BadCase{"UnknownBackend", {"--backend=tpu"}, "unknown --backend=tpu"},
                       BadCase{"UnknownDType", {"--dtype=fp8"}, "unknown --dtype=fp8"},
                       BadCase{"UnknownStrategy", {"--strategies=gpipe,magic"}, "magic"},
+                      BadCase{"MisspeltStrategy", {"--strategies=gpip"}, "did you mean gpipe?"},
                       BadCase{"NoSteps", {"--steps=0"}, "--steps=0 must be at least 1"},
                       BadCase{"NoProcesses", {"--nproc=0"}, "--nproc=0 must be at least 1"},
-                      BadCase{"TooManyDevices", {"--devices=1000"}, "requested 1000 CPU devices"},
+                      BadCase{
+                          "TooManyDevices", {"--devices=1000"}, "requested 1000 CPU devices", 1},
                       BadCase{"BatchDoesNotDivide",
                               {"--global_batch=5", "--micro_batches=2", "--strategies=gpipe",
                                "--frozen_quantum=1"},
-                              "a pipeline's 5 samples do not divide into 2 micro-batches"},
+                              "a pipeline's 5 samples do not divide into 2 micro-batches",
+                              1},
                       BadCase{"BatchDoesNotDivideOverDevices",
                               {"--global_batch=7", "--devices=2", "--strategies=data_parallel"},
                               "strategy data_parallel on 2 devices: a global batch of 7 samples "
-                              "does not divide over 2 pipelines; change --global_batch=7"},
+                              "does not divide over 2 pipelines; change --global_batch=7",
+                              1},
                       BadCase{"NoSteadyStep",
                               {"--steps=1"},
                               "--warmup_steps=1 and --steps=1 must be at least 3 with"},
-                      BadCase{"MissingData", {"--data=/no/such/folder"}, "/no/such/folder"},
+                      BadCase{"MissingData", {"--data=/no/such/folder"}, "/no/such/folder", 1},
                       BadCase{"StrayArgument", {"gpipe"}, "unexpected argument 'gpipe'"}),
     [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });
 

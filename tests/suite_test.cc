@@ -195,15 +195,14 @@ TEST_F(SuiteTest, ASignalEndsItWithTheCasesSoFar) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/cases/" + std::string(kSecond) + ".json"));
 }
 
-// 2 means a result in both programs.
 TEST_F(SuiteTest, AWrongCommandLineIsNoResult) {
   WriteSuite(kSuite);
   const ProgramOutcome suite = Suite({"--slow_down=-1"});
-  EXPECT_EQ(suite.exit_code, 1);
+  EXPECT_EQ(suite.exit_code, 2);
   EXPECT_THAT(suite.err, HasSubstr("--slow_down=-1 must be at least 0; see --help"));
-  EXPECT_EQ(Suite({"--frehs"}).exit_code, 1);
+  EXPECT_EQ(Suite({"--frehs"}).exit_code, 2);
   const ProgramOutcome regress = RunProgram("bench/regress", {"--new=x", "--rounds=3"});
-  EXPECT_EQ(regress.exit_code, 1);
+  EXPECT_EQ(regress.exit_code, 2);
   EXPECT_THAT(regress.err, HasSubstr("--rounds=3 must be an even number"));
 }
 
@@ -211,7 +210,7 @@ TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {
   WriteSuite(R"(groups { backends: "cpu" models { name: "no_such_model" } models { name: "tiny_sd" }
     strategies: "data_parallel" devices: 2 global_batches: 2 repeats: 1 steps: 1 profiles: 1 })");
   const ProgramOutcome run = Suite({});
-  EXPECT_EQ(run.exit_code, 2) << run.out;
+  EXPECT_EQ(run.exit_code, 4) << run.out;
   EXPECT_THAT(run.err, HasSubstr("cpu.no_such_model.2_devices.batch_2"));
   const json results = Results();
   EXPECT_EQ(results["cases"][0]["state"], "FAILED");
@@ -245,7 +244,7 @@ TEST_F(RegressTest, TheSameProgramPasses) {
 
 TEST_F(RegressTest, ProgramAtAFifthOfTheSpeedFails) {
   const ProgramOutcome run = InTurns(/*rounds=*/6, "--slow_down=4");
-  EXPECT_EQ(run.exit_code, 2) << run.out << run.err;
+  EXPECT_EQ(run.exit_code, 4) << run.out << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("REGRESSION"), HasSubstr("SLOWER")));
 }
 
@@ -253,7 +252,7 @@ TEST_F(RegressTest, FailingProgramIsNamedWithItsOutput) {
   const ProgramOutcome run = InTurns(/*rounds=*/2, "--no_such_flag");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err,
-              AllOf(HasSubstr("the new program ended with status 1"), HasSubstr("no_such_flag")));
+              AllOf(HasSubstr("the new program ended with status 2"), HasSubstr("no_such_flag")));
 }
 
 TEST_F(RegressTest, UnmeasuredCasesDoNotPass) {
@@ -294,7 +293,7 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
   json& samples = results["cases"][0]["strategies"][0]["images_per_second"];
   samples[0] = samples[0].get<double>() / 1.1;
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/out/results.json", results.dump()).ok());
-  EXPECT_EQ(regress({}).exit_code, 2);
+  EXPECT_EQ(regress({}).exit_code, 4);
   results["cases"][0]["machine"]["cpu_model"] = "another";
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/other.json", results.dump()).ok());
   run = RunProgram("bench/regress",

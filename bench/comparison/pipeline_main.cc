@@ -84,7 +84,7 @@ FLAG_RANGE(frozen_quantum, 0, 65'536);
 namespace dpipe::bench {
 namespace {
 
-constexpr int kDone = 0, kInvalid = 2, kInterrupted = 130;  // exit statuses
+constexpr int kDone = 0, kInterrupted = 130;  // exit statuses
 
 // Prints messages about the preparation, which the progress line does not cover.
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -125,7 +125,9 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   options.model = FLAGS_model;
   models::TrainingSetupOptions& setup = options.setup;
   setup.model = program.model;
-  DPIPE_ASSIGN_OR_RETURN(setup.model_folder, models::FindModelFolder(FLAGS_model));
+  const absl::StatusOr<std::string> folder = models::FindModelFolder(FLAGS_model);
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(folder.status()));
+  setup.model_folder = *folder;
   const auto find_data = [&]() -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(
         setup.data.folder,
@@ -201,7 +203,7 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
     DPIPE_RETURN_IF_ERROR(PrintOnClusters(program, strategies, stop_requested));
   }
   if (!results.interrupted().empty()) return kInterrupted;
-  return AnyInvalid(results) ? kInvalid : kDone;
+  return AnyInvalid(results) ? kBadResult : kDone;
 }
 
 // Runs this process's part; in a run of several processes the first one has the results.
@@ -251,7 +253,7 @@ absl::StatusOr<int> Main(const PipelineProgram& program, const std::vector<std::
   launch.num_processes = FLAGS_nproc;
   launch.arguments = arguments;
   DPIPE_ASSIGN_OR_RETURN(const int exit_code, LaunchLocalProcesses(launch));
-  if (exit_code == kDone || exit_code == kInvalid || exit_code == kInterrupted) return exit_code;
+  if (exit_code == kDone || exit_code == kBadResult || exit_code == kInterrupted) return exit_code;
   return absl::InternalError(
       absl::StrCat(FLAGS_nproc, " processes have ended with exit code ", exit_code));
 }
@@ -274,8 +276,8 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
                                " by several strategies in turns on this machine and compares their "
                                "speed.\n  ",
                                start, " --strategies=gpipe,diffusionpipe --repeats=5\n\n",
-                               "Exit codes: 0 done, 1 refused or a wrong command line (why is on "
-                               "standard error), 2 a\nstrategy's result is invalid, 130 stopped by "
+                               "Exit codes: 0 done, 1 refused (why is on standard error), 2 wrong "
+                               "command line, 4 a\nstrategy's result is invalid, 130 stopped by "
                                "a signal, with a report of what was measured.\n");
   command.groups = {
       {"What is trained", {"model", "data", "global_batch", "dtype", "seed"}},
@@ -285,7 +287,6 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"Devices", {"backend", "devices", "nproc", "link", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
-  command.wrong_command_line = 1;  // 2 is a result
   return RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
     const absl::StatusOr<int> done = Main(program, arguments, command_line);
     if (!absl::IsCancelled(done.status())) return done;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "bench/suite_runner/turns.h"
 #include "core/base/files/file.h"
+#include "core/command_line/command_line.h"
 
 namespace dpipe::bench {
 namespace {
@@ -62,7 +63,7 @@ class Process {
   absl::Status Result() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2)) {
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kBadResult)) {
       return absl::OkStatus();
     }
     return absl::InternalError(absl::StrCat("the ", player_.name, " program ended with ",

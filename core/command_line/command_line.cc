@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/host/bound_spinning.h"
 #include "core/base/host/out_of_memory.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/command_line/flag_help.h"
 #include "core/command_line/flag_range.h"
 #include "core/command_line/parse_flags.h"
@@ -27,23 +28,18 @@ std::string JoinChoices(const std::vector<std::string>& choices) {
   return text;
 }
 
-int CodeOf(const Command& command, const absl::Status& status) {
-  const int code = ExitCode(command.name, status);
-  return code == kWrongCommandLine ? command.wrong_command_line : code;
-}
-
 int ParseAndRun(const std::vector<std::string>& arguments, const Command& command,
                 const std::function<absl::StatusOr<int>()>& run) {
   const absl::StatusOr<bool> wants_help = ParseFlags(arguments);
-  if (!wants_help.ok()) return CodeOf(command, wants_help.status());
+  if (!wants_help.ok()) return ExitCode(command.name, wants_help.status());
   if (*wants_help) {
     std::fputs(HelpText(command).c_str(), stdout);
     return 0;
   }
   const absl::Status in_range = CheckFlagRanges();
-  if (!in_range.ok()) return CodeOf(command, in_range);
+  if (!in_range.ok()) return ExitCode(command.name, in_range);
   const absl::StatusOr<int> code = run();
-  return code.ok() ? *code : CodeOf(command, code.status());
+  return code.ok() ? *code : ExitCode(command.name, code.status());
 }
 
 }  // namespace
@@ -87,8 +83,8 @@ absl::Status AsCommandLineError(const absl::Status& status) {
 absl::Status CheckChoice(const std::string& name, const std::string& value,
                          const std::vector<std::string>& choices) {
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
-  return CommandLineError(
-      absl::StrCat("unknown --", name, "=", value, "; expected ", JoinChoices(choices)));
+  return CommandLineError(absl::StrCat("unknown --", name, "=", value, "; expected ",
+                                       JoinChoices(choices), DidYouMean(value, choices, "")));
 }
 
 absl::Status RequireFlag(const std::string& name, const std::string& value) {

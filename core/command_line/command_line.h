@@ -5,6 +5,7 @@
 //      error); or the results or the output could not be written
 //   2  an invalid command line
 //   3  out of memory, on the devices planned for or on this machine
+//   4  done, but a result is bad: invalid, or slower than it was
 #ifndef DPIPE_CORE_COMMAND_LINE_COMMAND_LINE_H_
 #define DPIPE_CORE_COMMAND_LINE_COMMAND_LINE_H_
 
@@ -17,6 +18,9 @@
 
 namespace dpipe {
 
+// The exit code of a program that is done, but one of whose results is bad.
+inline constexpr int kBadResult = 4;
+
 // Flags that --help shows together, in this order.
 struct FlagGroup {
   std::string title;
@@ -28,8 +32,6 @@ struct Command {
   std::string usage;  // the program's purpose, then examples
   // Flags in no group come last.
   std::vector<FlagGroup> groups = {};
-  // The exit code for a wrong command line, for programs that use 2 as a result.
-  int wrong_command_line = 2;
 };
 
 // Parses the flags, checks their ranges (flag_range.h), then calls `run`, which reads the flags and

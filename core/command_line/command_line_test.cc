@@ -129,10 +129,12 @@ TEST_F(CommandLineTest, StatusesBecomeExitCodes) {
             "draw: --steps=0 must be at least 1; see --help\n");
   EXPECT_EQ(Run({}, CheckChoice("dtype", "fp8", {"fp32", "fp16", "bf16"})).err,
             "draw: unknown --dtype=fp8; expected fp32, fp16 or bf16; see --help\n");
+  EXPECT_EQ(Run({}, CheckChoice("dtype", "bf61", {"fp32", "fp16", "bf16"})).err,
+            "draw: unknown --dtype=bf61; expected fp32, fp16 or bf16; did you mean bf16? See "
+            "--help\n");
   EXPECT_EQ(Run({}, RequireFlag("out", "")).err, "draw: --out is missing; see --help\n");
   EXPECT_EQ(Run({}, AsCommandLineError(absl::NotFoundError("no such sampler"))).code, 2);
-  command_.wrong_command_line = 1;
-  EXPECT_EQ(Run({"--setps=3"}).code, 1);
+  EXPECT_EQ(Run({"--setps=3"}).code, 2);
 }
 
 }  // namespace

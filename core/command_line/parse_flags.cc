@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/command_line/command_line.h"
-#include "core/command_line/did_you_mean.h"
 
 namespace dpipe {
 namespace {

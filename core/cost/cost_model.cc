@@ -39,6 +39,7 @@ absl::StatusOr<CostModel> CostModel::Create(const ModelProfile& profile,
     const ComponentProfile& component = profile.components(c);
     if (component.is_backbone()) model.backbones_.push_back(c);
     model.times_.push_back(std::make_shared<TimesCache>());
+    model.blocks_.push_back(std::make_shared<const RecomputeBlocks>(component));
     model.prefixes_.push_back(MakePrefixes(component));
     model.layer_sources_.emplace_back(component.layers_size());
     for (const ValueProfile& value : component.values()) {

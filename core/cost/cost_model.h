@@ -19,6 +19,7 @@
 #include "core/base/time.h"
 #include "core/cost/collectives.h"
 #include "core/cost/layer_times.h"
+#include "core/cost/recompute_blocks.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
@@ -106,6 +107,8 @@ class CostModel {
   // Bytes of the values at a cut, and of the gradients of those that have one.
   int64_t CutBytesPerSample(int component, int cut) const;
   int64_t CutGradientBytesPerSample(int component, int cut) const;
+  // Blocks of layers of a backbone that recomputes.
+  const RecomputeBlocks& Blocks(int component) const { return *blocks_[component]; }
   // Bytes of the estimate that one lap of self-conditioning hands to the next.
   int64_t SelfConditioningBytesPerSample(int component) const {
     return profile_->components(component).self_conditioning_bytes_per_sample();
@@ -188,9 +191,10 @@ class CostModel {
   std::vector<int64_t> memory_limit_;  // by rank
   std::vector<int> interface_;         // by rank
   std::vector<int> frozen_order_;
-  std::vector<Prefixes> prefixes_;                            // by component
-  std::vector<std::vector<std::vector<int>>> layer_sources_;  // [component][layer]
-  std::vector<std::shared_ptr<TimesCache>> times_;            // by component
+  std::vector<Prefixes> prefixes_;                              // by component
+  std::vector<std::vector<std::vector<int>>> layer_sources_;    // [component][layer]
+  std::vector<std::shared_ptr<TimesCache>> times_;              // by component
+  std::vector<std::shared_ptr<const RecomputeBlocks>> blocks_;  // by component
 };
 
 }  // namespace dpipe

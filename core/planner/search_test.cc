@@ -100,6 +100,39 @@ TEST(SearchTest, FrozenWorkRunsInPiecesIfMemoryIsShort) {
   }
 }
 
+// One device and one stage: without blocks, recomputation does not lower the peak. The step is one
+// forward pass longer whatever the blocks.
+TEST(SearchTest, BlocksFitAStageThatOthersDoNot) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 16;
+  uniform.forward_ns = 1000;
+  uniform.grad_ns = 1000;
+  uniform.value_bytes = 10;
+  uniform.saved_bytes = 100;
+  const ModelProfile model = UniformProfile(uniform);
+  ClusterSpec cluster = IdealCluster(1);
+  cluster.set_memory_bytes_per_device(800);  // half of what all layers save
+  PlanOptions options = Batch(2);
+  options.num_micro_batches = 2;
+  options.global_norm = false;
+  Strategy strategy = Make("single", "first");
+  EXPECT_EQ(MakePlan(strategy, model, cluster, options).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  strategy.set_recompute("auto");
+  const auto result = MakePlan(strategy, model, cluster, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_TRUE(VerifyPlan(result->plan, model, cluster).ok());
+  EXPECT_GE(result->plan.stages(0).recompute_cuts_size(), 2);
+  EXPECT_EQ(result->plan.prediction().step_ns(), 2 * 16 * 4000);
+  // Where the whole stage fits, it is restored at once.
+  cluster.set_memory_bytes_per_device(1700);
+  strategy.set_recompute("full");
+  const auto whole = MakePlan(strategy, model, cluster, options);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->plan.stages(0).recompute_cuts_size(), 0);
+  EXPECT_TRUE(whole->plan.stages(0).recompute());
+}
+
 TEST(SearchTest, FillingHidesWhatFits) {
   // As above. Each device idles 24000 ns per step, more than the 4800 ns of its share.
   PlanOptions options = Batch(8);

@@ -3,6 +3,7 @@
 #define DPIPE_CORE_PROTO_INSTRUCTION_PARTS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/range.h"
@@ -15,6 +16,22 @@ inline LayerRange LayersIn(const Instruction& instruction) {
 }
 inline LayerRange LayersIn(const Stage& stage) {
   return {stage.layers().begin(), stage.layers().end()};
+}
+// Returns the blocks of layers that a stage recomputes, from the first to the last: all of its
+// layers, divided at `cuts`.
+template <typename Cuts>
+std::vector<LayerRange> BlocksOf(LayerRange layers, const Cuts& cuts) {
+  std::vector<LayerRange> blocks;
+  int begin = layers.begin;
+  for (int cut : cuts) {
+    blocks.push_back({begin, cut});
+    begin = cut;
+  }
+  blocks.push_back({begin, layers.end});
+  return blocks;
+}
+inline std::vector<LayerRange> BlocksOf(const Stage& stage) {
+  return BlocksOf(LayersIn(stage), stage.recompute_cuts());
 }
 // Returns the layers of a pass on a stage: the instruction's own, or `stage` if it names none.
 inline LayerRange LayersIn(const Instruction& instruction, LayerRange stage) {

@@ -70,7 +70,6 @@ class LapRouter {
     for (ValueId id : program_.LiveAt(routes_[s].layers.begin)) {
       const std::set<int> readers = ReadersOf(id);
       if (readers.count(s) == 0) continue;
-      routes_[s].reads.push_back(id);
       if (Has(routes_[s].activations_in, id)) continue;
       const int maker = MakerOf(id);
       if (!Has(routes_[maker].keeps, id)) routes_[maker].keeps.push_back(id);
@@ -107,6 +106,25 @@ class LapRouter {
   std::vector<int> stage_of_layer_;
 };
 
+void AddBlocks(const nn::Program& program, const Stage& stage, StageRoutes* routes) {
+  const auto reads = [&program](ValueId id, LayerRange layers) {
+    const std::vector<nn::NodeId>& uses = program.value(id).uses;
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](nn::NodeId use) { return layers.Contains(program.node(use).layer); });
+  };
+  for (const LayerRange& layers : BlocksOf(stage)) {
+    RecomputedBlock& block = routes->blocks.emplace_back();
+    block.layers = layers;
+    std::vector<ValueId> values = program.LiveAt(layers.begin);
+    if (routes->self_conditioning != ValueId()) values.push_back(routes->self_conditioning);
+    for (ValueId id : values) {
+      if (!reads(id, layers)) continue;
+      block.reads.push_back(id);
+      if (!reads(id, {routes->layers.begin, layers.begin})) block.last_reads.push_back(id);
+    }
+  }
+}
+
 // Fills in the stage's own properties; `first` begins its lap.
 void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageRoutes* routes) {
   const Stage& stage = plan.stages(s);
@@ -118,7 +136,6 @@ void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageR
   routes->lap = first;
   routes->ends_lap = routes->layers.end == component.program.num_layers();
   routes->forward_only = stage.forward_only();
-  routes->recompute = stage.recompute();
   routes->sharded = stage.sharded();
   for (ValueId id : component.program.InputsReadBy(routes->layers)) {
     ExternalInput input;
@@ -126,7 +143,6 @@ void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageR
     input.name = component.program.value(id).name;
     if (input.name == component.self_conditioning.input) {
       routes->self_conditioning = id;
-      routes->reads.push_back(id);
       continue;
     }
     const auto source = component.sources.find(input.name);
@@ -136,6 +152,7 @@ void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageR
     }
     routes->inputs.push_back(std::move(input));
   }
+  if (stage.recompute()) AddBlocks(component.program, stage, routes);
 }
 
 absl::Status RouteLap(const Plan& plan, const nn::Model& model, int component, int first, int count,

@@ -44,6 +44,15 @@ struct KeptRead {
   bool is_last = false;  // no later stage of the device reads it there
 };
 
+// A block of a stage that recomputes. Its backward pass takes the blocks from the last to the
+// first.
+struct RecomputedBlock {
+  LayerRange layers;
+  // The values of earlier blocks and stages, and the estimate, that its layers read: everything
+  // needed to recompute it. Those in `last_reads` are read by no block before it.
+  std::vector<ValueId> reads, last_reads;
+};
+
 struct StageRoutes {
   int component = 0;
   int backbone = 0;  // number of the component among the model's backbones
@@ -54,7 +63,6 @@ struct StageRoutes {
   bool previous_is_local = false, next_is_local = false;
   bool ends_lap = false;  // computes the loss or, if forward_only, the estimate
   bool forward_only = false;
-  bool recompute = false;
   bool sharded = false;
 
   // Over the boundaries to the neighbours. The boundary between the laps carries the component's
@@ -66,11 +74,9 @@ struct StageRoutes {
   std::vector<KeptRead> kept_reads;
   std::vector<ValueId> kept_gradients_in, kept_gradients_out;
 
-  // Other stages' values, and the estimate, that its layers read: everything needed to recompute
-  // it.
-  std::vector<ValueId> reads;
-  std::vector<ExternalInput> inputs;  // all others
-  ValueId self_conditioning;          // the external input; invalid if it is not read
+  std::vector<RecomputedBlock> blocks;  // empty if it does not recompute
+  std::vector<ExternalInput> inputs;    // all but the estimate
+  ValueId self_conditioning;            // the external input; invalid if it is not read
 };
 
 // Returns the routes by stage id. A plan without chains is one chain of all its stages. Returns

@@ -59,6 +59,7 @@ Plan PlanOf(const std::vector<Part>& parts, int num_forward_only = 0) {
     stage->mutable_layers()->set_end(part.layers.end);
     stage->add_ranks(part.rank);
     stage->set_forward_only(stage->id() < num_forward_only);
+    stage->set_recompute(!stage->forward_only());
   }
   return plan;
 }
@@ -88,7 +89,7 @@ TEST(StageRoutesTest, AStraightChainRelaysTheSkip) {
     EXPECT_FALSE(routes[s].next_is_local);
     EXPECT_EQ(routes[s].ends_lap, false);
   }
-  EXPECT_THAT(Names(model, routes[2].reads), ElementsAre("b"));
+  EXPECT_THAT(Names(model, routes[2].blocks[0].reads), ElementsAre("b"));
   EXPECT_TRUE(routes[3].ends_lap);
   for (const StageRoutes& stage : routes) {
     EXPECT_THAT(stage.keeps, IsEmpty());
@@ -128,13 +129,30 @@ TEST(StageRoutesTest, ASkipReadAtHomeOnlyStaysWithItsGradient) {
   EXPECT_THAT(Names(model, routes[0].kept_gradients_in), ElementsAre("a"));
 }
 
+// The last block alone reads what the middle one hands on; a is read twice, the last time (from the
+// last block to the first) by the middle one.
+TEST(StageRoutesTest, BlocksReadWhatEarlierOnesMade) {
+  const nn::Model model = Skip();
+  Plan plan = PlanOf({{{0, 4}, 0}});
+  for (int cut : {1, 3}) plan.mutable_stages(0)->add_recompute_cuts(cut);
+  const auto routes = Routes(model, plan);
+  const std::vector<RecomputedBlock>& blocks = routes[0].blocks;
+  ASSERT_EQ(blocks.size(), 3u);
+  EXPECT_EQ(blocks[1].layers, (LayerRange{1, 3}));
+  EXPECT_THAT(blocks[0].reads, IsEmpty());
+  EXPECT_THAT(Names(model, blocks[1].reads), ElementsAre("a"));
+  EXPECT_THAT(Names(model, blocks[1].last_reads), ElementsAre("a"));
+  EXPECT_THAT(Names(model, blocks[2].reads), ElementsAre("a", "c"));
+  EXPECT_THAT(Names(model, blocks[2].last_reads), ElementsAre("c"));
+}
+
 TEST(StageRoutesTest, EstimateIsSentBetweenLaps) {
   const nn::Model model = Skip(/*self_conditioning=*/true);
   const auto routes = Routes(
       model, PlanOf({{{0, 2}, 0}, {{2, 4}, 1}, {{0, 2}, 0}, {{2, 4}, 1}}, /*num_forward_only=*/2));
   EXPECT_THAT(Names(model, routes[1].activations_out), ElementsAre("e"));
   EXPECT_THAT(Names(model, routes[2].activations_in), ElementsAre("l"));
-  EXPECT_THAT(Names(model, routes[2].reads), ElementsAre("l"));
+  EXPECT_THAT(Names(model, routes[2].blocks[0].reads), ElementsAre("l"));
   EXPECT_THAT(routes[2].gradients_out, IsEmpty());
   EXPECT_EQ(routes[1].lap, 0);
   EXPECT_EQ(routes[3].lap, 2);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/base/text/show.h"
 #include "core/schedule/peak_limit.h"
 #include "core/schedule/self_conditioning.h"
@@ -42,7 +43,8 @@ absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleReq
   if (found == Registry().end()) {
     return absl::NotFoundError(absl::StrCat("schedule '", ShowText(name), "' is not one of ",
                                             ShowNames(ScheduleNames()),
-                                            "; bazel run //tools:plan -- --list shows all"));
+                                            "; bazel run //tools:plan -- --list shows all",
+                                            DidYouMean(name, ScheduleNames(), "")));
   }
   if (request.num_devices < 1 || request.num_micro_batches < 1) {
     return absl::InvalidArgumentError(

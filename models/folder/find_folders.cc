@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files/local_path.h"
 #include "core/base/files/run_paths.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/base/text/show.h"
 #include "data/scenes/generator.h"
 
@@ -40,7 +41,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unknown --model=", ShowText(model),
         "; give a folder in diffusers layout or a built-in name: ", ShowNames(BuiltInModels()),
-        " (data/models)"));
+        " (data/models)", DidYouMean(model, BuiltInModels(), "")));
   }
   DPIPE_RETURN_IF_ERROR(CheckIsLocal("model", model, HubKind::kModel));
   return folder;

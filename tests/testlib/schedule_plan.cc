@@ -109,6 +109,7 @@ class DirectPlanner {
       stage->set_forward_only(place.forward_only);
       stage->set_sharded(sharded_);
       stage->set_recompute(place.recompute);
+      for (int cut : place.recompute_cuts) stage->add_recompute_cuts(cut);
       for (int g = 0; g < layout_.num_groups(); ++g) {
         for (int i = 0; i < layout_.replicas[place.device]; ++i) {
           stage->add_ranks(RankAt(layout_, {g, place.device, i}));
@@ -151,13 +152,20 @@ class DirectPlanner {
     const StagePlacement& place = layout_.stages[slot.stage];
     const bool forward = slot.pass == Pass::kForward;
     const bool message = slot.pass != Pass::kWeightGrad;
-    if (!forward && message && place.recompute) AddPass(Instruction::RECOMPUTE, position, slot);
-    if (message) AddMessages(Instruction::RECV, position, slot, forward);
-    AddPass(forward                         ? Instruction::FORWARD
-            : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
-            : slot.pass == Pass::kInputGrad ? Instruction::INPUT_GRAD
-                                            : Instruction::WEIGHT_GRAD,
-            position, slot);
+    const Instruction::Kind kind = forward                         ? Instruction::FORWARD
+                                   : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
+                                   : slot.pass == Pass::kInputGrad ? Instruction::INPUT_GRAD
+                                                                   : Instruction::WEIGHT_GRAD;
+    const bool again = !forward && message && place.recompute;
+    std::vector<LayerRange> blocks = {place.layers};
+    if (again) blocks = BlocksOf(place.layers, place.recompute_cuts);
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+      if (again) AddPass(Instruction::RECOMPUTE, position, slot, *block);
+      if (message && block == blocks.rbegin()) {
+        AddMessages(Instruction::RECV, position, slot, forward);
+      }
+      AddPass(kind, position, slot, *block);
+    }
     if (message) AddMessages(Instruction::SEND, position, slot, forward);
   }
 
@@ -167,17 +175,21 @@ class DirectPlanner {
                      slot.micro_batch);
   }
 
-  void AddPass(Instruction::Kind kind, const RankPosition& position, const Slot& slot) {
-    const LayerRange layers = layout_.stages[slot.stage].layers;
-    if (!sharded_ || layers.size() == 1) return AddPass(kind, position, slot, layers);
-    const int middle = (layers.begin + layers.end) / 2;
-    std::vector<LayerRange> halves = {{layers.begin, middle}, {middle, layers.end}};
+  // Adds a pass over `layers` of the stage. If it is sharded, its halves have separate passes.
+  void AddPass(Instruction::Kind kind, const RankPosition& position, const Slot& slot,
+               LayerRange layers) {
+    const LayerRange stage = layout_.stages[slot.stage].layers;
+    const int middle = sharded_ ? (stage.begin + stage.end) / 2 : stage.begin;
+    std::vector<LayerRange> halves = {{stage.begin, middle}, {middle, stage.end}};
     const bool forward = kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE;
     if (!forward) std::swap(halves[0], halves[1]);
-    for (LayerRange half : halves) AddPass(kind, position, slot, half);
+    for (LayerRange half : halves) {
+      const LayerRange part = half.Intersect(layers);
+      if (!part.empty()) AddPart(kind, position, slot, part);
+    }
   }
 
-  void AddPass(Instruction::Kind kind, const RankPosition& position, const Slot& slot,
+  void AddPart(Instruction::Kind kind, const RankPosition& position, const Slot& slot,
                LayerRange layers) {
     if (sharded_) AddCollective(Instruction::GATHER_PARAMS, slot.stage, layers);
     Instruction* pass = Add(kind, Samples(position, slot));
@@ -256,6 +268,14 @@ absl::StatusOr<PipelineLayout> LayoutOf(const nn::Model& model, const Schedule& 
   layout.micro_batch_sizes = options.micro_batch_sizes;
   for (int s = 0; s < schedule.num_stages(); ++s) {
     layout.recompute.push_back(options.recompute && !schedule.IsForwardOnly(s));
+    std::vector<int>& cuts = layout.recompute_cuts.emplace_back();
+    const LayerRange layers = layout.layers[s];
+    const int blocks = std::min(options.recompute_blocks, layers.size());
+    if (!layout.recompute[s] || blocks < 2) continue;
+    RandomStream random(options.seed, s, 1, RandomPurpose::kTest);
+    for (const LayerRange& block : Cut(layers.size(), blocks, &random)) {
+      if (block.begin > 0) cuts.push_back(layers.begin + block.begin);
+    }
   }
   return MakeLayout(schedule, layout);
 }

@@ -19,6 +19,7 @@ struct SchedulePlanOptions {
   std::vector<int> replicas = {};           // by device; empty: one rank each
   std::vector<int> micro_batch_sizes = {};  // by backbone; empty: one sample
   bool recompute = false;                   // every stage that has backward passes
+  int recompute_blocks = 1;                 // maximum per stage, divided at random layers
   // Divides stages over their ranks. In a direct plan, the layers of each half of a stage are
   // gathered, used, reduced and released pass by pass.
   bool sharded = false;

@@ -33,7 +33,11 @@ std::string StageTable(const Plan& plan) {
   for (const Stage& stage : plan.stages()) {
     std::vector<std::string> notes;
     if (stage.forward_only()) notes.push_back("first lap, no gradients");
-    if (stage.recompute()) notes.push_back("recomputes");
+    if (stage.recompute_cuts_size() > 0) {
+      notes.push_back(absl::StrCat("recomputes in ", stage.recompute_cuts_size() + 1, " blocks"));
+    } else if (stage.recompute()) {
+      notes.push_back("recomputes");
+    }
     if (stage.sharded()) notes.push_back("sharded");
     table.AddRow({absl::StrCat(stage.id()), absl::StrCat(stage.chain()),
                   absl::StrCat(stage.layers().begin(), "-", stage.layers().end() - 1),

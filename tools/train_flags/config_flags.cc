@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/base/text/plain_text.h"
 #include "core/base/text/show.h"
-#include "core/command_line/did_you_mean.h"
 #include "core/command_line/word_wrap.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -57,8 +57,15 @@ absl::StatusOr<const ConfigLeaf*> LeafOfFlag(const std::vector<ConfigLeaf>& leav
       return leaf;
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no flag --", ShowText(name),
-                                                 DidYouMean(name, FlagNames(leaves), "--")));
+  std::string hint = DidYouMean(name, FlagNames(leaves), "--");
+  for (const ConfigLeaf& leaf : leaves) {
+    const auto& elsewhere = leaf.info.elsewhere();
+    if (std::find(elsewhere.begin(), elsewhere.end(), name) == elsewhere.end()) continue;
+    hint =
+        absl::StrCat("; here it is --", leaf.info.alias_size() > 0 ? leaf.info.alias(0) : leaf.path,
+                     ": ", leaf.info.doc());
+  }
+  return absl::InvalidArgumentError(absl::StrCat("there is no flag --", ShowText(name), hint));
 }
 
 // Returns the expected kind of value, for messages.

@@ -65,6 +65,11 @@ TEST(ConfigFlagsTest, ErrorsNameFlagValueAndAllowedValues) {
             "there is no flag --lora_rank; did you mean --model.lora_rank?");
   EXPECT_EQ(ErrorOf({"--image_size=64"}),
             "there is no flag --image_size; did you mean --model.image_size?");
+  EXPECT_EQ(ErrorOf({"--train_batch_size=4"}),
+            "there is no flag --train_batch_size; here it is --global_batch: images per training "
+            "step, over all devices and micro-batches");
+  EXPECT_EQ(ErrorOf({"--learning_rate=1e-4"}),
+            "there is no flag --learning_rate; here it is --lr: peak learning rate of AdamW");
   EXPECT_EQ(ErrorOf({"--qqqq=3"}), "there is no flag --qqqq");
   EXPECT_EQ(ErrorOf({"steps=3"}), "unexpected argument 'steps=3'");
   EXPECT_EQ(ErrorOf({"--steps"}),

@@ -69,6 +69,7 @@ MemoryBound::MemoryBound(const CostModel& cost) : cost_(cost) {
     }
     limit_ = std::max(limit_, limit);
   }
+  smallest_saved_ = std::numeric_limits<double>::max();
   for (int backbone : cost.backbones()) {
     std::vector<Layer>& layers = layers_.emplace_back();
     Layer& total = totals_.emplace_back();
@@ -77,6 +78,7 @@ MemoryBound::MemoryBound(const CostModel& cost) : cost_(cost) {
                         static_cast<double>(cost.SavedBytesPerSample(backbone, {l, l + 1}))});
       total.state += layers.back().state;
       total.saved += layers.back().saved;
+      smallest_saved_ = std::min(smallest_saved_, layers.back().saved);
     }
   }
 }
@@ -109,6 +111,7 @@ std::optional<MemoryBound::Structure> MemoryBound::ReadSchedule(const PipelineSh
   Structure structure;
   structure.num_devices = schedule->num_devices();
   structure.each = each;
+  structure.splits = BlocksInFlight(*schedule) == 0;
   structure.stages.resize(layers_.size());
   const std::vector<int> kept = KeptOf(*schedule);
   std::vector<int> on_device(schedule->num_devices(), 0);
@@ -136,7 +139,8 @@ std::optional<MemoryBound::Structure> MemoryBound::ReadSchedule(const PipelineSh
 }
 
 std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const FrozenBytes& frozen,
-                                           bool recomputes, bool stages_choose_ranks) {
+                                           bool recomputes, bool stages_choose_ranks,
+                                           bool in_blocks) {
   if (limit_ == 0) return 0;
   const std::optional<Structure>& structure = StructureOf(shape);
   if (!structure) return std::nullopt;
@@ -146,8 +150,9 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
   const double samples = static_cast<double>(shape.micro_batch_size()) / replicas;
   const double shards =
       shape.shards_state() ? static_cast<double>(replicas) * shape.num_groups() : 1;
+  const bool restores_layers = recomputes && in_blocks && !structure->splits;
   const auto kept = [&](const Copy& copy) {
-    return samples * (recomputes ? copy.recomputed : copy.kept);
+    return samples * (restores_layers ? 0 : recomputes ? copy.recomputed : copy.kept);
   };
   std::vector<double> weight(devices, 0);
   for (size_t b = 0; b < layers_.size(); ++b) {
@@ -161,6 +166,7 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
   double sum = 0;
   for (double& w : weight) sum += w = 1 / std::max(1.0, w);
   double bytes = static_cast<double>(frozen.everywhere);
+  if (restores_layers) bytes += samples * smallest_saved_;
   for (int d = 0; d < devices; ++d) {
     weight[d] /= sum;
     if (shape.IsFrozenHost(d * structure->each)) {

@@ -13,8 +13,8 @@
 //
 // If there are more than 16 devices, neighbours are merged: the schedule is made for fewer devices,
 // each of which represents several. A device that recomputes keeps at least the activations of one
-// stage. Workspaces, messages, gathered weights and what recomputation keeps at the cuts are
-// ignored.
+// stage, or of one layer if it does so in blocks. Workspaces, messages, gathered weights and what
+// recomputation keeps at the cuts are ignored.
 #ifndef DPIPE_CORE_PLANNER_COSTS_MEMORY_BOUND_H_
 #define DPIPE_CORE_PLANNER_COSTS_MEMORY_BOUND_H_
 
@@ -46,10 +46,11 @@ class MemoryBound {
   // Returns the bound as a multiple of the memory of the device that has most: above 1, nothing
   // fits. A result of at most 1 may be larger than the bound. Returns 0 if a device has no limit,
   // and nullopt if the schedule refuses the shape's peak_limit. `stages_choose_ranks`: a
-  // partitioner may give the stages other numbers of ranks than shape.replicas(). O(layers x
-  // min(stages, 32)), O(min(stages, 32)) for most shapes that fit.
+  // partitioner may give the stages other numbers of ranks than shape.replicas(). `in_blocks`:
+  // stages that recompute may do so in blocks. O(layers x min(stages, 32)), O(min(stages, 32)) for
+  // most shapes that fit.
   std::optional<double> ShareOf(const PipelineShape& shape, const FrozenBytes& frozen,
-                                bool recomputes, bool stages_choose_ranks);
+                                bool recomputes, bool stages_choose_ranks, bool in_blocks = false);
 
  private:
   struct Copy {  // one copy of a stage
@@ -60,6 +61,7 @@ class MemoryBound {
   struct Structure {
     int num_devices = 0;
     int each = 1;                                        // devices that each of these represents
+    bool splits = false;                                 // splits backward passes
     std::vector<std::vector<std::vector<Copy>>> stages;  // [backbone][stage]
   };
   struct Layer {
@@ -76,6 +78,7 @@ class MemoryBound {
   double limit_ = 0;  // of the device with the most memory; 0: some device has no limit
   std::vector<std::vector<Layer>> layers_;  // by backbone
   std::vector<Layer> totals_;               // by backbone
+  double smallest_saved_ = 0;               // by a layer, per sample
   std::map<Key, std::optional<Structure>> structures_;
 };
 

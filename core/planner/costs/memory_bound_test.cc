@@ -17,7 +17,7 @@ namespace {
 
 // Returns the need of the fullest device, minimised over all cuts.
 int64_t LeastOfAllCuts(const CostModel& cost, const PipelineShape& shape, int64_t frozen_bytes,
-                       bool recompute) {
+                       bool recompute, bool in_blocks) {
   const Schedule schedule = *MakePipelineSchedule(shape, {});
   StageCostsOptions options;
   options.num_groups = shape.num_groups();
@@ -25,6 +25,7 @@ int64_t LeastOfAllCuts(const CostModel& cost, const PipelineShape& shape, int64_
   options.micro_batch_size = shape.micro_batch_size();
   options.shards_state = shape.shards_state();
   options.frozen_bytes = frozen_bytes;
+  options.recomputes_blocks = in_blocks;
   const ModelStageCosts costs(cost, std::make_shared<BackboneTables>(cost, cost.backbone()),
                               schedule, options);
   const PartitionProblem problem = MakePartitionProblem(
@@ -77,10 +78,12 @@ TEST(MemoryBoundTest, NoCutNeedsLess) {
     if (shape.schedule == "1f1b" && random.NextBelow(2) > 0) shape.sharding = Sharding::kZero1;
     const bool recompute = random.NextBelow(3) == 0;
     const int64_t frozen = random.NextBelow(100000);
-    const int64_t least = LeastOfAllCuts(cost, shape, frozen, recompute);
+    const bool in_blocks = recompute && round % 2 == 0;
+    const int64_t least = LeastOfAllCuts(cost, shape, frozen, recompute, in_blocks);
     if (least == std::numeric_limits<int64_t>::max()) continue;  // fewer layers than stages
     MemoryBound bound(cost);
-    const std::optional<double> share = bound.ShareOf(shape, {frozen, 0}, recompute, false);
+    const std::optional<double> share =
+        bound.ShareOf(shape, {frozen, 0}, recompute, false, in_blocks);
     ASSERT_TRUE(share.has_value());
     ++checked;
     // Up to 1, the bound of all layers merged, which is no smaller, says that the shape may fit.
@@ -116,6 +119,8 @@ TEST(MemoryBoundTest, EqualLayersGiveTheEvenDivision) {
   EXPECT_NEAR(*bound.ShareOf(shape, {5000, 0}, false, false), (bytes + 5000) / 10000, 1e-9);
   // With recomputation, each keeps one.
   EXPECT_NEAR(*bound.ShareOf(shape, {5000, 0}, true, false), (12000 + 5000) / 10000., 1e-9);
+  // In blocks, one layer: 2 x 4000 of state and 2000.
+  EXPECT_NEAR(*bound.ShareOf(shape, {5000, 0}, true, false, true), (10000 + 5000) / 10000., 1e-9);
   cluster.set_memory_bytes_per_device(0);
   const CostModel unlimited = *CostModel::Create(UniformProfile(uniform), cluster);
   EXPECT_EQ(*MemoryBound(unlimited).ShareOf(shape, {}, false, false), 0);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/check.h"
+#include "core/planner/pipeline/pipeline_schedule.h"
 #include "core/schedule/messages/param_gathers.h"
 #include "core/schedule/messages/resharding.h"
 
@@ -61,7 +62,8 @@ void KeepMaximal(const std::vector<int>& counts, std::vector<std::vector<int>>& 
 
 }  // namespace
 
-BackboneTables::BackboneTables(const CostModel& cost, int component) : component_(component) {
+BackboneTables::BackboneTables(const CostModel& cost, int component)
+    : component_(component), blocks_(cost.Blocks(component)) {
   const int count = cost.num_layers(component);
   workspace_.emplace_back(count);
   for (int i = 0; i < count; ++i) {
@@ -89,10 +91,20 @@ int64_t BackboneTables::WorkspaceBytesPerSample(LayerRange layers) const {
   return std::max(workspace_[k][layers.begin], workspace_[k][layers.end - (1 << k)]);
 }
 
+RecomputeNeed BackboneTables::NeedOfBlocks(LayerRange layers, int in_flight) const {
+  const auto [at, is_new] = needs_.try_emplace({layers.begin, layers.end, in_flight});
+  if (is_new) at->second = blocks_.NeedOf(layers, blocks_.Cuts(layers, in_flight));
+  return at->second;
+}
+
 ModelStageCosts::ModelStageCosts(const CostModel& cost,
                                  std::shared_ptr<const BackboneTables> tables,
                                  const Schedule& schedule, const StageCostsOptions& options)
-    : cost_(cost), tables_(std::move(tables)), options_(options), component_(tables_->component()) {
+    : cost_(cost),
+      tables_(std::move(tables)),
+      options_(options),
+      component_(tables_->component()),
+      blocks_in_flight_(options.recomputes_blocks ? BlocksInFlight(schedule) : 0) {
   for (size_t c = 0; c < schedule.chains().size(); ++c) {
     const ScheduleChain& chain = schedule.chains()[c];
     if (chain.backbone != options.backbone) continue;
@@ -321,8 +333,13 @@ Nanos ModelStageCosts::SyncNs(const std::vector<DeviceSeat>& copies, LayerRange 
 }
 
 int64_t ModelStageCosts::KeptBytesPerSample(const DeviceSeat& seat, LayerRange layers) const {
-  return seat.recompute ? cost_.CutBytesPerSample(component_, layers.begin)
-                        : cost_.SavedBytesPerSample(component_, layers);
+  if (!seat.recompute) return cost_.SavedBytesPerSample(component_, layers);
+  return cost_.CutBytesPerSample(component_, layers.begin) + NeedOfRecomputing(layers).handed_on;
+}
+
+RecomputeNeed ModelStageCosts::NeedOfRecomputing(LayerRange layers) const {
+  if (blocks_in_flight_ > 0) return tables_->NeedOfBlocks(layers, blocks_in_flight_);
+  return {0, cost_.SavedBytesPerSample(component_, layers)};
 }
 
 int64_t ModelStageCosts::ReductionBufferBytes(const DeviceSeat& seat,
@@ -347,7 +364,7 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
   int64_t state = 0, transient = 0;
   for (const HeldStage& stage : held) {
     state += cost_.StateBytes(component_, stage.layers);
-    const int64_t again = seat.recompute ? cost_.SavedBytesPerSample(component_, stage.layers) : 0;
+    const int64_t again = seat.recompute ? NeedOfRecomputing(stage.layers).restored : 0;
     transient = std::max(transient, tables_->WorkspaceBytesPerSample(stage.layers) + again);
     const int id = first_stage_of_copy_[stage.copy] + stage.stage;
     const auto at = std::find(stash.stages.begin(), stash.stages.end(), id);

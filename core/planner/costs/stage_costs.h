@@ -3,8 +3,8 @@
 //
 // No table has size L^2: times come from the cost model's prefix sums at the local batch, costs of
 // collectives are cached by the location of their ranks, and workspaces are a table of range maxima
-// that all candidates of a search share. Costs that depend on ranks are maxima over all pipeline
-// groups, at the slowest rank.
+// that all candidates of a search share, as they do the needs of recomputed blocks. Costs that
+// depend on ranks are maxima over all pipeline groups, at the slowest rank.
 //
 // Memory is what the checker counts (core/schedule/memory/pass_memory.h), without messages and what
 // stages of a device pass to each other. Stages with divided state also hold their weights while
@@ -23,19 +23,23 @@
 
 #include "core/cost/collectives.h"
 #include "core/cost/cost_model.h"
+#include "core/cost/recompute_blocks.h"
 #include "core/planner/partition/partition.h"
 #include "core/planner/pipeline/shape.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
 
-// Tables that depend only on the backbone; made once per plan. Not thread-safe: keeps cuts.
+// Tables that depend only on the backbone; made once per plan. Not thread-safe: keeps cuts and
+// needs. `cost` must outlive them.
 class BackboneTables {
  public:
   BackboneTables(const CostModel& cost, int component);
 
   int component() const { return component_; }
   int64_t WorkspaceBytesPerSample(LayerRange layers) const;  // O(1)
+  // Returns the need of the blocks that RecomputeBlocks::Cuts returns.
+  RecomputeNeed NeedOfBlocks(LayerRange layers, int in_flight) const;
   const std::vector<ChainValue>& values() const { return values_; }
   KnownCuts* known_cuts() const { return &known_cuts_; }
 
@@ -44,6 +48,8 @@ class BackboneTables {
   mutable KnownCuts known_cuts_;
   std::vector<std::vector<int64_t>> workspace_;  // [k][i]: maximum of layers [i, i + 2^k)
   std::vector<ChainValue> values_;
+  const RecomputeBlocks& blocks_;
+  mutable std::map<std::tuple<int, int, int>, RecomputeNeed> needs_;  // by layers and in flight
 };
 
 struct StageCostsOptions {
@@ -61,6 +67,8 @@ struct StageCostsOptions {
   // are reduced at its end (SyncPolicy::kEnd).
   bool gathers_once = false;
   bool reduces_at_end = false;
+  // True if stages that recompute do so in blocks (core/cost/recompute_blocks.h).
+  bool recomputes_blocks = false;
   // Forward passes per micro-batch: 1 + p if self-conditioning runs a second one in a fraction p of
   // the steps.
   double forward_passes = 1;
@@ -150,11 +158,14 @@ class ModelStageCosts : public StageCosts {
   std::vector<Moment> ShardedMoments(const std::vector<Slot>& slots, const std::vector<int>& place,
                                      int num_stages, bool in_buckets, bool recompute) const;
   int64_t KeptBytesPerSample(const DeviceSeat& seat, LayerRange layers) const;
+  // Returns the need of a stage that recomputes, beyond what crosses its beginning.
+  RecomputeNeed NeedOfRecomputing(LayerRange layers) const;
 
   const CostModel& cost_;
   const std::shared_ptr<const BackboneTables> tables_;
   const StageCostsOptions options_;
   const int component_;
+  const int blocks_in_flight_;            // 0: stages that recompute are one block
   std::vector<Stash> stashes_;            // by device
   std::vector<int> first_stage_of_copy_;  // stage of the schedule, the first with gradients
 

@@ -264,5 +264,48 @@ TEST(StageCostsTest, ShardedStagesHoldAsMuchAsTheirPlans) {
   }
 }
 
+// By hand: a device restores blocks of layers that hand on values; the plan counts no more.
+TEST(StageCostsTest, BlocksHoldAsMuchAsTheirPlans) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 32;
+  uniform.value_bytes = 3;
+  uniform.saved_bytes = 20;
+  for (const char* name : {"single", "gpipe", "1f1b", "interleaved", "zb-h1"}) {
+    const int num_devices = std::string(name) == "single" ? 1 : 2;
+    const CostModel cost = *CostModel::Create(UniformProfile(uniform), IdealCluster(num_devices));
+    const Schedule schedule = *MakeSchedule(name, {num_devices, 4});
+    const int num_stages = schedule.num_stages();
+    PipelineCut cut;
+    cut.stages.emplace_back();
+    for (int s = 0; s < num_stages; ++s) {
+      cut.stages[0].push_back({s * 32 / num_stages, (s + 1) * 32 / num_stages});
+    }
+    cut.replicas.assign(num_devices, 1);
+    for (int d = 0; d < num_devices; ++d) cut.seating.push_back(d);
+    cut.recompute.assign(num_devices, true);
+    const PipelineShape shape{name, num_devices, num_devices, num_devices, 4, 4};  // b = 1
+    StageCostsOptions options = Options(1, num_devices, 1);
+    const ModelStageCosts whole(cost, Tables(cost), schedule, options);
+    options.recomputes_blocks = true;
+    const ModelStageCosts costs(cost, Tables(cost), schedule, options);
+    DivideIntoBlocks(schedule, cut.recompute, cost, &cut);
+    const Plan plan = *LowerPlan(*LayoutOf(schedule, cut, shape, num_devices), schedule, {}, cost);
+    const bool splits = TraitsOf(name)->splits_backward;
+    EXPECT_EQ(plan.stages(0).recompute_cuts_size() == 0, splits);
+    for (int d = 0; d < num_devices && !splits; ++d) {
+      std::vector<HeldStage> held;
+      for (int s = 0; s < num_stages; ++s) {
+        if (schedule.DeviceOf(s) == d) held.push_back({s, 0, cut.stages[0][s]});
+      }
+      const DeviceSeat seat{d, 1, true};
+      const int64_t planned = MemoryOfRank(plan, d, cost).peak_bytes;
+      EXPECT_LT(costs.MemoryBytes(d, seat, held), 0.75 * whole.MemoryBytes(d, seat, held));
+      // A plan also counts what messages and neighbouring stages of a device hold.
+      EXPECT_GE(planned, costs.MemoryBytes(d, seat, held) - 4 * 3) << name << ", device " << d;
+      EXPECT_LE(planned, costs.MemoryBytes(d, seat, held) + 4 * 2 * 3 * 2) << name << " " << d;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dpipe

@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/text/did_you_mean.h"
 #include "core/base/text/show.h"
 #include "core/planner/partition/methods/balanced.h"
 #include "core/planner/partition/methods/by_parameters.h"
@@ -44,7 +45,8 @@ absl::StatusOr<Partitioner> FindPartitioner(absl::string_view name) {
   }
   return absl::NotFoundError(absl::StrCat("unknown partitioner '", ShowText(name), "'; there are ",
                                           ShowNames(PartitionerNames()),
-                                          "; bazel run //tools:plan -- --list shows all"));
+                                          "; bazel run //tools:plan -- --list shows all",
+                                          DidYouMean(std::string(name), PartitionerNames(), "")));
 }
 
 std::vector<std::string> PartitionerNames() {

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/planner/pipeline/pipeline_schedule.h"
 
 namespace dpipe {
 namespace {
@@ -66,7 +67,21 @@ absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const Pipeline
   for (int s = 0; s < schedule.num_stages(); ++s) {
     options.recompute.push_back(!schedule.IsForwardOnly(s) && cut.recompute[schedule.DeviceOf(s)]);
   }
+  options.recompute_cuts = cut.recompute_cuts;
   return MakeLayout(schedule, options);
+}
+
+void DivideIntoBlocks(const Schedule& schedule, const std::vector<bool>& devices,
+                      const CostModel& cost, PipelineCut* cut) {
+  const int in_flight = BlocksInFlight(schedule);
+  const std::vector<LayerRange> layers = LayersByStage(schedule, *cut);
+  cut->recompute_cuts.assign(schedule.num_stages(), {});
+  for (int s = 0; s < schedule.num_stages() && in_flight > 0; ++s) {
+    const int device = schedule.DeviceOf(s);
+    if (schedule.IsForwardOnly(s) || !devices[device] || !cut->recompute[device]) continue;
+    const int backbone = schedule.chains()[schedule.ChainOf(s)].backbone;
+    cut->recompute_cuts[s] = cost.Blocks(cost.backbones()[backbone]).Cuts(layers[s], in_flight);
+  }
 }
 
 std::vector<DeviceSeat> SeatsOf(const PipelineCut& cut) {

@@ -22,6 +22,9 @@ struct PipelineCut {
   std::vector<int> replicas;    // by schedule device
   std::vector<int> seating;     // schedule devices in the order of their ranks
   std::vector<bool> recompute;  // by schedule device
+  // By stage of the schedule: the boundaries of the blocks that it recomputes. Empty: stages are
+  // one block each, which can be restored before their gradients arrive.
+  std::vector<std::vector<int>> recompute_cuts;
   // The order of the passes to keep. Null: the order that the shape's generator makes from the
   // stages' times.
   std::shared_ptr<const Schedule> schedule;
@@ -37,6 +40,11 @@ absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partiti
 // Returns the layout of the cut pipeline on `num_devices` ranks.
 absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const PipelineCut& cut,
                                         const PipelineShape& shape, int num_devices);
+
+// Divides the stages that recompute on some devices of the schedule into the blocks that need least
+// memory (core/cost/recompute_blocks.h).
+void DivideIntoBlocks(const Schedule& schedule, const std::vector<bool>& devices,
+                      const CostModel& cost, PipelineCut* cut);
 
 // Returns the seats, by schedule device.
 std::vector<DeviceSeat> SeatsOf(const PipelineCut& cut);

@@ -1,5 +1,7 @@
 #include "core/planner/pipeline/pipeline_schedule.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -37,6 +39,20 @@ absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
     backbones.push_back(std::move(schedule));
   }
   return ConcatenateSchedules(backbones);
+}
+
+int BlocksInFlight(const Schedule& schedule) {
+  int largest = 0;
+  std::vector<int> in_flight(schedule.num_stages(), 0);
+  for (int d = 0; d < schedule.num_devices(); ++d) {
+    for (const Slot& slot : schedule.slots(d)) {
+      if (slot.pass == Pass::kInputGrad) return 0;
+      if (schedule.IsForwardOnly(slot.stage)) continue;
+      in_flight[slot.stage] += slot.pass == Pass::kForward ? 1 : -1;
+      largest = std::max(largest, in_flight[slot.stage]);
+    }
+  }
+  return largest;
 }
 
 }  // namespace dpipe

@@ -22,6 +22,11 @@ struct PipelineScheduleOptions {
 absl::StatusOr<Schedule> MakePipelineSchedule(const PipelineShape& shape,
                                               const PipelineScheduleOptions& options);
 
+// Returns the maximum number of micro-batches in flight on a stage with gradients; 0 if the
+// schedule splits backward passes. Recomputing in blocks gains nothing there, because everything
+// that has been restored is kept until the weight gradients.
+int BlocksInFlight(const Schedule& schedule);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_PLANNER_PIPELINE_PIPELINE_SCHEDULE_H_

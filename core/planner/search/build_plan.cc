@@ -44,6 +44,24 @@ int64_t MinMemoryLimit(const CostModel& cost) {
   return least;
 }
 
+// Returns, by schedule device, whether it recomputes and one of its ranks exceeds its memory.
+std::vector<bool> DevicesOverMemory(const Plan& plan, const PipelineCut& cut,
+                                    const CostModel& cost) {
+  const std::vector<DeviceSeat> seats = SeatsOf(cut);
+  std::vector<bool> over(seats.size(), false);
+  const PlanMemory memory(plan, cost);
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    const int64_t limit = cost.MemoryLimitOf(r);
+    const int in_group = r % plan.devices_per_pipeline();
+    for (size_t d = 0; d < seats.size() && limit > 0; ++d) {
+      const int place = in_group - seats[d].first_rank;
+      if (place < 0 || place >= seats[d].replicas || !seats[d].recompute || over[d]) continue;
+      over[d] = memory.OfRank(r).peak_bytes > limit;
+    }
+  }
+  return over;
+}
+
 // Returns the micro-batches of one chain: those of a backbone divided by the number of its copies.
 int ChainMicroBatches(const PipelineShape& shape) {
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
@@ -132,7 +150,8 @@ std::optional<double> PlanBuilder::MemoryShare(const PipelineShape& shape) {
       tables_.size() == 1 &&
       (partitioner == "dapple" || partitioner == "pipedream" || partitioner == "spp");
   return shared_->memory_bound.ShareOf(shape, {frozen_bytes_ - heavy_bytes_, heavy_bytes_},
-                                       RecomputeOf(strategy_) != Recompute::kNone, chooses_ranks);
+                                       RecomputeOf(strategy_) != Recompute::kNone, chooses_ranks,
+                                       /*in_blocks=*/true);
 }
 
 absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
@@ -179,6 +198,7 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
     options.hosted_bytes = heavy_bytes_;
     if (shape.frozen_hosts > 0) options.first_host = shape.num_stages - shape.frozen_hosts;
   }
+  options.recomputes_blocks = RecomputeOf(strategy_) != Recompute::kNone;
   options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
   return options;
 }
@@ -358,9 +378,25 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   return built;
 }
 
+// Restoring a whole stage can use a gap before its gradient arrives, restoring blocks cannot. So
+// only devices that would exceed their memory do the latter.
 absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent, bool self_conditioning,
                                              Nanos step_limit_ns) {
+  absl::StatusOr<BuiltPlan> whole = BuildCut(shape, cut, extent, self_conditioning, step_limit_ns);
+  const bool recomputes = std::count(cut.recompute.begin(), cut.recompute.end(), true) > 0;
+  if (!recomputes || !whole.ok() || whole->exceeded_limit) return whole;
+  const std::vector<bool> full = DevicesOverMemory(whole->plan, cut, CostOf(shape, extent));
+  if (std::count(full.begin(), full.end(), true) == 0) return whole;
+  PipelineCut divided = cut;
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
+  DivideIntoBlocks(schedule, full, cost_, &divided);
+  return BuildCut(shape, divided, extent, self_conditioning, step_limit_ns);
+}
+
+absl::StatusOr<BuiltPlan> PlanBuilder::BuildCut(const PipelineShape& shape, const PipelineCut& cut,
+                                                Extent extent, bool self_conditioning,
+                                                Nanos step_limit_ns) {
   if (fills_) return BuildFilled(shape, cut, extent, self_conditioning, step_limit_ns);
   if (cached())
     return Lower(shape, cut, Options(shape, cut, FrozenPolicy::kCached), extent, self_conditioning);

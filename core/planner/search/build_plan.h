@@ -147,6 +147,9 @@ class PlanBuilder {
   bool IsQuicklyBuilt(const PipelineShape& shape) const;
   // Cuts two backbones in opposite directions.
   absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;
+  // Build, with the blocks of the cut.
+  absl::StatusOr<BuiltPlan> BuildCut(const PipelineShape& shape, const PipelineCut& cut,
+                                     Extent extent, bool self_conditioning, Nanos step_limit_ns);
   absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,
                                   const LowerOptions& options, Extent extent,
                                   bool self_conditioning);

@@ -166,7 +166,6 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
     begun.forward_end = layers.begin;
     if (stashes()) begun.weight_version = versions_[key.first]->Pin();
     DPIPE_ASSIGN_OR_RETURN(begun.values, TakeActivations(key, begun.samples));
-    if (stage.recompute) CopyValues(stage.reads, begun.values, &begun.inputs);
     micro_batches_.emplace(key, std::move(begun));
   }
   const auto it = micro_batches_.find(key);
@@ -175,8 +174,17 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
         absl::StrCat("the layers before ", layers.begin, " have not had their forward pass"));
   }
   MicroBatch& micro_batch = it->second;
-  DPIPE_RETURN_IF_ERROR(
-      ForwardLayers(key, layers, step, !stage.forward_only && !stage.recompute, &micro_batch));
+  if (stage.blocks.empty()) {
+    DPIPE_RETURN_IF_ERROR(ForwardLayers(key, layers, step, !stage.forward_only, &micro_batch));
+  }
+  for (const RecomputedBlock& block : stage.blocks) {
+    const LayerRange part = block.layers.Intersect(layers);
+    if (part.empty()) continue;
+    if (part.begin == block.layers.begin) {
+      CopyValues(block.reads, micro_batch.values, &micro_batch.block_inputs);
+    }
+    DPIPE_RETURN_IF_ERROR(ForwardLayers(key, part, step, /*keep_state=*/false, &micro_batch));
+  }
   micro_batch.forward_end = layers.end;
   if (layers.end == stage.layers.end) return FinishForward(key, &micro_batch);
   return absl::OkStatus();
@@ -224,21 +232,34 @@ void RankExecutor::FetchLosses() {
   device_losses_.clear();
 }
 
-// Runs the forward pass again, from its saved inputs. The bits are the same, because all randomness
-// is drawn per sample.
+// Runs the forward pass of a block again, or of the next part of it, from its saved inputs. The
+// bits are the same, because all randomness is drawn per sample.
 absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t step) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   const StageRoutes& stage = routes(key.first);
+  const LayerRange layers = LayersIn(instruction, stage.layers);
   const auto it = micro_batches_.find(key);
   if (it == micro_batches_.end() || it->second.forward_end != stage.layers.end) {
     return absl::FailedPreconditionError("its forward pass has not run");
   }
+  MicroBatch& micro_batch = it->second;
+  const auto block =
+      std::find_if(stage.blocks.begin(), stage.blocks.end(),
+                   [&](const RecomputedBlock& block) { return block.layers.Contains(layers); });
+  if (block == stage.blocks.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("layers ", layers.ToString(), " are in none of its recomputed blocks"));
+  }
+  if (layers.begin == block->layers.begin) {
+    CopyValues(block->reads, micro_batch.block_inputs, &micro_batch.recomputed);
+    for (ValueId id : block->last_reads) micro_batch.block_inputs.erase(id);
+  }
   // Values that are still to be sent are set aside.
-  nn::ValueMap unsent = std::exchange(it->second.values, std::exchange(it->second.inputs, {}));
-  const LayerRange layers = LayersIn(instruction, stage.layers);
-  const absl::Status status = ForwardLayers(key, layers, step, /*keep_state=*/true, &it->second);
-  nn::ValueMap values = std::exchange(it->second.values, std::move(unsent));
-  if (layers.end < stage.layers.end) it->second.inputs = std::move(values);
+  nn::ValueMap unsent =
+      std::exchange(micro_batch.values, std::exchange(micro_batch.recomputed, {}));
+  const absl::Status status = ForwardLayers(key, layers, step, /*keep_state=*/true, &micro_batch);
+  nn::ValueMap values = std::exchange(micro_batch.values, std::move(unsent));
+  if (layers.end < block->layers.end) micro_batch.recomputed = std::move(values);
   return status;
 }
 
@@ -286,14 +307,18 @@ absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange lay
   call.program = &program(stage);
   call.parameters = parameters;
   if (call.kind != PassKind::kWeightGrad) call.values = &micro_batch->grads;
+  int covered = 0;  // layers
   for (auto kept = micro_batch->kept.rbegin(); kept != micro_batch->kept.rend(); ++kept) {
     call.layers = layers.Intersect(kept->state.layers());
     call.state = &kept->state;
     if (call.layers.empty()) continue;
+    covered += call.layers.size();
     DPIPE_RETURN_IF_ERROR(WithBackwardWeights(stage, *micro_batch,
                                               [&] { return RunPass(stage, call, &kept->hold); }));
   }
-  return absl::OkStatus();
+  if (covered == layers.size()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("only ", covered, " of its ", layers.size(),
+                                                    " layers kept state or are recomputed"));
 }
 
 absl::Status RankExecutor::WithForwardWeights(StageMicroBatch key, int64_t step,

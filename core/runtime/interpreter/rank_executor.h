@@ -161,7 +161,8 @@ class RankExecutor {
   struct MicroBatch {
     SampleRange samples;
     std::vector<KeptPass> kept;  // of the forward passes that keep a state, by layers
-    nn::ValueMap inputs;         // of the stage, if it is recomputed
+    nn::ValueMap block_inputs;   // of the stage's blocks that are still to be recomputed
+    nn::ValueMap recomputed;     // between recomputations of parts of a block
     nn::ValueMap values;  // between forward passes over parts of the stage; then values to be sent
     nn::ValueMap grads;   // of the values that are live at the last layer whose gradient is done
     int64_t weight_version = 0;  // used by the forward pass, in a relaxed plan

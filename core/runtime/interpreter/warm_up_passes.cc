@@ -30,7 +30,8 @@ absl::Status RankExecutor::WarmUpPasses() {
   return absl::OkStatus();
 }
 
-// Adds those of the current plan and model.
+// Adds those of the current plan and model. A forward pass of a stage that recomputes runs block by
+// block.
 void RankExecutor::AddStagePasses(std::set<WarmUpPass>* passes) const {
   const DeviceProgram& list = *lists_[current_plan_].program;
   std::set<std::pair<int, Instruction::Kind>> kinds;
@@ -48,7 +49,15 @@ void RankExecutor::AddStagePasses(std::set<WarmUpPass>* passes) const {
     pass.samples = SamplesIn(instruction).size();
     pass.parameters = now().stage_parameters[s];
     pass.on_demand = stage.sharded;
-    if (stage.forward_only || (stage.recompute && !again)) {
+    if (!stage.blocks.empty() && !again) {
+      const LayerRange layers = pass.layers;
+      for (const RecomputedBlock& block : stage.blocks) {
+        pass.layers = block.layers.Intersect(layers);
+        if (!pass.layers.empty()) passes->insert(pass);
+      }
+      continue;
+    }
+    if (stage.forward_only) {
       passes->insert(pass);
       continue;
     }

@@ -156,6 +156,7 @@ void Lowering::AddStages(Plan* plan) const {
     stage->set_chain(place.chain);
     stage->set_forward_only(place.forward_only);
     stage->set_recompute(place.recompute);
+    for (int cut : place.recompute_cuts) stage->add_recompute_cuts(cut);
     stage->set_sharded(sharded[s]);
     SetRange(place.layers, stage->mutable_layers());
     for (int g = 0; g < layout_.num_groups(); ++g) {

@@ -1,6 +1,7 @@
 #include "core/schedule/lowering/lower.h"
 
 #include <string>
+#include <vector>
 
 #include "core/cost/testing/fake_profile.h"
 #include "core/schedule/generators.h"
@@ -49,6 +50,44 @@ TEST(LowerTest, OneFOneBByHand) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 <1 B0 B1 O");
   EXPECT_EQ(ListOf(*plan, 1), "<0 F0 <0 B0 >0 F1 B1 >0 O");
+}
+
+// The last block is restored before its gradient arrives, the first one after the last one's pass.
+TEST(LowerTest, BlocksAreRestoredOneAtATime) {
+  Setting setting = TwoStages(1);
+  setting.layout.stages[0].recompute = true;
+  setting.layout.stages[0].recompute_cuts = {1};
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 <1 C0 B0 C0 B0 O");
+  std::vector<int> begins;
+  for (const Instruction& i : plan->devices(0).instructions()) {
+    if (i.kind() == Instruction::RECOMPUTE || i.kind() == Instruction::BACKWARD) {
+      begins.push_back(i.layers().begin());
+    }
+  }
+  EXPECT_EQ(begins, (std::vector<int>{1, 1, 0, 0}));
+  setting.layout.stages[0].recompute_cuts = {2};
+  EXPECT_EQ(setting.Lower().status().message(),
+            "stage 0: recompute_cuts has 2 after 0; they must increase inside layers [0, 2)");
+  setting.layout.stages[0].recompute = false;
+  EXPECT_EQ(setting.Lower().status().message(),
+            "stage 0: it has 1 recompute_cuts and does not recompute; it must have none");
+}
+
+// Gradients are reduced in the same buckets as without blocks, each after the last pass over it.
+TEST(LowerTest, BucketsMayExtendOverBlocks) {
+  Setting setting;
+  setting.profile.num_layers = 4;
+  setting.profile.parameter_bytes = 100;
+  setting.layout = StraightLayout(2, 1, 2, {{{0, 4}, 2}});
+  setting.layout.stages[0].recompute = true;
+  setting.layout.stages[0].recompute_cuts = {1, 3};
+  setting.schedule = "single";
+  setting.options.bucket_bytes = 200;
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 0), "F0 C0 B0 C0 B0 R2-4 B0 C0 B0 R0-2 O");
 }
 
 TEST(LowerTest, GPipeReceivesGradientsAfterForwardPasses) {

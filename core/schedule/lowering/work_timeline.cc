@@ -44,10 +44,7 @@ class Timing {
         lanes_(schedule.num_devices()) {
     for (const StagePlacement& stage : layout.stages) {
       component_.push_back(BackboneComponent(cost, layout.chains[stage.chain].backbone));
-      buckets_.push_back(
-          options.shard == ShardPolicy::kStages
-              ? std::vector<LayerRange>{stage.layers}
-              : GradientBuckets(cost, component_.back(), stage.layers, options.bucket_bytes));
+      parts_.push_back(MakeParts(static_cast<int>(parts_.size())));
     }
   }
 
@@ -71,6 +68,8 @@ class Timing {
            layout_.chains[layout_.stages[slot.stage].chain].num_micro_batches - 1;
   }
 
+  std::vector<LayerRange> MakeParts(int stage) const;
+  LayerRange PartOf(const WorkItem& item) const;  // the one that contains its first layer
   void AddNodes(int device);
   void AddPass(int device, int k, const Slot& slot);
   void AddGathers(int device);
@@ -84,9 +83,10 @@ class Timing {
   const WorkOptions& options_;
   const CostModel& cost_;
   const WeightGroups weights_;
-  const std::vector<bool> sharded_;                     // by stage
-  std::vector<int> component_;                          // by stage
-  std::vector<std::vector<LayerRange>> buckets_;        // by stage
+  const std::vector<bool> sharded_;  // by stage
+  std::vector<int> component_;       // by stage
+  // By stage, from the last layers to the first: what is gathered, or reduced, at once.
+  std::vector<std::vector<LayerRange>> parts_;
   std::vector<std::vector<TimedWork>> lanes_;           // by device
   std::vector<std::vector<Nanos>> forward_, gradient_;  // ends, by stage and micro-batch
   std::vector<std::vector<int>> collectives_;           // the devices of each reduction
@@ -111,12 +111,29 @@ void Timing::AddNodes(int device) {
   }
 }
 
+std::vector<LayerRange> Timing::MakeParts(int stage) const {
+  const LayerRange layers = layout_.stages[stage].layers;
+  const bool whole =
+      sharded_[stage] ? options_.shard == ShardPolicy::kStages : options_.sync == SyncPolicy::kEnd;
+  if (whole) return {layers};
+  return GradientBuckets(cost_, component_[stage], layers, options_.bucket_bytes);
+}
+
+LayerRange Timing::PartOf(const WorkItem& item) const {
+  const std::vector<LayerRange>& parts = parts_[item.stage];
+  return *std::find_if(parts.begin(), parts.end(), [&item](const LayerRange& part) {
+    return part.Contains(item.layers.begin);
+  });
+}
+
 void Timing::AddPass(int device, int k, const Slot& slot) {
   const StagePlacement& stage = layout_.stages[slot.stage];
-  const auto add = [&](Instruction::Kind kind, bool in_parts) {
-    // Buckets are ordered from the last layers to the first.
-    std::vector<LayerRange> parts = {stage.layers};
-    if (in_parts) parts = buckets_[slot.stage];
+  const auto add = [&](Instruction::Kind kind, LayerRange layers, bool in_parts) {
+    std::vector<LayerRange> parts;
+    for (const LayerRange& part : parts_[slot.stage]) {
+      if (in_parts && !part.Intersect(layers).empty()) parts.push_back(part.Intersect(layers));
+    }
+    if (!in_parts) parts = {layers};
     if (kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE) {
       std::reverse(parts.begin(), parts.end());
     }
@@ -126,15 +143,22 @@ void Timing::AddPass(int device, int k, const Slot& slot) {
     }
   };
   const bool sharded = sharded_[slot.stage];
-  if (stage.recompute && ComputesInputGrad(slot.pass)) add(Instruction::RECOMPUTE, sharded);
   const bool reduces_in_parts = options_.sync == SyncPolicy::kBucketed &&
                                 ComputesWeightGrad(slot.pass) && IsReduced(slot.stage) &&
                                 IsLastOfStage(slot);
-  add(KindOf(slot.pass), sharded || reduces_in_parts);
+  const bool in_parts = sharded || reduces_in_parts;
+  if (!stage.recompute || !ComputesInputGrad(slot.pass)) {
+    return add(KindOf(slot.pass), stage.layers, in_parts);
+  }
+  const std::vector<LayerRange> blocks = BlocksOf(stage.layers, stage.recompute_cuts);
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    add(Instruction::RECOMPUTE, *block, sharded);
+    add(KindOf(slot.pass), *block, in_parts);
+  }
 }
 
 // Adds gathers and releases around the passes of sharded stages. Both laps of a chain share the
-// gathered parameters.
+// gathered parameters. A pass over a block may need only some layers of a part.
 void Timing::AddGathers(int device) {
   std::vector<TimedWork> lane = std::move(lanes_[device]);
   std::map<std::pair<int, LayerRange>, int> numbers;  // by component and layers
@@ -144,8 +168,9 @@ void Timing::AddGathers(int device) {
     const WorkItem& item = lane[n].item;
     if (!sharded_[item.stage] || item.kind == Instruction::LOAD_BATCH) continue;
     const int number = static_cast<int>(numbers.size());
-    parts.push_back(
-        numbers.emplace(std::make_pair(component_[item.stage], item.layers), number).first->second);
+    const auto [entry, added] =
+        numbers.emplace(std::make_pair(component_[item.stage], PartOf(item)), number);
+    parts.push_back(entry->second);
     passes.push_back(n);
   }
   const std::vector<PassGathers> gathers =
@@ -155,7 +180,7 @@ void Timing::AddGathers(int device) {
   for (size_t n = 0; n < lane.size(); ++n) {
     const bool gathered = pass < passes.size() && passes[pass] == n;
     const auto add = [&](Instruction::Kind kind, const WorkItem& item) {
-      lanes_[device].push_back({{kind, item.stage, -1, item.layers, -1, false}, -1, 0, 0, -1});
+      lanes_[device].push_back({{kind, item.stage, -1, PartOf(item), -1, false}, -1, 0, 0, -1});
     };
     if (gathered) {
       for (int p : gathers[pass].before) add(Instruction::GATHER_PARAMS, lane[passes[p]].item);
@@ -226,8 +251,11 @@ void Timing::AddReductions() {
           !IsLastOfStage({Pass::kForward, item.micro_batch, item.stage})) {
         continue;
       }
-      Nanos& time = ready[{weights_.OfStage(item.stage), item.layers}];
-      time = options_.sync == SyncPolicy::kEnd ? kAtTheEnd : std::max(time, node.end);
+      for (const LayerRange& part : parts_[item.stage]) {
+        if (part.Intersect(item.layers).empty()) continue;
+        Nanos& time = ready[{weights_.OfStage(item.stage), part}];
+        time = options_.sync == SyncPolicy::kEnd ? kAtTheEnd : std::max(time, node.end);
+      }
     }
   }
   std::vector<std::tuple<Nanos, int, int, LayerRange>> in_order;  // time, group, -layer, layers

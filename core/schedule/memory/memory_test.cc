@@ -57,6 +57,26 @@ TEST(MemoryTest, StashesAsManyMicroBatchesAsTheSchedule) {
   }
 }
 
+// By hand: one stage of 4 layers that save 100 bytes and pass on 7, in blocks of 2, and three
+// micro-batches of one sample, all forward before the first goes back (gpipe).
+TEST(MemoryTest, RestoresOneBlockAtATime) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 4;
+  uniform.saved_bytes = 100;
+  uniform.value_bytes = 7;
+  const CostModel cost = *CostModel::Create(UniformProfile(uniform), IdealCluster(1));
+  PipelineLayout layout = StraightLayout(1, 3, 1, {{{0, 4}, 1}});
+  layout.stages[0].recompute = true;
+  layout.stages[0].recompute_cuts = {2};
+  const auto plan = LowerPlan(layout, *MakeSchedule("gpipe", {1, 3}), {}, cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // F0 F1 F2, then C B C B for each micro-batch, and the optimizer. The value handed on is kept up
+  // to the first C, and is part of what that saves afterwards.
+  EXPECT_EQ(MemoryOfRank(*plan, 0, cost).instruction_bytes,
+            (std::vector<int64_t>{7, 14, 21, 221, 214, 214, 214, 214, 207, 207, 207, 207, 200, 200,
+                                  200, 0}));
+}
+
 TEST(MemoryTest, HoldsOutputsOfTwoSteps) {
   // One device, two micro-batches of one sample, and an encoder whose outputs take 8 bytes per
   // sample. At first, the outputs of both samples of this step are present while those of the next

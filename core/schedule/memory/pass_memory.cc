@@ -15,8 +15,10 @@ PassMemory::PassMemory(const Plan& plan, int rank, const std::vector<int>& stage
       stages_(stages),
       boundaries_(boundaries),
       cost_(cost),
+      blocks_(stages.size()),
       passes_(stages.size()) {
   for (size_t i = 0; i < stages.size(); ++i) {
+    if (plan.stages(stages[i]).recompute()) blocks_[i] = BlocksOf(plan.stages(stages[i]));
     passes_[i].resize(plan.chains(plan.stages(stages[i]).chain()).num_micro_batches());
   }
   for (int i = 0; i < list_.size(); ++i) {
@@ -30,10 +32,16 @@ PassMemory::PassMemory(const Plan& plan, int rank, const std::vector<int>& stage
         if (pass->begin < 0) pass->begin = i;
         pass->samples = SamplesIn(instruction);
         break;
-      case Instruction::RECOMPUTE:
-        if (pass->recompute < 0) pass->begin = i;
+      case Instruction::RECOMPUTE: {
+        const std::vector<LayerRange>& blocks = blocks_[IndexOf(instruction.stage())];
+        pass->recomputes.resize(blocks.size(), -1);
+        for (size_t b = 0; b < blocks.size(); ++b) {
+          const bool is_of_block = blocks[b].Contains(instruction.layers().begin());
+          if (is_of_block && pass->recomputes[b] < 0) pass->recomputes[b] = i;
+        }
         pass->recompute = i;
         break;
+      }
       case Instruction::BACKWARD:
         pass->gradient_done = pass->done = i;
         break;
@@ -49,13 +57,16 @@ PassMemory::PassMemory(const Plan& plan, int rank, const std::vector<int>& stage
   }
 }
 
+int PassMemory::IndexOf(int stage) const {
+  const auto at = std::find(stages_.begin(), stages_.end(), stage);
+  return at == stages_.end() ? -1 : static_cast<int>(at - stages_.begin());
+}
+
 const PassIndices* PassMemory::Find(int stage, int micro_batch) const {
-  for (size_t i = 0; i < stages_.size(); ++i) {
-    if (stages_[i] != stage) continue;
-    const bool known = 0 <= micro_batch && micro_batch < static_cast<int>(passes_[i].size());
-    return known ? &passes_[i][micro_batch] : nullptr;
-  }
-  return nullptr;
+  const int i = IndexOf(stage);
+  if (i < 0) return nullptr;
+  const bool known = 0 <= micro_batch && micro_batch < static_cast<int>(passes_[i].size());
+  return known ? &passes_[i][micro_batch] : nullptr;
 }
 
 void PassMemory::AddTo(MemoryTimeline* timeline) const {
@@ -80,6 +91,7 @@ void PassMemory::AddTo(MemoryTimeline* timeline) const {
   std::vector<bool> seen(boundaries_.size(), false);
   for (int stage : stages_) {
     const int chain = plan_.stages(stage).chain();
+    AddHandedOn(stage, timeline);
     AddHandOvers(stage, timeline);
     if (!seen[chain]) AddKept(chain, timeline);
     seen[chain] = true;
@@ -96,8 +108,30 @@ void PassMemory::AddSaved(int i, MemoryTimeline* timeline) const {
   const PassIndices* pass = Find(instruction.stage(), instruction.micro_batch());
   if (!completes || pass == nullptr) return;
   // The activations that the forward pass of these layers saved are released here.
-  timeline->Hold(std::max(0, pass->begin), i,
-                 cost_.SavedBytesPerSample(component, layers) * samples);
+  if (pass->recomputes.empty()) {
+    timeline->Hold(std::max(0, pass->begin), i,
+                   cost_.SavedBytesPerSample(component, layers) * samples);
+  }
+  for (size_t b = 0; b < pass->recomputes.size(); ++b) {
+    const LayerRange part = blocks_[IndexOf(instruction.stage())][b].Intersect(layers);
+    if (part.empty()) continue;
+    timeline->Hold(std::max(0, pass->recomputes[b]), i,
+                   cost_.SavedBytesPerSample(component, part) * samples);
+  }
+}
+
+// The next block is the last to need what a block has handed on.
+void PassMemory::AddHandedOn(int stage, MemoryTimeline* timeline) const {
+  const int at = IndexOf(stage);
+  const std::vector<LayerRange>& blocks = blocks_[at];
+  for (size_t b = 0; b + 1 < blocks.size(); ++b) {
+    const int64_t bytes =
+        cost_.Blocks(plan_.stages(stage).component()).HandedOnBytes(blocks[b], blocks.back().end);
+    for (const PassIndices& pass : passes_[at]) {
+      if (pass.forward < 0 || pass.recomputes.empty()) continue;
+      timeline->Hold(pass.forward, pass.recomputes[b + 1], bytes * pass.samples.size());
+    }
+  }
 }
 
 void PassMemory::AddMessage(int i, MemoryTimeline* timeline) const {
@@ -175,12 +209,18 @@ void PassMemory::AddSharded(MemoryTimeline* timeline) const {
       case Instruction::WEIGHT_GRAD:
         gradients.emplace(key, i);
         break;
-      case Instruction::REDUCE_GRADS:
-        if (gradients.count(key) == 0) break;
+      case Instruction::REDUCE_GRADS: {
+        int since = -1;  // when the first pass over some of the layers began
+        for (const auto& [part, at] : gradients) {
+          if (part.first != component || !layers.Contains(part.second)) continue;
+          since = since < 0 ? at : std::min(since, at);
+        }
+        if (since < 0) break;
         end_reduction(i);
-        reduced_since = gradients[key];
+        reduced_since = since;
         reduced_bytes = cost_.GradientBytes(component, layers);
         break;
+      }
       default:
         break;
     }

@@ -96,6 +96,8 @@ absl::Status CheckStage(const PipelineLayout& layout, int s, int begin) {
                                                    stage.layers.ToString(), " must begin at ",
                                                    begin, " and not be empty"));
   }
+  DPIPE_RETURN_IF_ERROR(CheckRecomputeCuts(absl::StrCat("stage ", s, ": "), stage.layers,
+                                           stage.recompute, stage.recompute_cuts));
   const int size = layout.chains[stage.chain].micro_batch_size;
   const int replicas = layout.replicas[stage.device];
   if (replicas >= 1 && size % replicas == 0) return absl::OkStatus();
@@ -226,6 +228,25 @@ int SeatedAt(const PipelineLayout& layout, int place) {
 
 }  // namespace
 
+absl::Status CheckRecomputeCuts(const std::string& where, LayerRange layers, bool recompute,
+                                const std::vector<int>& cuts) {
+  if (!cuts.empty() && !recompute) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, "it has ", cuts.size(),
+                     " recompute_cuts and does not recompute; it must have none"));
+  }
+  int last = layers.begin;
+  for (int cut : cuts) {
+    if (cut <= last || cut >= layers.end) {
+      return absl::InvalidArgumentError(absl::StrCat(where, "recompute_cuts has ", cut, " after ",
+                                                     last, "; they must increase inside layers ",
+                                                     layers.ToString()));
+    }
+    last = cut;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options) {
   const auto check = [](const char* what, size_t size, size_t expected, bool optional) {
     if (size == expected || (optional && size == 0)) return absl::OkStatus();
@@ -238,6 +259,8 @@ absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const Layout
   }
   DPIPE_RETURN_IF_ERROR(check("stages", options.layers.size(), schedule.num_stages(), false));
   DPIPE_RETURN_IF_ERROR(check("stages", options.recompute.size(), schedule.num_stages(), true));
+  DPIPE_RETURN_IF_ERROR(
+      check("stages", options.recompute_cuts.size(), schedule.num_stages(), true));
   DPIPE_RETURN_IF_ERROR(check("devices", options.replicas.size(), schedule.num_devices(), true));
   DPIPE_RETURN_IF_ERROR(check("backbones", options.micro_batch_sizes.size(), num_backbones, true));
   DPIPE_RETURN_IF_ERROR(CheckSeating(options.seating, schedule.num_devices()));
@@ -247,9 +270,10 @@ absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const Layout
   layout.seating = options.seating;
   if (layout.replicas.empty()) layout.replicas.assign(schedule.num_devices(), 1);
   for (int s = 0; s < schedule.num_stages(); ++s) {
-    layout.stages.push_back({options.layers[s], schedule.ChainOf(s), schedule.DeviceOf(s),
-                             schedule.IsForwardOnly(s),
-                             !options.recompute.empty() && options.recompute[s]});
+    layout.stages.push_back(
+        {options.layers[s], schedule.ChainOf(s), schedule.DeviceOf(s), schedule.IsForwardOnly(s),
+         !options.recompute.empty() && options.recompute[s],
+         options.recompute_cuts.empty() ? std::vector<int>() : options.recompute_cuts[s]});
   }
   std::vector<int> next_sample(num_backbones, 0);
   for (size_t c = 0; c < schedule.chains().size(); ++c) {

@@ -16,6 +16,7 @@
 #ifndef DPIPE_CORE_SCHEDULE_PLACEMENT_LAYOUT_H_
 #define DPIPE_CORE_SCHEDULE_PLACEMENT_LAYOUT_H_
 
+#include <string>
 #include <vector>
 
 #include "core/base/range.h"
@@ -32,7 +33,8 @@ struct StagePlacement {
   int chain = 0;
   int device = 0;  // of the schedule
   bool forward_only = false;
-  bool recompute = false;  // the forward pass keeps only its inputs
+  bool recompute = false;                // the forward pass keeps only its inputs
+  std::vector<int> recompute_cuts = {};  // as Stage.recompute_cuts
 };
 
 struct ChainPlacement {
@@ -63,12 +65,13 @@ struct PipelineLayout {
 
 // The choices that a schedule leaves open.
 struct LayoutOptions {
-  int num_devices = 1;                 // N
-  std::vector<int> replicas;           // by device; empty: one rank per device
-  std::vector<int> seating;            // as PipelineLayout::seating
-  std::vector<LayerRange> layers;      // by stage
-  std::vector<int> micro_batch_sizes;  // by backbone; empty: one sample each
-  std::vector<bool> recompute;         // by stage; empty: no stage
+  int num_devices = 1;                           // N
+  std::vector<int> replicas;                     // by device; empty: one rank per device
+  std::vector<int> seating;                      // as PipelineLayout::seating
+  std::vector<LayerRange> layers;                // by stage
+  std::vector<int> micro_batch_sizes;            // by backbone; empty: one sample each
+  std::vector<bool> recompute;                   // by stage; empty: no stage
+  std::vector<std::vector<int>> recompute_cuts;  // by stage; empty: stages are one block each
 };
 
 // Returns the layout of a schedule. Chains of one backbone take consecutive samples, in chain
@@ -91,6 +94,11 @@ PipelineLayout StraightLayout(int num_devices, int num_micro_batches, int micro_
 //   - the forward-only stages of a chain differ from those with gradients in layers or devices;
 //   - chains of one backbone are cut differently, or hold the same layers on one device.
 absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost);
+
+// Returns InvalidArgument, with both values, if the boundaries of a stage's blocks do not increase
+// strictly inside its layers, or if it has any but does not recompute.
+absl::Status CheckRecomputeCuts(const std::string& where, LayerRange layers, bool recompute,
+                                const std::vector<int>& cuts);
 
 // Returns InvalidArgument, with both values, if the layout does not belong to the schedule.
 absl::Status CheckLayoutMatchesSchedule(const PipelineLayout& layout, const Schedule& schedule);

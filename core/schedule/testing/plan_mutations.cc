@@ -83,6 +83,10 @@ std::string ChangeStage(RandomStream& stream, int sign, Stage* stage) {
       stage->set_forward_only(!stage->forward_only());
       return "change whether a stage is forward-only";
     case 5:
+      if (stage->recompute_cuts_size() > 0) {
+        stage->mutable_recompute_cuts()->RemoveLast();
+        return "join a stage's last blocks";
+      }
       stage->set_recompute(!stage->recompute());
       return "change whether a stage recomputes";
     default:

@@ -82,6 +82,12 @@ PipelineLayout RandomLayout(RandomStream& stream, const RandomPlanOptions& optio
   const bool recompute = options.recompute && stream.NextBelow(3) == 0;
   for (int s = 0; s < schedule.num_stages(); ++s) {
     layout.recompute.push_back(recompute && !schedule.IsForwardOnly(s) && stream.NextBelow(2) == 0);
+    std::vector<int>& cuts = layout.recompute_cuts.emplace_back();
+    const LayerRange layers = layout.layers[s];
+    RandomStream of_cuts(layers.begin, layers.end, s, RandomPurpose::kTest);
+    for (int l = layers.begin + 1; layout.recompute[s] && l < layers.end; ++l) {
+      if (of_cuts.NextBelow(3) == 0) cuts.push_back(l);
+    }
   }
   auto result = MakeLayout(schedule, layout);
   DPIPE_CHECK(result.ok()) << result.status().message();

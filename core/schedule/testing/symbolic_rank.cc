@@ -179,6 +179,9 @@ absl::Status SymbolicRank::Forward(const Instruction& i, int n, int step) {
   DPIPE_ASSIGN_OR_RETURN(passage.output, RunLayers(i, n, step, passage.output, &passage));
   passage.next = i.layers().end();
   passage.complete = passage.next == stage.layers().end();
+  for (int cut : stage.recompute_cuts()) {
+    if (passage.inputs.count(cut) > 0) passage.blocks[cut] = passage.inputs[cut];
+  }
   if (stage.recompute() || stage.forward_only()) passage.inputs.clear();
   return absl::OkStatus();
 }
@@ -187,8 +190,15 @@ absl::Status SymbolicRank::Recompute(const Instruction& i, int n, int step) {
   const Stage& stage = plan_.stages(i.stage());
   Passage& passage = passages_[{i.stage(), i.micro_batch(), n, step}];
   if (!stage.recompute() || !passage.complete) return Missing("nothing to recompute");
-  if (i.layers().begin() != stage.layers().begin()) return Missing("recomputed from the middle");
-  return RunLayers(i, n, step, passage.front, &passage).status();
+  const int begin = i.layers().begin();
+  if (begin == stage.layers().begin()) {
+    return RunLayers(i, n, step, passage.front, &passage).status();
+  }
+  const auto block = passage.blocks.find(begin);
+  if (block == passage.blocks.end()) return Missing("recomputed from the middle");
+  const Hash input = block->second;
+  passage.blocks.erase(block);  // once
+  return RunLayers(i, n, step, input, &passage).status();
 }
 
 // Returns the gradient that arrives at the end of a stage.

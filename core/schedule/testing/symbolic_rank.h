@@ -48,6 +48,7 @@ class SymbolicRank {
   // One sample on its way through one stage.
   struct Passage {
     std::map<int, Hash> inputs;     // by layer; FORWARD drops them if RECOMPUTE makes them again
+    std::map<int, Hash> blocks;     // inputs of the stage's blocks after the first, by layer
     std::map<int, Hash> gradients;  // by layer: the gradient of its output
     Hash front = 0;                 // the input of the stage
     Hash output = 0;

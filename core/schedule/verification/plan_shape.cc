@@ -7,6 +7,7 @@
 #include "core/proto/instruction_parts.h"
 #include "core/schedule/file_formats/plan_io.h"
 #include "core/schedule/lowering/relaxation.h"
+#include "core/schedule/placement/layout.h"
 
 namespace dpipe {
 namespace {
@@ -190,6 +191,9 @@ absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
         return absl::InvalidArgumentError(
             where + "a forward-only stage cannot recompute, as it has no backward pass");
       }
+      DPIPE_RETURN_IF_ERROR(
+          CheckRecomputeCuts(where, LayersIn(stage), stage.recompute(),
+                             {stage.recompute_cuts().begin(), stage.recompute_cuts().end()}));
       DPIPE_RETURN_IF_ERROR(AddDevice(plan, s));
     }
     DPIPE_RETURN_IF_ERROR(
@@ -245,7 +249,7 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   shape.device = device;
   shape.layers = LayersIn(stage);
   shape.forward_only = stage.forward_only();
-  shape.recompute = stage.recompute();
+  if (stage.recompute()) shape.blocks = BlocksOf(stage);
   shape.sharded = stage.sharded();
   shape.num_micro_batches = plan.chains(stage.chain()).num_micro_batches();
   stages_.push_back(std::move(shape));

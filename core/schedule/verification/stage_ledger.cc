@@ -21,7 +21,10 @@ StageLedger::StageLedger(const PlanShape& shape, const CostModel& cost, int rank
     const int count = state.shape->num_micro_batches;
     const size_t num_layers = static_cast<size_t>(state.shape->layers.size());
     state.forward_layer.assign(count, state.shape->layers.begin);
-    state.recomputed_layer = state.forward_layer;
+    if (!state.shape->blocks.empty()) {
+      state.blocks_left.assign(count, static_cast<int>(state.shape->blocks.size()));
+      state.recomputed_layer.assign(count, state.shape->blocks.back().begin);
+    }
     state.gradient_layer.assign(count, state.shape->layers.end);
     if (state.shape->previous >= 0 && !state.shape->local_previous) {
       state.activations.samples.assign(static_cast<size_t>(count) * state.share, 0);
@@ -54,12 +57,18 @@ absl::Status StageLedger::CheckSamples(const InstructionAt& at, const Instructio
 }
 
 absl::Status StageLedger::CheckForward(const InstructionAt& at, const Instruction& pass,
-                                       const StageState& state, int next_layer) const {
+                                       const StageState& state, LayerRange all,
+                                       int next_layer) const {
   const LayerRange layers = LayersIn(pass);
-  if (!state.shape->sharded && layers != state.shape->layers) {
+  const char* const what = all == state.shape->layers ? "stage" : "block";
+  if (!state.shape->sharded && layers != all) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
-                                                   " must be all of the stage's ",
-                                                   state.shape->layers.ToString()));
+                                                   " must be all of the ", what, "'s ",
+                                                   all.ToString()));
+  }
+  if (layers.end > all.end) {
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
+                                                   " go beyond the ", what, "'s ", all.ToString()));
   }
   if (layers.begin != next_layer) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
@@ -99,7 +108,7 @@ absl::Status StageLedger::Forward(const InstructionAt& at, const Instruction& pa
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "a second forward pass of micro-batch ", m));
   }
-  DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.forward_layer[m]));
+  DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.shape->layers, state.forward_layer[m]));
   if (state.shape->local_previous && !IsForward(StateOf(state.shape->previous), m)) {
     return absl::InvalidArgumentError(absl::StrCat(at.Name(), "stage ", state.shape->previous,
                                                    " of this rank has not computed micro-batch ",
@@ -116,7 +125,7 @@ absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& 
   StageState& state = StateOf(pass.stage());
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
-  if (!state.shape->recompute) {
+  if (state.shape->blocks.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         at.Name(), "stage ", pass.stage(), " keeps its activations, so it does not recompute"));
   }
@@ -124,13 +133,31 @@ absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& 
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
   }
-  if (IsRecomputed(state, m)) {
+  int& left = state.blocks_left[m];
+  if (left == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "micro-batch ", m, " has already been recomputed"));
   }
-  DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.recomputed_layer[m]));
-  state.recomputed_layer[m] = LayersIn(pass).end;
+  int& next_layer = state.recomputed_layer[m];
+  DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.shape->blocks[left - 1], next_layer));
+  next_layer = LayersIn(pass).end;
+  if (next_layer < state.shape->blocks[left - 1].end) return absl::OkStatus();
+  if (--left > 0) next_layer = state.shape->blocks[left - 1].begin;
   return absl::OkStatus();
+}
+
+absl::Status StageLedger::CheckActivations(const InstructionAt& at, const StageState& state,
+                                           int micro_batch, int layer) const {
+  if (!IsForward(state, micro_batch)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "micro-batch ", micro_batch, " has had no forward pass"));
+  }
+  const std::vector<LayerRange>& blocks = state.shape->blocks;
+  const int left = blocks.empty() ? 0 : state.blocks_left[micro_batch];
+  if (left == 0 || layer >= blocks[left - 1].end) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(at.Name(), "micro-batch ", micro_batch, " is not recomputed",
+                   blocks.size() == 1 ? "" : absl::StrCat(" from layer ", layer, " on")));
 }
 
 absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& pass) {
@@ -140,17 +167,10 @@ absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& 
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "stage ", pass.stage(), " is forward-only"));
   }
-  DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
-  if (!IsForward(state, m)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
-  }
-  if (state.shape->recompute && !IsRecomputed(state, m)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(at.Name(), "micro-batch ", m, " is not recomputed"));
-  }
-  DPIPE_RETURN_IF_ERROR(CheckGathered(at, pass, state));
   const LayerRange layers = LayersIn(pass);
+  DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
+  DPIPE_RETURN_IF_ERROR(CheckActivations(at, state, m, layers.begin));
+  DPIPE_RETURN_IF_ERROR(CheckGathered(at, pass, state));
   if (layers.end != state.gradient_layer[m]) {
     return absl::InvalidArgumentError(
         absl::StrCat(at.Name(), "layers ", layers.ToString(), ", but gradients of micro-batch ", m,

@@ -56,9 +56,11 @@ class StageLedger {
   struct StageState {
     int stage = 0;
     const StageShape* shape = nullptr;
-    int share = 0;  // this rank's samples per micro-batch
-    // By micro-batch: the next layer to go forward, and the next one to be recomputed.
-    std::vector<int> forward_layer, recomputed_layer;
+    int share = 0;                   // this rank's samples per micro-batch
+    std::vector<int> forward_layer;  // by micro-batch: the next layer to go forward
+    // By micro-batch, if the stage recomputes: the number of blocks that are not complete again,
+    // and the next layer to be recomputed, of the last of them.
+    std::vector<int> blocks_left, recomputed_layer;
     std::vector<int> gradient_layer;  // by micro-batch: layers from here on have input gradients
     Received activations, gradients;
     std::vector<int> next_weight;  // by layer: the micro-batch whose weight gradient is next
@@ -81,13 +83,13 @@ class StageLedger {
   static bool IsForward(const StageState& state, int micro_batch) {
     return state.forward_layer[micro_batch] == state.shape->layers.end;
   }
-  static bool IsRecomputed(const StageState& state, int micro_batch) {
-    return state.recomputed_layer[micro_batch] == state.shape->layers.end;
-  }
-  // For a forward pass or RECOMPUTE: checks that the pass begins at `next_layer`, and covers all
-  // layers unless the stage is sharded.
+  // Checks that the activations of a layer are here: that it has gone forward and is recomputed.
+  absl::Status CheckActivations(const InstructionAt& at, const StageState& state, int micro_batch,
+                                int layer) const;
+  // For a forward pass or RECOMPUTE over a stage or one of its blocks: checks that the pass begins
+  // at `next_layer`, and covers all of `layers` unless the stage is sharded.
   absl::Status CheckForward(const InstructionAt& at, const Instruction& pass,
-                            const StageState& state, int next_layer) const;
+                            const StageState& state, LayerRange layers, int next_layer) const;
   absl::Status CheckGathered(const InstructionAt& at, const Instruction& pass,
                              const StageState& state) const;
   absl::Status CheckReceived(const InstructionAt& at, const char* what, const Received& received,

@@ -1,4 +1,4 @@
-#include "core/command_line/did_you_mean.h"
+#include "core/base/text/did_you_mean.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // Suggestions for a misspelled name.
-#ifndef DPIPE_CORE_COMMAND_LINE_DID_YOU_MEAN_H_
-#define DPIPE_CORE_COMMAND_LINE_DID_YOU_MEAN_H_
+#ifndef DPIPE_CORE_BASE_TEXT_DID_YOU_MEAN_H_
+#define DPIPE_CORE_BASE_TEXT_DID_YOU_MEAN_H_
 
 #include <string>
 #include <vector>
@@ -20,4 +20,4 @@ std::string DidYouMean(const std::string& name, const std::vector<std::string>& 
 
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_COMMAND_LINE_DID_YOU_MEAN_H_
+#endif  // DPIPE_CORE_BASE_TEXT_DID_YOU_MEAN_H_
