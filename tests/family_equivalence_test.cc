@@ -1,6 +1,7 @@
 // Checks that small models of the large families give one device's losses and parameters by
 // pipeline strategies, bit for bit: SDXL, Stable Diffusion 3 and FLUX.1, and adapters of them,
-// trained with all text encoders and the VAE frozen.
+// trained with all text encoders and the VAE frozen. Also checks that every synchronous strategy
+// gives one device's gradients of tiny_flux.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "baselines/registry.h"
 #include "core/schedule/generators.h"
 #include "data/scenes/generator.h"
 #include "gtest/gtest.h"
@@ -15,6 +17,7 @@
 #include "models/lora/lora.h"
 #include "models/sdxl/testing/sdxl_folder.h"
 #include "models/trainable/training_setup.h"
+#include "tests/testlib/gradients.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/training.h"
 
@@ -48,10 +51,7 @@ constexpr Family kFamilies[] = {
 
 std::string FamilyName(const ::testing::TestParamInfo<Family>& info) { return info.param.name; }
 
-absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const MakePlanFn& make_plan,
-                                                 int num_devices, DType dtype,
-                                                 const nn::LoraSpec& lora = {},
-                                                 bool from_cache = false) {
+models::TrainingSetupOptions Options(const std::string& model_folder, DType dtype) {
   static const std::string* const data = [] {
     auto* folder = new std::string(::testing::TempDir() + "/scenes");
     BuiltInDatasetOptions options;
@@ -61,10 +61,7 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const Mak
     return folder;
   }();
   models::TrainingSetupOptions options;
-  options.model_folder = absl::StrCat(::testing::TempDir(), "/", family.name);
-  family.write(options.model_folder);
-  options.model.lora = lora;
-  options.weights = models::TrainingSetupOptions::Weights::kFolder;
+  options.model_folder = model_folder;
   options.data.folder = *data;
   // The workers have no cores of their own, because the comparison must not need them.
   options.num_devices = 1;
@@ -72,8 +69,20 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const Mak
   options.compute_dtype = dtype;
   options.frozen_quantum = kFrozenQuantum;
   options.seed = 4;
-  options.data.random_flip = !from_cache;
   options.optimizer.learning_rate.peak = 1e-3f;
+  return options;
+}
+
+absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const MakePlanFn& make_plan,
+                                                 int num_devices, DType dtype,
+                                                 const nn::LoraSpec& lora = {},
+                                                 bool from_cache = false) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/", family.name);
+  family.write(folder);
+  models::TrainingSetupOptions options = Options(folder, dtype);
+  options.model.lora = lora;
+  options.weights = models::TrainingSetupOptions::Weights::kFolder;
+  options.data.random_flip = !from_cache;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(family.num_steps).status());
   const auto workers =
@@ -85,11 +94,14 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const Mak
   return testlib::Train(job, plan, family.num_steps);
 }
 
+// On as many stages as devices if it is a pipeline.
 MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype) {
   return [=](const nn::Model& model) {
     testlib::PlanRequest request;
     request.strategy = strategy;
-    request.num_devices = request.num_stages = num_devices;
+    request.num_devices = num_devices;
+    const bool is_pipeline = FindStrategy(strategy)->partitioner() != "none";
+    request.num_stages = is_pipeline ? num_devices : 1;
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = 1;
     return testlib::MakeTestPlan(
@@ -168,6 +180,75 @@ TEST_P(FamilyEquivalenceTest, AdaptersAloneAreTrained) {
                           [](const auto& named) { return models::IsLoraParameter(named.first); }),
             2 * GetParam().num_adapted);
 }
+
+// The gradients of two steps, so that work for the next step is covered.
+class TinyFlux {
+ public:
+  static absl::StatusOr<std::unique_ptr<TinyFlux>> Create(DType dtype) {
+    auto flux = std::unique_ptr<TinyFlux>(new TinyFlux(dtype));
+    const models::TrainingSetupOptions options = Options("data/tiny_flux", dtype);
+    DPIPE_ASSIGN_OR_RETURN(flux->plain_, models::TrainingSetup::Create(options));
+    DPIPE_ASSIGN_OR_RETURN(flux->cached_, models::TrainingSetup::Create(options));
+    DPIPE_RETURN_IF_ERROR(flux->cached_->BuildCache(kGradientSteps).status());
+    return flux;
+  }
+
+  absl::StatusOr<std::vector<testlib::StepGradients>> GradientsBy(const std::string& strategy,
+                                                                  int num_devices, bool* sums) {
+    const bool from_cache = FindStrategy(strategy)->frozen() == "cached";
+    const auto workers =
+        StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
+    TrainingJob job = from_cache ? cached_->CachedJob() : plain_->job();
+    job.workers.clear();
+    for (const auto& worker : workers) job.workers.push_back(worker.get());
+    DPIPE_ASSIGN_OR_RETURN(const Plan plan, ByStrategy(strategy, num_devices, dtype_)(*job.model));
+    *sums = SumsGradients(plan);
+    return testlib::GradientsOf(job, plan, kGradientSteps);
+  }
+
+ private:
+  static constexpr int kGradientSteps = 2;
+
+  explicit TinyFlux(DType dtype) : dtype_(dtype) {}
+  static bool SumsGradients(const Plan& plan) {
+    for (const DeviceProgram& device : plan.devices()) {
+      for (const Instruction& instruction : device.instructions()) {
+        if (instruction.kind() == Instruction::REDUCE_GRADS) return true;
+      }
+    }
+    return false;
+  }
+
+  const DType dtype_;
+  std::unique_ptr<models::TrainingSetup> plain_, cached_;
+};
+
+class TinyFluxTest : public ::testing::TestWithParam<DType> {};
+
+TEST_P(TinyFluxTest, EveryStrategyComputesTheGradientsOfOneDevice) {
+  const auto flux = TinyFlux::Create(GetParam());
+  ASSERT_TRUE(flux.ok()) << flux.status();
+  bool sums = false;
+  const auto expected = (*flux)->GradientsBy("data_parallel", 1, &sums);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  int num_identical = 0;
+  for (const std::string& strategy : ExactStrategyNames()) {
+    const auto actual = (*flux)->GradientsBy(strategy, 2, &sums);
+    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+    if (sums) {
+      EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), 1e-5) << strategy;
+    } else {
+      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
+      ++num_identical;
+    }
+  }
+  EXPECT_GE(num_identical, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, TinyFluxTest, ::testing::Values(DType::kF32, DType::kBf16),
+                         [](const ::testing::TestParamInfo<DType>& info) {
+                           return std::string(DTypeName(info.param));
+                         });
 
 }  // namespace
 }  // namespace dpipe

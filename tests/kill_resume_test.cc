@@ -45,6 +45,10 @@ TEST(KillResumeTest, TrainsTheSameModelWithSelfConditioning) {
                 {"--model=tiny_cdm", "--objective.self_conditioning=0.5"});
 }
 
+TEST(KillResumeTest, TrainsTheSameFlux) {
+  ExpectTheSame("flux", /*num_kills=*/2, /*max_aspect=*/1, {"--model=tiny_flux", "--dtype=bf16"});
+}
+
 TEST(KillResumeTest, TrainsTheSameModelWithStepsOfSeveralSizes) {
   ExpectTheSame("buckets", /*num_kills=*/2, /*max_aspect=*/2, {"--data.max_aspect=2"});
 }

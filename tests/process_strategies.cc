@@ -1,6 +1,6 @@
-// Trains tiny_sd by every exact strategy on several processes of this machine, over Gloo. The
-// gradients are those of one device: bit-identical if there is one copy of the weights, to rounding
-// if gradients are summed.
+// Trains a built-in model by every exact strategy on several processes of this machine, over Gloo.
+// The gradients are those of one device: bit-identical if there is one copy of the weights, to
+// rounding if gradients are summed.
 //
 //   bazel run //tests:process_strategies -- --processes=2,4,8
 #include <algorithm>
@@ -24,10 +24,12 @@
 #include "core/command_line/flag_range.h"
 #include "data/scenes/generator.h"
 #include "gflags/gflags.h"
+#include "models/folder/find_folders.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/gradients.h"
 #include "tests/testlib/training.h"
 
+DEFINE_string(model, "tiny_sd", "tiny_sd or tiny_flux");
 DEFINE_string(processes, "2,4,8", "numbers of processes, separated by commas");
 DEFINE_string(strategies, "",
               "strategies to train with, separated by commas; empty: every exact one");
@@ -59,7 +61,7 @@ std::vector<std::string> Strategies() {
 
 absl::StatusOr<std::unique_ptr<models::TrainingSetup>> SetUp(ProcessGroup* processes) {
   models::TrainingSetupOptions options;
-  options.model_folder = "data/tiny_sd";
+  DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
   options.data.folder = FLAGS_data;
   options.num_devices = 1;
   options.processes = processes;
@@ -206,8 +208,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const dpipe::Command command = {
       "process_strategies",
-      "Trains tiny_sd with every exact strategy on several processes, and "
-      "compares the gradients\nwith those of one device.\n"
+      "Trains a built-in model with every exact strategy on several processes, and compares the\n"
+      "gradients with those of one device.\n"
       "  bazel run //tests:process_strategies -- --processes=2,4,8\n"};
   return dpipe::RunCommand(argc, argv, command, [&] {
     return dpipe::StartedByLauncher() ? dpipe::RunMember() : dpipe::RunAll(arguments);

@@ -27,5 +27,20 @@ TEST(ProcessStrategiesTest, EveryStrategyOnProcessesComputesWhatOneDeviceDoes) {
   }
 }
 
+// One strategy of each kind: sums of gradients, sharded weights, pipelines with frozen work first,
+// in bubbles and from the cache, and divided backward passes.
+TEST(ProcessStrategiesTest, TinyFluxIsTrainedAsByOneDevice) {
+  const auto run =
+      testlib::RunProgram("tests/process_strategies",
+                          {"--model=tiny_flux", "--processes=2", "--search=false",
+                           "--strategies=data_parallel,zero3,1f1b,diffusionpipe,zb-v,offline_cache",
+                           "--data=" + ::testing::TempDir() + "/pictures"},
+                          /*deadline_s=*/120);
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, Not(HasSubstr("WRONG")));
+  EXPECT_THAT(run.out, HasSubstr("[0] zb-v"));
+  EXPECT_THAT(run.out, HasSubstr("2 processes: done"));
+}
+
 }  // namespace
 }  // namespace dpipe

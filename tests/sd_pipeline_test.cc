@@ -36,12 +36,12 @@ std::string DataFolder() {
   return folder;
 }
 
-ProgramOutcome Bench(std::vector<std::string> flags) {
+ProgramOutcome Bench(std::vector<std::string> flags, const std::string& program = "sd_pipeline") {
   for (const char* flag : {"--global_batch=4", "--steps=2", "--warmup_steps=1", "--repeats=2",
                            "--on_clusters=false"}) {
     flags.insert(flags.begin(), flag);
   }
-  return RunProgram("bench/sd_pipeline", flags, /*deadline_s=*/240);
+  return RunProgram("bench/" + program, flags, /*deadline_s=*/240);
 }
 
 // JSON of protobuf has 64-bit integers as strings.
@@ -95,6 +95,25 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   }
   EXPECT_EQ(pipeline_losses.size(), 1u) << "pipelines of the same micro-batches differ";
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
+}
+
+TEST(FluxPipelineTest, ComparesStrategiesOnTinyFlux) {
+  const std::string out = Folder("flux");
+  const ProgramOutcome run =
+      Bench({"--data=" + DataFolder(), "--out=" + out, "--micro_batches=2", "--devices=2",
+             "--strategies=data_parallel,1f1b,diffusionpipe,offline_cache", "--on_clusters"},
+            "flux_pipeline");
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("Simulated, nothing measured: flux_512"));
+  const json results = json::parse(*ReadFile(out + "/results.json"));
+  EXPECT_EQ(results["cases"][0]["model"], "tiny_flux");
+  const json& strategies = results["cases"][0]["strategies"];
+  ASSERT_EQ(strategies.size(), 4u);
+  for (const json& result : strategies) {
+    EXPECT_GT(result["images_per_second"][0], 0.0) << result["strategy"];
+    EXPECT_EQ(result["losses"].size(), 6u) << result["strategy"];
+  }
+  EXPECT_EQ(strategies[1]["losses"], strategies[2]["losses"]) << "of the same micro-batches";
 }
 
 // Equally many devices in one process or one per process give the same bits and the same table.

@@ -26,7 +26,8 @@
 
 DEFINE_string(
     model, "",
-    "folder in diffusers layout, or tiny_sd; empty: out/train if it exists, else tiny_sd");
+    "folder in diffusers layout, or tiny_sd or tiny_flux; empty: out/train if it exists, else "
+    "tiny_sd");
 DEFINE_string(prompt, "", "prompt to draw; several are separated by |");
 DEFINE_string(prompts_file, "", "text file with more prompts, one per line");
 DEFINE_int32(count, 1, "number of images per prompt");

@@ -21,7 +21,8 @@
 
 DEFINE_string(
     model, "",
-    "folder in diffusers layout, or tiny_sd; empty: out/train if it exists, else tiny_sd");
+    "folder in diffusers layout, or tiny_sd or tiny_flux; empty: out/train if it exists, else "
+    "tiny_sd");
 DEFINE_int32(count, 64, "number of images with one object, and of images with two");
 DEFINE_bool(untrained, false,
             "also score random weights, and real images through the VAE and back");

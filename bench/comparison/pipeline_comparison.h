@@ -1,5 +1,5 @@
 // Compares strategies on a model and a data set on this machine: the common part of sd_pipeline,
-// controlnet_pipeline and cdm_pipeline, without flags.
+// flux_pipeline, controlnet_pipeline and cdm_pipeline, without flags.
 #ifndef DPIPE_BENCH_COMPARISON_PIPELINE_COMPARISON_H_
 #define DPIPE_BENCH_COMPARISON_PIPELINE_COMPARISON_H_
 

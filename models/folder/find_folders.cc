@@ -13,6 +13,7 @@ namespace dpipe::models {
 
 const std::vector<std::string>& BuiltInModels() {
   static const auto* const kNames = new std::vector<std::string>{"tiny_sd",
+                                                                 "tiny_flux",
                                                                  "stable_diffusion_v1_5",
                                                                  "stable_diffusion_v2_1",
                                                                  "stable_diffusion_v2_1_base",
@@ -29,8 +30,9 @@ bool IsBuiltInModel(const std::string& model) {
 }
 
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
-  if (model == "tiny_sd" || model == "tiny_cdm")
+  if (model == "tiny_sd" || model == "tiny_flux" || model == "tiny_cdm") {
     return ProgramDataPath(absl::StrCat("data/", model));
+  }
   for (const std::string& name : BuiltInModels()) {
     if (model == name) return ProgramDataPath(absl::StrCat("data/models/", name));
   }

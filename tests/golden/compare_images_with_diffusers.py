@@ -7,7 +7,7 @@ For each case dump_images writes the folder, in a temporary place, and draws; Di
 and its adapters by load_lora_weights, and draws from the same noise. Prints relative L2 errors of the final latents and
 the decoded images; exits with 1 past --tolerance. Cases:
 
-    tiny_sd         trained weights
+    tiny_sd, tiny_flux    trained weights
     v15, v21        random weights made by this code from configurations alone: data/models/stable_diffusion_v1_5 and
                     _v2_1 with a tenth of their widths (convolutions as projections, 8 heads, quick GELU and noise
                     prediction; linear projections, heads by level, exact GELU and v prediction)
@@ -113,6 +113,7 @@ def without_t5(folder, weights):
 LORA = ["--lora_rank=3"]
 CASES = {
     "tiny_sd": (lambda folder: "tiny_sd", []),
+    "tiny_flux": (lambda folder: "tiny_flux", []),
     "v15": (lambda folder: reduced("stable_diffusion_v1_5", folder), []),
     "v21": (lambda folder: reduced("stable_diffusion_v2_1", folder), []),
     "sdxl": (sdxl, []),
@@ -181,8 +182,10 @@ def draw(folder, noise):
         else:
             pipeline.load_lora_weights(folder)
     given = {"num_inference_steps": STEPS, "guidance_scale": GUIDANCE, "latents": noise.permute(0, 3, 1, 2)}
-    if family in ("FluxPipeline", "StableDiffusion3Pipeline"):
+    if family == "StableDiffusion3Pipeline":
         given["max_sequence_length"] = T5_TOKENS
+    elif family == "FluxPipeline":
+        given["max_sequence_length"] = pipeline.tokenizer_2.model_max_length
     _, height, width, channels = noise.shape
     if family == "FluxPipeline":
         side = {name: size * pipeline.vae_scale_factor for name, size in [("height", height), ("width", width)]}
