@@ -127,7 +127,7 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
     DPIPE_ASSIGN_OR_RETURN(const auto loss, HeldOutLoss::Create(options));
     DPIPE_ASSIGN_OR_RETURN(
         const models::NamedTensors parameters,
-        nn::ReadAll(*setup_->job().backbone_parameters, {&options.model->backbone().program}));
+        setup_->model().InitialParameters(models::TrainableModel::Start::kRandom, /*seed=*/3));
     return loss->Evaluate(parameters, Pointers(workers));
   }
 

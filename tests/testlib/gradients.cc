@@ -123,6 +123,7 @@ absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, c
   options.processes = job.processes;
   options.inputs = job.inputs;
   options.frozen_parameters = job.frozen_parameters;
+  options.load_frozen = job.load_frozen;
   options.initial_parameters = job.backbone_parameters.get();
   options.optimizer = [&recorder](const nn::ParameterSet&) {
     return std::make_unique<GradientDescent>(&recorder);
