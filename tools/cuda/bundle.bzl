@@ -19,11 +19,17 @@ def _run_lines(ctx):
 
 def _gpu_bundle_impl(ctx):
     programs = ctx.attr.tests + ctx.attr.benchmarks + ctx.attr.programs
-    runfiles = depset(
+    all_files = depset(
         [_executable(p) for p in programs],
         transitive = [p[DefaultInfo].default_runfiles.files for p in programs] +
                      [c[DefaultInfo].files for c in ctx.attr.comparisons],
     )
+    left_out = tuple([folder + "/" for folder in ctx.attr.left_out])
+    runfiles = depset([
+        file
+        for file in all_files.to_list()
+        if not any([file.short_path.startswith(folder) for folder in left_out])
+    ])
 
     # What goes where: "path in the bundle<TAB>file".
     manifest = ctx.actions.declare_file(ctx.label.name + ".manifest")
@@ -74,6 +80,9 @@ gpu_bundle = rule(
                   "{results} is the folder for files, {scratch} one that is removed at the end, " +
                   "{seconds} how long it may take, {start} the bundle's script that starts programs " +
                   "and {baseline} the folder of an earlier run: without one, who reads it is skipped",
+        ),
+        "left_out": attr.string_list(
+            doc = "folders of data that programs could use, but no run here does",
         ),
         "gpu_info": attr.label(
             default = "//tools/cuda:gpu_info",
