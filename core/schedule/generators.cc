@@ -41,10 +41,9 @@ absl::StatusOr<Schedule> MakeWithSelfConditioning(const ScheduleGenerator& gener
 absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleRequest& request) {
   const auto found = Registry().find(name);
   if (found == Registry().end()) {
-    return absl::NotFoundError(absl::StrCat("schedule '", ShowText(name), "' is not one of ",
-                                            ShowNames(ScheduleNames()),
-                                            "; bazel run //tools:plan -- --list shows all",
-                                            DidYouMean(name, ScheduleNames(), "")));
+    return absl::NotFoundError(absl::StrCat(
+        "schedule '", ShowText(name), "' is not one of ", ShowNames(ScheduleNames()),
+        "; bazel run //tools:plan -- --list shows all", DidYouMean(name, ScheduleNames(), "")));
   }
   if (request.num_devices < 1 || request.num_micro_batches < 1) {
     return absl::InvalidArgumentError(
