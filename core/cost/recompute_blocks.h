@@ -6,8 +6,8 @@
 //   h_p = bytes of the values that block p makes and that later layers of the stage read.
 //
 // Its backward pass takes the blocks from the last to the first. It restores the saved activations
-// s_p of one block at a time. By then the values that this and later blocks have handed on are no
-// longer needed. With n micro-batches in flight the stage needs, beyond what crosses its beginning,
+// s_p of one block at a time, when what this and later blocks handed on is no longer needed. With n
+// micro-batches in flight the stage needs, beyond what crosses its beginning,
 //
 //   n sum_p h_p  +  max over p of (s_p - h_p - h_{p+1} - ...)
 //

@@ -43,7 +43,7 @@ class Figures {
   // it cannot be computed.
   absl::StatusOr<std::string> Evaluate(absl::string_view expression);
 
-  // Returns `markdown` with every figure computed anew. Text outside of figures stays as it is. An
+  // Returns `markdown` with every figure recomputed. Text outside of figures stays as it is. An
   // error names the line.
   absl::StatusOr<std::string> Update(absl::string_view markdown);
 

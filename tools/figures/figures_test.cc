@@ -142,7 +142,7 @@ TEST(DocumentsTest, FiguresAreThoseOfTheirRawFiles) {
     const absl::StatusOr<std::string> updated = figures.Update(*text);
     ASSERT_TRUE(updated.ok()) << name << ": " << updated.status();
     EXPECT_EQ(DifferingLine(*text, *updated), "")
-        << name << ": bazel run //tools/figures:update computes it anew";
+        << name << ": bazel run //tools/figures:update corrects it";
   }
   EXPECT_GT(num_figures, 10);
 }

@@ -1,4 +1,4 @@
-// Computes the figures of documents anew from their raw files, and rewrites the documents that
+// Recomputes the figures of documents from their raw files, and rewrites the documents that
 // differ.
 #include <cstdio>
 #include <filesystem>
@@ -21,7 +21,7 @@ namespace dpipe {
 namespace {
 
 constexpr char kUsage[] =
-    "Computes the figures of README.md, docs/ and bench/results anew from their raw files, and\n"
+    "Recomputes the figures of README.md, docs/ and bench/results from their raw files, and\n"
     "rewrites the documents that differ. tools/figures/figures.h says how figures are marked.\n\n"
     "  bazel run //tools/figures:update\n"
     "  bazel run //tools/figures:update -- --check\n";

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes plans.txt and unfilled_and_filled.svg anew. Run it at the root of the repository after
+# Makes plans.txt and unfilled_and_filled.svg. Run it at the root of the repository after
 #   bazel build -c opt //tools:plan //tools:simulate //tools:trace
 set -euo pipefail
 folder=bench/results/planning
