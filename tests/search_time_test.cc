@@ -19,15 +19,18 @@ namespace {
 // search has taken up to 1.5 times the processor time; sanitizers take more.
 constexpr double kBusyMachine = 2;
 
+// `num_stages` 0: search.
 void ExpectWithin(double limit_s, const std::string& strategy, const ModelProfile& model,
-                  const ClusterSpec& cluster, int global_batch) {
+                  const ClusterSpec& cluster, int global_batch, int num_stages = 0) {
   PlanOptions options;
   options.global_batch = global_batch;
+  options.num_stages = num_stages;
   const std::clock_t start = std::clock();
   const auto result = MakePlan(*FindStrategy(strategy), model, cluster, options);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(result.ok()) << strategy << ": " << result.status();
-  EXPECT_LT(seconds, kBusyMachine * limit_s) << strategy << " of " << model.model();
+  EXPECT_LT(seconds, kBusyMachine * limit_s)
+      << strategy << " of " << model.model() << ", " << num_stages << " stages";
 }
 
 TEST(SearchTimeTest, HundredLayersOn64Devices) {
@@ -50,9 +53,12 @@ TEST(SearchTimeTest, ThousandLayersOn64DevicesByEverySchedule) {
 TEST(SearchTimeTest, TwoBackbonesOfThousandLayersOn64Devices) {
   const ModelProfile model = LargeModel(1000, /*num_backbones=*/2);
   for (const std::string schedule : {"cascaded", "cascaded-zb", "cascaded-v"}) {
-    ExpectWithin(5, absl::StrCat("schedule=", schedule, ",frozen=fill"), model, LargeCluster(8, 8),
-                 16 * 64);
+    const std::string strategy = absl::StrCat("schedule=", schedule, ",frozen=fill");
+    ExpectWithin(5, strategy, model, LargeCluster(8, 8), 16 * 64);
+    ExpectWithin(15, strategy, model, LargeCluster(8, 8), 16 * 64, /*num_stages=*/16);
   }
+  ExpectWithin(15, "schedule=cascaded,frozen=fill", model, LargeCluster(8, 8), 16 * 64,
+               /*num_stages=*/64);
 }
 
 // Two backbones without frozen work are compared with every simpler strategy's own plan.

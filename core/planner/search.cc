@@ -54,6 +54,8 @@ constexpr double kRivalGain = 1.2;
 // batch are tried with more micro-batches.
 constexpr double kLargePlan = 0.02;
 constexpr int kNumTriedLarger = 4;
+// The part of a part is searched with this fraction of the budget.
+constexpr double kPartOfPartShare = 0.5;
 // If neither S nor M is given, the best candidate is tuned as thoroughly as if they were, provided
 // that its step is this much longer than the lower bound of its stages.
 constexpr double kNearBound = 1.02;
@@ -121,17 +123,20 @@ class Search {
 
   // Searches a fraction of the batch, with proportionally fewer micro-batches, and tries its best
   // plans here. So a larger batch is no slower per sample, although the budget allows fewer of its
-  // plans. Skips this if even an ideal plan of the smaller batch is slower per sample.
+  // plans. Skips this if even an ideal plan of the smaller batch is slower per sample. A part of
+  // a part has less of the budget.
   void LearnFromSmallerBatch() {
     if (!strategy_.tune() || options_.num_micro_batches > 0 || options_.micro_batch_size > 0)
       return;
     for (int times : {4, 2}) {
       PlanOptions part = options_;
       part.global_batch /= times;
+      if (is_part_) part.simulation_budget = std::max<int64_t>(1, PartOfBudget(kPartOfPartShare));
       if (options_.global_batch % times != 0 || part.global_batch < cost_.num_devices()) continue;
       Search smaller(strategy_, cost_, part, tables_);
       smaller.is_part_ = true;
       if (!smaller.Find(best_ ? best_->step_ns / times : 0).ok() || !smaller.best_) continue;
+      smaller_ns_ = times * smaller.best_->step_ns;
       std::vector<Candidate> known = smaller.BestOfKinds();
       for (const Candidate& candidate : known) TryLarger(candidate, times);
       return;
@@ -261,10 +266,13 @@ class Search {
   }
 
   // A search over S and M spends its budget on many candidates, which often leaves much to gain for
-  // one.
+  // one. If a smaller batch has a faster plan per sample, there is something to gain even near the
+  // bound.
   void TuneBestThoroughly() {
     if (!strategy_.tune() || ShapeIsGiven() || !best_) return;
-    if (static_cast<double>(best_->step_ns) <= kNearBound * static_cast<double>(best_->bound_ns)) {
+    const bool is_behind_smaller = smaller_ns_ > 0 && best_->step_ns > smaller_ns_;
+    if (!is_behind_smaller &&
+        static_cast<double>(best_->step_ns) <= kNearBound * static_cast<double>(best_->bound_ns)) {
       return;
     }
     is_thorough_ = true;
@@ -418,6 +426,8 @@ class Search {
   std::optional<Candidate> best_, best_of_first_round_;
   std::set<CandidateOrder> improved_;
   bool tunes_ = false, is_thorough_ = false;
+  // The step of the best plan for a part of the batch, times the number of such parts; 0: unknown.
+  Nanos smaller_ns_ = 0;
   bool is_part_ = false;  // searches a part of the batch for another search
 };
 

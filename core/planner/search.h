@@ -40,7 +40,8 @@
 //                  the micro-batches, in a new order and in the same order four times (if the batch
 //                  does not divide by four, half of it and twice)
 //   thoroughness   if S and M are left open, improves the best candidate as thoroughly as if they
-//                  were given, unless its step is within 2 % of its stages' lower bound
+//                  were given, unless its step is within 2 % of its stages' lower bound and the
+//                  smaller batch's best plan is no faster per sample
 //
 // The budget counts all work, deterministically (search_work.h). While nothing fits in memory, a
 // round may take 20 times as much (explorer.h). PlanResult.num_left counts the candidates that the

@@ -24,7 +24,7 @@ constexpr int64_t kFillingShare = 800;
 constexpr int64_t kCutPerLayer = 8;
 constexpr int64_t kSquaredShare = 20;
 constexpr int64_t kFoldedShare = 40;
-// With more (device, first layer, last layer) than this, the cut is only nearly exact
+// With more (device, cut at the front, cut at the back) than this, the cut is only nearly exact
 // (NestedProblem.max_ranges). How many of layers^2 count as one instruction then.
 constexpr int64_t kMaxRanges = 1'000'000;
 constexpr int64_t kLargeShare = 10;
@@ -103,8 +103,9 @@ int64_t SearchWork::OfCut(const PipelineShape& shape) const {
   const int64_t straight =
       kCutPerLayer * layers_ + squared_layers_ / kSquaredShare + OfOrders(shape);
   if (IsPair(shape) && cost_.backbones().size() == 2) {
-    return straight + int64_t{shape.num_stages} * cost_.num_layers(cost_.backbones()[0]) *
-                          cost_.num_layers(cost_.backbones()[1]) / kPairShare;
+    const int64_t states = int64_t{shape.num_stages} * cost_.num_layers(cost_.backbones()[0]) *
+                           cost_.num_layers(cost_.backbones()[1]);
+    return straight + (states > kMaxRanges ? squared_layers_ / kLargeShare : states / kPairShare);
   }
   if (IsInARow(shape)) return straight;
   const int64_t ranges = shape.num_stages * squared_layers_;

@@ -1,6 +1,7 @@
 #include "core/planner/partition/solvers/nested.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -20,7 +21,7 @@ class Solver {
         count_(problem.num_devices),
         front_(problem.num_front),
         back_(problem.is_shared ? problem.num_front : problem.num_back),
-        is_large_(problem.is_shared && int64_t{count_} * front_ * front_ > problem.max_ranges) {}
+        is_large_(int64_t{count_} * front_ * back_ > problem.max_ranges) {}
 
   NestedSolution Run(int max_layers_for_any_ratio) {
     ReadTimes();
@@ -66,16 +67,13 @@ class Solver {
   }
   // Reads prefix sums of the layers' times, by device.
   void ReadSums() {
-    const size_t row = front_ + 1;
-    front_times_.assign(count_ * row, 0);
-    back_times_.assign(count_ * row, 0);
+    front_times_.assign(static_cast<size_t>(count_) * (front_ + 1), 0);
+    back_times_.assign(static_cast<size_t>(count_) * (back_ + 1), 0);
     for (int d = 0; d < count_; ++d) {
-      Nanos* const front = &front_times_[d * row];
-      Nanos* const back = &back_times_[d * row];
-      for (int i = 0; i < front_; ++i) {
-        front[i + 1] = front[i] + p_.front_time(d, {i, i + 1});
-        back[i + 1] = back[i] + p_.back_time(d, {i, i + 1});
-      }
+      Nanos* const front = &front_times_[d * (front_ + 1)];
+      Nanos* const back = &back_times_[d * (back_ + 1)];
+      for (int i = 0; i < front_; ++i) front[i + 1] = front[i] + p_.front_time(d, {i, i + 1});
+      for (int i = 0; i < back_; ++i) back[i + 1] = back[i] + p_.back_time(d, {i, i + 1});
     }
   }
   Nanos FrontTime(int d, int i, int j) const {
@@ -116,32 +114,49 @@ class Solver {
     int i = 0, j = back_;
     for (int d = 0; d < count_; ++d) {
       const int inner = count_ - 1 - d;  // remaining devices, each with two ranges
+      const int last_next = p_.is_shared ? j - 1 : front_ - inner;
       int best_next = -1, best_begin = -1;
-      Nanos best = 0;
-      for (int next = i + 1; next < j && FrontTime(d, i, next) <= t; ++next) {
+      double best = 0;
+      for (int next = i + 1; next <= last_next && FrontTime(d, i, next) <= t; ++next) {
         if (inner > 0 && FrontLink(d, next) > t) continue;
+        if (inner == 0 && !p_.is_shared && next != front_) continue;
         const int begin = LowestBegin(t, d, {i, next}, j);
         if (begin < 0) continue;
-        const Nanos longer = std::max(FrontTime(d, i, next), BackTime(d, begin, j));
-        if (best_next >= 0 && longer >= best) continue;
+        const double uneven = Unevenness(d, {i, next}, {begin, j});
+        if (best_next >= 0 && uneven >= best) continue;
         best_next = next;
         best_begin = begin;
-        best = longer;
+        best = uneven;
       }
       if (best_next < 0) return false;
       devices->push_back({{i, best_next}, {best_begin, j}});
       i = best_next;
       j = best_begin;
     }
-    return i == j;
+    return p_.is_shared ? i == j : i == front_ && j == 0;
+  }
+
+  // Returns how unlike the two ranges are: of one chain, the longer one's time; of two chains, the
+  // difference between the parts of each that are left for the other devices.
+  double Unevenness(int d, LayerRange front, LayerRange back) const {
+    if (p_.is_shared) {
+      return static_cast<double>(
+          std::max(FrontTime(d, front.begin, front.end), BackTime(d, back.begin, back.end)));
+    }
+    const auto part = [](Nanos left, Nanos all) {
+      return static_cast<double>(left) / static_cast<double>(std::max<Nanos>(1, all));
+    };
+    return std::abs(part(FrontTime(d, front.end, front_), FrontTime(d, 0, front_)) -
+                    part(BackTime(d, 0, back.begin), BackTime(d, 0, back_)));
   }
 
   // Returns the lowest beginning of device d's range at the back, so that it has the most layers;
   // -1 if there is none.
   int LowestBegin(Nanos t, int d, LayerRange front, int j) const {
     const int inner = count_ - 1 - d;
-    const int highest = inner == 0 ? front.end : std::min(h_[d + 1][front.end], j - 1);
-    const int lowest = front.end + 2 * inner;
+    const int meet = p_.is_shared ? front.end : 0;
+    const int highest = inner == 0 ? meet : std::min(h_[d + 1][front.end], j - 1);
+    const int lowest = meet + (p_.is_shared ? 2 : 1) * inner;
     const Nanos left = t - FrontTime(d, front.begin, front.end);
     int found = -1;
     for (int begin = highest; begin >= lowest && BackTime(d, begin, j) <= left; --begin) {

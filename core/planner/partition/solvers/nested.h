@@ -16,10 +16,11 @@
 //
 // The times of all ranges are read once: O(P L^2).
 //
-// Large problems of one chain are not searched exactly. From the lower bound on, T grows by a part
-// in 256 until h leads to a solution. Of the ranges after which the rest can still be placed, a
-// device takes the most similar ones. So little is lost beyond the bisection's part in 4096. For
-// large problems, a range takes the sum of its layers' times.
+// Large problems are not searched exactly. From the lower bound on, T grows by a part in 256 until
+// h leads to a solution. Of the ranges after which the rest can still be placed, a device takes the
+// most similar ones of one chain; of two chains, those that leave similar parts of both. So little
+// is lost beyond the bisection's part in 4096. For large problems, a range takes the sum of its
+// layers' times.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_SOLVERS_NESTED_H_
 #define DPIPE_CORE_PLANNER_PARTITION_SOLVERS_NESTED_H_
 
@@ -47,7 +48,7 @@ struct NestedProblem {
   // True if ranges that do not fit never fit with a layer more, which speeds up the search. False
   // with recomputation: a stage that begins at a thinner cut keeps less.
   bool memory_grows = true;
-  // Problems of one chain with more (device, first layer, last layer) triples are large.
+  // Problems with more (device, cut at the front, cut at the back) triples are large.
   int64_t max_ranges = 1'000'000;
   // Return the time of the links between devices d and d + 1 at a cut: at most T as well. May be
   // empty.

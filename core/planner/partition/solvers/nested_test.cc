@@ -121,6 +121,90 @@ TEST(NestedTest, AThousandLayersOnManyDevices) {
   }
 }
 
+// Two chains, with equal devices.
+NestedProblem TwoChainProblem(const std::vector<Nanos>& front, const std::vector<Nanos>& back,
+                              int num_devices) {
+  NestedProblem problem = ChainProblem(front, num_devices);
+  problem.is_shared = false;
+  problem.num_back = static_cast<int>(back.size()) - 1;
+  problem.back_time = [back](int, LayerRange layers) {
+    return back[layers.end] - back[layers.begin];
+  };
+  return problem;
+}
+
+void ExpectTwoChains(const NestedProblem& problem, const NestedSolution& solution) {
+  ASSERT_EQ(solution.devices.size(), problem.num_devices);
+  int front = 0, back = problem.num_back;
+  Nanos largest = 0;
+  for (int d = 0; d < problem.num_devices; ++d) {
+    const auto& [one, other] = solution.devices[d];
+    EXPECT_EQ(one.begin, front);
+    EXPECT_EQ(other.end, back);
+    EXPECT_FALSE(one.empty());
+    EXPECT_FALSE(other.empty());
+    front = one.end;
+    back = other.begin;
+    largest = std::max(largest, problem.front_time(d, one) + problem.back_time(d, other));
+    if (d + 1 == problem.num_devices || !problem.front_link) continue;
+    largest = std::max({largest, problem.front_link(d, front), problem.back_link(d, back)});
+  }
+  EXPECT_EQ(front, problem.num_front);
+  EXPECT_EQ(back, 0);
+  EXPECT_EQ(largest, solution.largest);
+}
+
+// One problem in three has thick cuts, one in three a limit on the number of layers of a device.
+TEST(NestedTest, LargeProblemsOfTwoChainsAreNearlyExact) {
+  RandomStream random(28, 0, 0, RandomPurpose::kTest);
+  double sum = 0;
+  constexpr int kRounds = 60;
+  for (int round = 0; round < kRounds; ++round) {
+    const int num_devices = 1 + static_cast<int>(random.NextBelow(8));
+    const int num_front = 4 * num_devices + static_cast<int>(random.NextBelow(40));
+    const int num_back = 4 * num_devices + static_cast<int>(random.NextBelow(40));
+    NestedProblem problem =
+        TwoChainProblem(RandomSums(random, num_front), RandomSums(random, num_back), num_devices);
+    if (round % 3 == 1) {
+      problem.front_link = [](int, int cut) { return cut % 3 == 0 ? Nanos{1} << 40 : Nanos{1}; };
+      problem.back_link = [](int, int cut) { return cut % 5 == 0 ? Nanos{1} << 40 : Nanos{1}; };
+    }
+    if (round % 3 == 2) {
+      const int most = (num_front + num_back + num_devices - 1) / num_devices + 2;
+      problem.fits = [most](int, LayerRange front, LayerRange back) {
+        return front.size() + back.size() <= most;
+      };
+    }
+    const NestedSolution exact = SolveNested(problem);
+    problem.max_ranges = 0;
+    const NestedSolution large = SolveNested(problem);
+    ExpectTwoChains(problem, exact);
+    ExpectTwoChains(problem, large);
+    const double over = static_cast<double>(large.largest) / static_cast<double>(exact.largest) - 1;
+    EXPECT_GE(over, 0);
+    EXPECT_LE(over, 0.1) << "round " << round;
+    sum += over;
+  }
+  EXPECT_LT(sum / kRounds, 0.03);
+}
+
+TEST(NestedTest, TwoChainsOfAThousandLayersOnManyDevices) {
+  RandomStream random(29, 0, 0, RandomPurpose::kTest);
+  for (int num_devices : {16, 64}) {
+    const std::vector<Nanos> front = RandomSums(random, 1000), back = RandomSums(random, 500);
+    const NestedProblem problem = TwoChainProblem(front, back, num_devices);
+    const NestedSolution solution = SolveNested(problem);
+    ExpectTwoChains(problem, solution);
+    EXPECT_LE(static_cast<double>(solution.largest),
+              1.03 * static_cast<double>(front[1000] + back[500]) / num_devices);
+    // Each device leaves similar parts of both chains.
+    for (const auto& [one, other] : solution.devices) {
+      EXPECT_NEAR(static_cast<double>(front[1000] - front[one.end]) / front[1000],
+                  static_cast<double>(back[other.begin]) / back[500], 0.08);
+    }
+  }
+}
+
 // Of many best cuts, the large problem's solution has similar ranges.
 TEST(NestedTest, LargeProblemsPreferSimilarRanges) {
   std::vector<Nanos> sums;

@@ -15,9 +15,6 @@
 namespace dpipe {
 namespace {
 
-// Maximum number of (device, first layer, last layer) whose memory is kept in a table.
-constexpr size_t kMaxKnownRanges = 4'000'000;
-
 absl::Status CheckSide(const PairProblem& problem, const StageCosts& costs,
                        const std::string& name) {
   if (costs.num_layers() < problem.num_devices()) {
@@ -53,17 +50,19 @@ std::function<Nanos(int, int)> Memoized(int num_devices, int num_layers,
   };
 }
 
-// Same for the memory of a range of layers.
+// Same for the memory of a range of layers, by (device, first layer, number of layers). A large
+// problem asks only about ranges that are not much longer than a stage.
 std::function<int64_t(int, LayerRange)> MemoizedMemory(
     int num_devices, int num_layers, std::function<int64_t(int, LayerRange)> memory) {
   const size_t width = num_layers + 1;
-  const size_t num_ranges = num_devices * width * width;
-  if (num_ranges > kMaxKnownRanges) return memory;
-  return [width, memory = std::move(memory), known = std::vector<int64_t>(num_ranges, -1)](
+  return [width, memory = std::move(memory),
+          known = std::vector<std::vector<int64_t>>(num_devices * width)](
              int d, LayerRange layers) mutable {
-    int64_t& bytes = known[(d * width + layers.begin) * width + layers.end];
-    if (bytes < 0) bytes = memory(d, layers);
-    return bytes;
+    std::vector<int64_t>& by_size = known[d * width + layers.begin];
+    const size_t size = layers.size();
+    if (size >= by_size.size()) by_size.resize(size + 1, -1);
+    if (by_size[size] < 0) by_size[size] = memory(d, layers);
+    return by_size[size];
   };
 }
 

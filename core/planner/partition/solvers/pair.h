@@ -1,8 +1,8 @@
 // Partitions two backbones that share the devices in opposite directions. [algorithms.md §3]
 //
 // Stage s of the *down* backbone and stage P-1-s of the *up* backbone are on device s, so one fills
-// the other's ramps. The cuts minimise, exactly and under the devices' memory limits (nested.h),
-// the maximum over devices and links of
+// the other's ramps. The cuts minimise, exactly unless there are very many layers and devices, and
+// under the devices' memory limits (nested.h), the maximum over devices and links of
 //
 //   M_down * (down's time per micro-batch) + M_up * (up's time per micro-batch)
 //
