@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/report/results/results.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 #include "core/schedule/trace_stats.h"
 
 namespace dpipe::bench {

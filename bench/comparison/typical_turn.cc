@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 
 namespace dpipe::bench {
 namespace {

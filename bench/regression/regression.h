@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "core/proto/results.pb.h"
-#include "core/report/statistics/bootstrap.h"
+#include "core/report/statistics/intervals.h"
 
 namespace dpipe::bench {
 

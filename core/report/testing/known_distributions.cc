@@ -1,4 +1,4 @@
-#include "core/report/statistics/known_distributions.h"
+#include "core/report/testing/known_distributions.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Samples with a known true median, for tests of statistics.
-#ifndef DPIPE_CORE_REPORT_STATISTICS_KNOWN_DISTRIBUTIONS_H_
-#define DPIPE_CORE_REPORT_STATISTICS_KNOWN_DISTRIBUTIONS_H_
+#ifndef DPIPE_CORE_REPORT_TESTING_KNOWN_DISTRIBUTIONS_H_
+#define DPIPE_CORE_REPORT_TESTING_KNOWN_DISTRIBUTIONS_H_
 
 #include <cstdint>
 #include <vector>
@@ -16,4 +16,4 @@ std::vector<double> SkewedSamples(int count, double median, double deviation, ui
 
 }  // namespace dpipe::report
 
-#endif  // DPIPE_CORE_REPORT_STATISTICS_KNOWN_DISTRIBUTIONS_H_
+#endif  // DPIPE_CORE_REPORT_TESTING_KNOWN_DISTRIBUTIONS_H_

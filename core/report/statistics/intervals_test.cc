@@ -1,13 +1,55 @@
-#include "core/report/statistics/bootstrap.h"
+#include "core/report/statistics/intervals.h"
 
 #include <cmath>
 #include <functional>
+#include <numeric>
+#include <vector>
 
-#include "core/report/statistics/known_distributions.h"
+#include "core/report/testing/known_distributions.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::report {
+
 namespace {
+
+// Values from printed tables; both tails.
+TEST(MeanIntervalTest, QuantilesMatchTables) {
+  EXPECT_NEAR(StudentQuantile(1, 0.05), 12.706, 0.0005);
+  EXPECT_NEAR(StudentQuantile(2, 0.05), 4.303, 0.0005);
+  EXPECT_NEAR(StudentQuantile(3, 0.01), 5.841, 0.0005);
+  EXPECT_NEAR(StudentQuantile(5, 0.001), 6.869, 0.0005);
+  EXPECT_NEAR(StudentQuantile(10, 0.01), 3.169, 0.0005);
+  EXPECT_NEAR(StudentQuantile(30, 0.001), 3.646, 0.0005);
+}
+
+TEST(MeanIntervalTest, ByHand) {
+  // The variance is (4 + 0 + 4) / 2, so the standard error is sqrt(4 / 3), with 2 degrees of
+  // freedom.
+  const Interval interval = MeanInterval({8, 10, 12}, 0.95);
+  EXPECT_EQ(interval.estimate, 10);
+  EXPECT_NEAR(interval.high, 10 + 4.3027 * std::sqrt(4.0 / 3), 0.001);
+  EXPECT_NEAR(interval.low, 10 - 4.3027 * std::sqrt(4.0 / 3), 0.001);
+}
+
+TEST(MeanIntervalTest, OneSampleIsUnboundedAndEqualOnesAreExact) {
+  EXPECT_TRUE(std::isinf(MeanInterval({3}, 0.5).high));
+  EXPECT_EQ(MeanInterval({3, 3, 3}, 0.99).low, 3);
+  EXPECT_TRUE(std::isnan(MeanInterval({}, 0.99).estimate));
+}
+
+TEST(MeanIntervalTest, HasNominalCoverage) {
+  for (const int count : {2, 4, 12}) {
+    for (const double confidence : {0.95, 0.99}) {
+      int held = 0;
+      for (uint32_t trial = 0; trial < 4000; ++trial) {
+        held += MeanInterval(NormalSamples(count, 10, 1, trial), confidence).Contains(10);
+      }
+      // Three standard deviations of a share of 4,000.
+      const double deviation = std::sqrt(confidence * (1 - confidence) / 4000);
+      EXPECT_NEAR(held / 4000.0, confidence, 3 * deviation) << count;
+    }
+  }
+}
 
 constexpr int kTrials = 500;
 
@@ -150,5 +192,48 @@ TEST(BootstrapTest, PairedRatioOfSwappedSidesIsTheInverse) {
   EXPECT_NEAR(ratio.low * inverse.high, 1, 1e-12);
 }
 
+TEST(OrderIntervalTest, IsChosenByTheSignTest) {
+  // At most one of 10 samples below the median: (1 + 10) / 1024, twice that is 2.1 %.
+  const Interval interval = OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.95);
+  EXPECT_EQ(interval.estimate, 5.5);
+  EXPECT_EQ(interval.low, 2);
+  EXPECT_EQ(interval.high, 9);
+  EXPECT_EQ(OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.99).low, 1);
+}
+
+TEST(OrderIntervalTest, FewSamplesAreUnbounded) {
+  EXPECT_TRUE(std::isinf(OrderInterval({1, 2, 3, 4, 5}, 0.95).high));
+  EXPECT_EQ(OrderInterval({1, 2, 3, 4, 5, 6}, 0.95).high, 6);
+  EXPECT_TRUE(std::isnan(OrderInterval({}, 0.95).low));
+}
+
+TEST(OrderIntervalTest, HasNominalCoverageForAnyNumberOfSamples) {
+  for (const int count : {6, 10, 25}) {
+    for (const double confidence : {0.95, 0.99}) {
+      int held = 0;
+      for (uint32_t trial = 0; trial < 2000; ++trial) {
+        held += OrderInterval(SkewedSamples(count, 10, 1, trial), confidence).Contains(10);
+      }
+      // Two standard deviations of a share of 2,000 below.
+      const double deviation = std::sqrt(confidence * (1 - confidence) / 2000);
+      EXPECT_GE(held / 2000.0, confidence - 2 * deviation) << count;
+    }
+  }
+}
+
+// Includes counts for which the probability of the outermost samples underflows.
+TEST(OrderIntervalTest, WidthOfThousandsOfSamplesMatchesTheNormal) {
+  for (const int count : {1000, 1074, 1075, 1200, 20'000}) {
+    std::vector<double> ranks(count);
+    std::iota(ranks.begin(), ranks.end(), 0.0);
+    const Interval interval = OrderInterval(ranks, 0.99);
+    // The number below the median is nearly normal: 2.576 deviations of sqrt(count) / 2.
+    const double expected = 0.5 * count - 2.576 * 0.5 * std::sqrt(count);
+    EXPECT_NEAR(interval.low, expected, 2) << count;
+    EXPECT_NEAR(interval.high, count - 1 - interval.low, 1e-9) << count;
+  }
+}
+
 }  // namespace
+
 }  // namespace dpipe::report

@@ -1,13 +1,19 @@
-// Geometry of a timeline: times as percentages of its width, devices as lanes from top to bottom.
-#ifndef DPIPE_CORE_REPORT_TIMELINE_TIMELINE_LAYOUT_H_
-#define DPIPE_CORE_REPORT_TIMELINE_TIMELINE_LAYOUT_H_
+// What a timeline shows beside its passes: the critical path and the memory in use.
+#ifndef DPIPE_CORE_REPORT_TIMELINE_TIMELINE_OVERLAYS_H_
+#define DPIPE_CORE_REPORT_TIMELINE_TIMELINE_OVERLAYS_H_
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "core/base/time.h"
 #include "core/proto/trace.pb.h"
+#include "core/report/timeline/trace_index.h"
 
 namespace dpipe::report {
+
+// Geometry of a timeline: times as percentages of its width, devices as lanes from top to bottom.
 
 struct TimelineLayout {
   // From top to bottom: step names; per device its lane, a thin lane of messages and a gap; memory;
@@ -45,6 +51,27 @@ struct TimelineLayout {
   }
 };
 
+// The critical path of a step, outlined on its timeline.
+
+// Draws an outline around each run of the path's events in one lane, and a line from the end of one
+// run to the start of the next. Returns one group of class "crit"; empty if no part of the path is
+// in view.
+std::string DrawCriticalPath(const TraceIndex& index, const TimelineLayout& layout);
+
+// Memory of each device over time, below the lanes of its timeline.
+
+struct MemoryChart {
+  std::string labels;  // elements beside the charts
+  std::string body;    // elements; positions along time are percentages
+  int height_px = 0;   // 0: the trace has no memory over time
+};
+
+// Draws one step curve per device from `top_px` down. All have the same scale, which is at least
+// `at_least_bytes`. `limits` is by rank, 0 or missing for none. A limit is always named, but drawn
+// only if the curves stay readable.
+MemoryChart DrawMemory(const TraceIndex& index, const TimelineLayout& layout,
+                       const std::vector<int64_t>& limits, int64_t at_least_bytes, int top_px);
+
 }  // namespace dpipe::report
 
-#endif  // DPIPE_CORE_REPORT_TIMELINE_TIMELINE_LAYOUT_H_
+#endif  // DPIPE_CORE_REPORT_TIMELINE_TIMELINE_OVERLAYS_H_
