@@ -9,7 +9,6 @@
 namespace dpipe::report {
 
 // An estimate with a confidence interval.
-
 // All NaN if there are no samples.
 struct Interval {
   double estimate = 0;
@@ -21,7 +20,7 @@ struct Interval {
 
 // Intervals for means by Student's t distribution.
 //
-// With few samples they are far narrower than intervals by order (order_interval.h): eight samples
+// With few samples they are far narrower than OrderInterval: eight samples
 // suffice for a confidence for which the sign test needs fourteen. In return, samples must be
 // independent and nearly normal, as medians of many measurements are.
 
@@ -49,9 +48,9 @@ double StudentQuantile(int degrees, double both_tails);
 // method).
 //
 // With few samples, coverage falls short of the confidence by a few points: with 15 normal samples
-// the interval contains the true median in about 93 of 100 cases (bootstrap_test). With 3 samples
+// the interval contains the true median in about 93 of 100 cases (intervals_test). With 3 samples
 // it would do so in only 74, because resampling never goes beyond the samples. So with fewer than
-// kMinResampled samples the interval is Student's (mean_interval.h), around the median. A single
+// kMinResampled samples the interval is Student's (MeanInterval), around the median. A single
 // sample has an interval of no width.
 
 inline constexpr size_t kMinResampled = 6;
@@ -79,9 +78,8 @@ Interval PairedRatioInterval(const std::vector<double>& numerators,
                              const std::vector<double>& denominators,
                              const BootstrapOptions& options = {});
 
-// An interval for a median, valid for any number of samples and any distribution.
-
-// Returns the interval between two of the sorted samples, chosen by the sign test: each sample is
+// Returns an interval for a median, valid for any number of samples and any distribution. It lies
+// between two of the sorted samples, chosen by the sign test: each sample is
 // above the true median with probability 1/2, so the number above it is binomial. It is wider than
 // the bootstrap's, which is too narrow for few samples and high confidence. If even the smallest
 // and the largest sample are not far enough apart (5 samples give only 94 %), low and high are

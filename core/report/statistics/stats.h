@@ -1,4 +1,4 @@
-// Medians and spreads of repeated measurements.
+// Repeated measurements: medians, spreads, outliers and warm-up.
 #ifndef DPIPE_CORE_REPORT_STATISTICS_STATS_H_
 #define DPIPE_CORE_REPORT_STATISTICS_STATS_H_
 
@@ -19,16 +19,13 @@ struct Spread {
 
 Spread SpreadOf(const std::vector<double>& samples);
 
-// Finds samples far from the others. They were measured too, so they are shown, not dropped.
-
-// Marks each sample whose distance to the median is more than 3.5 times the median of all such
+// Finds samples far from the others. They were measured too, so they are shown, not dropped. Marks
+// each sample whose distance to the median is more than 3.5 times the median of all such
 // distances. The latter is scaled to a normal distribution's standard deviation (Iglewicz and
 // Hoaglin, "How to detect and handle outliers", 1993). About one in 2,000 normal samples is marked.
 // If more than half of the samples are equal, uses the mean distance instead of the median. With
 // fewer than 4 samples, marks none.
 std::vector<bool> FindOutliers(const std::vector<double>& samples);
-
-// Finds the number of samples at the start of a series before it settled.
 
 // Returns the number of leading samples to leave out: consecutive ones that are all more than 5
 // standard deviations to the same side of the median of the series' second half. The deviation is

@@ -14,7 +14,6 @@
 namespace dpipe::report {
 
 // Geometry of a timeline: times as percentages of its width, devices as lanes from top to bottom.
-
 struct TimelineLayout {
   // From top to bottom: step names; per device its lane, a thin lane of messages and a gap; memory;
   // the time axis.
@@ -51,15 +50,12 @@ struct TimelineLayout {
   }
 };
 
-// The critical path of a step, outlined on its timeline.
-
-// Draws an outline around each run of the path's events in one lane, and a line from the end of one
-// run to the start of the next. Returns one group of class "crit"; empty if no part of the path is
-// in view.
+// Draws the critical path of a step: an outline around each run of the path's events in one lane,
+// and a line from the end of one run to the start of the next. Returns one group of class "crit";
+// empty if no part of the path is in view.
 std::string DrawCriticalPath(const TraceIndex& index, const TimelineLayout& layout);
 
 // Memory of each device over time, below the lanes of its timeline.
-
 struct MemoryChart {
   std::string labels;  // elements beside the charts
   std::string body;    // elements; positions along time are percentages
