@@ -15,7 +15,7 @@
 #include "core/base/host/out_of_memory.h"
 #include "core/base/host/stop_request.h"
 #include "core/base/text/shell_quote.h"
-#include "core/comm/rendezvous/launch/exit_with_job.h"
+#include "core/comm/rendezvous/launch/process_exit.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/standard_output.h"

@@ -59,8 +59,8 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
-#include "core/comm/nccl/nccl_peers.h"
-#include "core/comm/nccl/rank_streams.h"
+#include "core/comm/nccl/comm_stream.h"
+#include "core/comm/nccl/nccl_failure.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/device.h"
 

@@ -14,6 +14,19 @@
 
 namespace dpipe {
 
+// HMAC-SHA256 and random bytes, by libsodium.
+
+inline constexpr size_t kHmacBytes = 32;
+
+// Returns kHmacBytes bytes. Thread-safe, also while the process exits.
+std::string HmacSha256(absl::string_view key, absl::string_view text);
+
+// True if both have the same bytes. Takes constant time for a given size.
+bool SameBytes(absl::string_view a, absl::string_view b);
+
+// Returns `count` cryptographically secure random bytes.
+std::string RandomBytes(size_t count);
+
 // 64 hexadecimal digits; the launcher of local processes sets it (local_launcher.h).
 inline constexpr char kSecretVariable[] = "DPIPE_JOB_SECRET";
 // Path of a file with 64 hexadecimal digits.
