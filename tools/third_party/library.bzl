@@ -43,14 +43,14 @@ def dpipe_folder(name, srcs = [], hdrs = [], exclude = [], **kwargs):
       name: of the library.
       srcs: sources from elsewhere, for example generated ones.
       hdrs: headers from elsewhere.
-      exclude: files of other targets, besides micro-benchmarks and *_main.cc.
+      exclude: files of other targets, besides micro-benchmarks.
       **kwargs: as of dpipe_library.
     """
     dpipe_library(
         name = name,
         srcs = srcs + native.glob(
             ["*.cc"],
-            exclude = ["*_test.cc", "*_benchmark.cc", "*_main.cc"] + exclude,
+            exclude = ["*_test.cc", "*_benchmark.cc"] + exclude,
             allow_empty = True,
         ),
         hdrs = hdrs + native.glob(["*.h"], exclude = exclude),
