@@ -1,4 +1,4 @@
-#include "core/profile/head_start.h"
+#include "core/profile/pass_timer.h"
 
 #include "core/tensor/cuda/cuda_device.h"
 
