@@ -1,7 +1,7 @@
 #include "tools/run_control/run_signals.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/train/signal_files.h"
+#include "core/train/training_loop.h"
 
 namespace dpipe::tools {
 

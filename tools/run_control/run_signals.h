@@ -1,4 +1,4 @@
-// Signal files, by which a person or a scheduler controls a run (see core/train/signal_files.h).
+// Signal files, by which a person or a scheduler controls a run (see core/train/training_loop.h).
 // They are placed beside the checkpoints or in the model's folder, as long as that is not replaced.
 #ifndef DPIPE_TOOLS_RUN_CONTROL_RUN_SIGNALS_H_
 #define DPIPE_TOOLS_RUN_CONTROL_RUN_SIGNALS_H_

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "core/train/signal_files.h"
+#include "core/train/training_loop.h"
 #include "tools/run_control/run_signals.h"
 
 namespace dpipe::tools {

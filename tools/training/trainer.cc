@@ -11,7 +11,6 @@
 #include "core/base/files/write_place.h"
 #include "core/base/host/stop_request.h"
 #include "core/report/progress.h"
-#include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
 #include "tools/planning/proto_file.h"
 #include "tools/run_control/run_signals.h"
