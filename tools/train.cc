@@ -18,7 +18,6 @@
 #include "core/comm/rendezvous/launch/process_exit.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
-#include "core/command_line/standard_output.h"
 #include "models/folder/model_index.h"
 #include "models/trainable/load.h"
 #include "tools/train_flags/config_flags.h"
