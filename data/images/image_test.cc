@@ -1,8 +1,9 @@
-#include "data/images/image_cache.h"
+#include "data/images/image.h"
 
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 std::shared_ptr<const Image> Pixels(int count) { return std::make_shared<Image>(count, 1); }
@@ -41,4 +42,5 @@ TEST(ImageCacheTest, InsertingTwiceCountsOnce) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

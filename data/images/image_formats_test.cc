@@ -1,4 +1,4 @@
-#include "data/images/exif.h"
+#include "data/images/image_formats.h"
 
 #include <string>
 
@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 // A directory of two entries, the second of which is the orientation.
@@ -60,4 +61,5 @@ TEST(ExifTest, OrientationsHaveInverses) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

@@ -1,4 +1,4 @@
-#include "data/images/exif.h"
+#include "data/images/image_formats.h"
 
 #include <cstdint>
 #include <cstring>
@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 
 namespace dpipe {
+
 namespace {
 
 constexpr absl::string_view kPreamble("Exif\0\0", 6);

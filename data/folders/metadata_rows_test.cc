@@ -1,9 +1,10 @@
-#include "data/folders/csv.h"
+#include "data/folders/metadata_rows.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 using testing::ElementsAre;
@@ -49,4 +50,5 @@ TEST(CsvTest, BadQuotesAreNamed) {
 }
 
 }  // namespace
+
 }  // namespace dpipe
