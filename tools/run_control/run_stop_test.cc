@@ -1,4 +1,4 @@
-#include "tools/run_control/run_signals.h"
+#include "tools/run_control/run_stop.h"
 
 #include <filesystem>
 #include <string>
@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 
 namespace dpipe::tools {
+
 namespace {
 
 TEST(RunSignalsTest, AreTakenFromBothPlacesOnce) {
@@ -31,4 +32,5 @@ TEST(RunSignalsTest, AreTakenFromBothPlacesOnce) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::tools

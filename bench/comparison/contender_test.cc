@@ -1,8 +1,9 @@
-#include "bench/comparison/typical_turn.h"
+#include "bench/comparison/contender.h"
 
 #include "gtest/gtest.h"
 
 namespace dpipe::bench {
+
 namespace {
 
 Trace Numbered(int number) {
@@ -35,4 +36,5 @@ TEST(TypicalTurnTest, NoTurnHasNoTrace) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::bench

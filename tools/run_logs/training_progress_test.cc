@@ -1,4 +1,4 @@
-#include "tools/run_logs/long_task.h"
+#include "tools/run_logs/training_progress.h"
 
 #include <string>
 
@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 namespace dpipe::tools {
+
 namespace {
 
 TEST(LongTaskTest, ShowsRateAndRemainingTimeOnceItTakesLong) {
@@ -35,4 +36,5 @@ TEST(LongTaskTest, IsStopped) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::tools
