@@ -24,7 +24,7 @@
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/folder/find_folders.h"
-#include "models/trainable/find_data.h"
+#include "models/trainable/load.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda if there is a GPU, else cpu");
