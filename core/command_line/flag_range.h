@@ -11,8 +11,8 @@
 
 namespace dpipe {
 
-// Sets gflags' flags from a command line. gflags' own parser ends the program on an unknown flag,
-// without naming it and without a suggestion.
+// Parsing: gflags' own parser ends the program on an unknown flag, without naming it and without a
+// suggestion.
 
 // Returns the flags that the program defines, without gflags' own.
 std::vector<gflags::CommandLineFlagInfo> ProgramFlags();
@@ -25,8 +25,6 @@ std::string OtherName(const std::string& name);
 // wrong argument; the flags before it have been set.
 absl::StatusOr<bool> ParseFlags(const std::vector<std::string>& arguments);
 
-}  // namespace dpipe
-
 // Bounds of numeric flags, stated beside the flag and checked before the program runs:
 //
 //   DEFINE_int32(steps, 30, "denoising steps");
@@ -35,8 +33,6 @@ absl::StatusOr<bool> ParseFlags(const std::vector<std::string>& arguments);
 // Every numeric flag of a program needs one (except bool and uint64: seeds may be anything), so
 // that no number from a command line reaches an allocation, a loop or a wait unchecked. A program
 // checks narrower bounds itself if they depend on other flags or on the machine.
-
-namespace dpipe {
 
 // The maximum for flags whose counts are limited by time alone (steps, images, repeats). Larger
 // than any practical value, and small enough that sums and products with other flags fit into 64

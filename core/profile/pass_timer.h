@@ -61,7 +61,7 @@ class PassTimer {
 // H200, a pass of a text encoder takes 36 ms and 8 ms). A layer timed in isolation therefore takes
 // the host's time. In training its kernels are enqueued while the device is busy with earlier work,
 // so it takes the device's time.
-
+//
 // Computes how long the device waits before a pass: as long as the host took to enqueue the last
 // one.
 class HeadStart {

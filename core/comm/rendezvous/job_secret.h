@@ -1,5 +1,5 @@
 // A secret that only the processes of a job know: 32 random bytes, by which they authenticate each
-// other (store_challenge.h).
+// other (store_frame.h).
 //
 // A secret never appears on a command line, in a log or in a message; these only name its source.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_JOB_SECRET_H_
@@ -47,7 +47,7 @@ class JobSecret {
   std::string Hex() const;
   // Its source, for messages: "DPIPE_JOB_SECRET", "the file /home/ann/.dpipe/job_secret".
   const std::string& source() const { return source_; }
-  // Proves knowledge of the secret: returns the HMAC-SHA256 of `text`, kHmacBytes long (hmac.h).
+  // Proves knowledge of the secret: returns the HMAC-SHA256 of `text`, kHmacBytes long (HmacSha256).
   std::string Sign(absl::string_view text) const;
 
  private:

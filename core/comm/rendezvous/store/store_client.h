@@ -61,7 +61,7 @@ class StoreClient {
   const std::string& HostOf(int process) const { return joined_.hosts(process); }
 
   // Proves to other processes of the job that this one belongs to it: returns the HMAC-SHA256 of
-  // `text` by the job's secret, kHmacBytes long (hmac.h). Use each text only once.
+  // `text` by the job's secret, kHmacBytes long (job_secret.h). Use each text only once.
   std::string Sign(absl::string_view text) const { return options_.secret.Sign(text); }
 
   // Sets a key's value. Set each key only once: processes that have read it keep that value.

@@ -88,7 +88,7 @@ class FrameReader {
 // stranger gets only random bytes and a closed connection.
 //
 // Both sides sign every later message with a key that is specific to the connection and the
-// direction (store_frame.h). So a stranger between them can neither alter, add nor repeat
+// direction. So a stranger between them can neither alter, add nor repeat
 // messages, but can read them: nothing is encrypted.
 
 inline constexpr size_t kNonceBytes = 32;
