@@ -43,8 +43,8 @@
 // The parts, in reading order:
 //
 //   nccl_call.h          a group of NCCL's calls, on a nonblocking communicator
-//   comm_stream.h        a communicator with its stream and the operations in flight
-//   rank_streams.h       the three communicators of a rank
+//   comm_stream.h        a communicator with its stream and the operations in flight; the three
+//                        communicators of a rank
 //   nccl_failure.h       failures: detection, effects and messages
 //   message_runs.h       messages as one call each, and those that go together
 //   exact_sums.h         sums in rank order; nccl_collectives.h: collectives made of them
