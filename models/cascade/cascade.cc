@@ -16,7 +16,7 @@
 #include "models/cascade/cascade_inputs.h"
 #include "models/cascade/cascade_sampler.h"
 #include "models/config/component_config.h"
-#include "models/trainable/dropout.h"
+#include "models/trainable/trainable_model.h"
 #include "models/weights/more_channels.h"
 
 namespace dpipe::models {

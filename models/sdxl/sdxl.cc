@@ -7,7 +7,7 @@
 #include "models/clip_text/clip_text_encoder.h"
 #include "models/diffusion/diffusion_objective.h"
 #include "models/latent/trainable.h"
-#include "models/trainable/dropout.h"
+#include "models/trainable/trainable_model.h"
 #include "models/unet/unet.h"
 #include "models/unet/unet_denoiser.h"
 

@@ -7,7 +7,7 @@
 #include "models/diffusion/diffusion_objective.h"
 #include "models/latent/trainable.h"
 #include "models/stable_diffusion/config_corrections.h"
-#include "models/trainable/dropout.h"
+#include "models/trainable/trainable_model.h"
 #include "models/unet/unet_denoiser.h"
 
 namespace dpipe::models {

@@ -16,7 +16,7 @@
 #include "google/protobuf/message.h"
 #include "models/diffusion/samplers/samplers.h"
 #include "models/folder/find_folders.h"
-#include "models/trainable/find_data.h"
+#include "models/trainable/load.h"
 #include "tools/sampling/prompts.h"
 #include "tools/train_flags/config_flags.h"
 
