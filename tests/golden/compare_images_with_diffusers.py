@@ -125,8 +125,9 @@ CASES |= {f"{family} random": (lambda folder, family=family: small(family, folde
           for family in ("flux", "sd3")}
 for family in ("sdxl", "flux", "sd3"):
     weights_of = CASES[family][0]
-    # Of layers that FLUX.1's original joins, diffusers reads adapters of the full width only.
-    kohya = ["--lora_targets=all-linear"] if family == "sd3" else []
+    # In single blocks of FLUX.1, whose layers are joined, diffusers reads adapters of the full width only.
+    kohya = {"sdxl": [], "sd3": ["--lora_targets=all-linear"],
+             "flux": ["--lora_targets=add_q_proj,add_k_proj,add_v_proj,to_add_out,to_out.0,ff.net.0.proj,ff.net.2"]}[family]
     CASES |= {
         f"{family} adapters": (weights_of, LORA),
         f"{family} adapters under kohya's names": (weights_of, LORA + kohya + ["--lora_format=kohya"]),
