@@ -18,6 +18,7 @@ const std::vector<std::string>& BuiltInModels() {
                                                                  "stable_diffusion_v2_1",
                                                                  "stable_diffusion_v2_1_base",
                                                                  "stable_diffusion_xl",
+                                                                 "flux_1_dev",
                                                                  "tiny_cdm",
                                                                  "cdm_lsun",
                                                                  "cdm_imagenet"};

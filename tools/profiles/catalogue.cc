@@ -1,43 +1,25 @@
 #include "tools/profiles/catalogue.h"
 
-#include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/files/run_paths.h"
-#include "core/cost/roofline/mmdit.h"
-#include "core/cost/roofline/text_encoders.h"
 #include "core/profile/component_work.h"
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
+#include "models/flux/flux.h"
 #include "models/latent/latent_parts.h"
 #include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
-#include "models/vae/vae.h"
 
 namespace dpipe::tools {
 namespace {
 
-using roofline::ComponentWork;
 using roofline::ModelWork;
 
-constexpr int64_t kPixelsPerLatent = 8;
-
 std::string Folder(const std::string& model) { return ProgramDataPath("data/models/" + model); }
-
-// `change` alters the configuration of v1.5, whose encoder all models here have in common.
-absl::StatusOr<ComponentWork> VaeEncoder(
-    int64_t image_size, const std::function<void(models::VaeConfig*)>& change = nullptr) {
-  DPIPE_ASSIGN_OR_RETURN(
-      models::VaeConfig config,
-      models::ReadVaeConfig(Folder("stable_diffusion_v1_5") + "/vae/config.json"));
-  if (change) change(&config);
-  DPIPE_ASSIGN_OR_RETURN(nn::Program program,
-                         models::BuildVaeEncoder(config, image_size, image_size));
-  return WorkOf({models::kVaeEncoderName, false, std::move(program), {}});
-}
 
 absl::StatusOr<ModelWork> LatentModel(const std::string& name,
                                       const absl::StatusOr<models::LatentParts>& parts,
@@ -110,19 +92,9 @@ absl::StatusOr<ModelWork> Sdxl(int64_t image_size) {
 }
 
 absl::StatusOr<ModelWork> Flux(int64_t image_size) {
-  DPIPE_ASSIGN_OR_RETURN(ComponentWork vae, VaeEncoder(image_size, [](models::VaeConfig* config) {
-                           config->latent_channels = 16;
-                           config->use_quant_conv = false;
-                         }));
-  roofline::ClipTextOptions clip;
-  clip.pooled = true;
-  roofline::MmditOptions mmdit;
-  mmdit.latent_size = image_size / kPixelsPerLatent;
-  ModelWork model;
-  model.name = "flux";
-  model.notes = "A transformer of FLUX.1's size with all of its weights trained.";
-  model.components = {std::move(vae), roofline::ClipText(clip),
-                      roofline::T5XxlEncoder(mmdit.text_length), roofline::Mmdit(mmdit)};
+  DPIPE_ASSIGN_OR_RETURN(
+      ModelWork model, LatentModel("flux", models::ReadFlux(Folder("flux_1_dev"), {}), image_size));
+  model.notes = "FLUX.1 dev with all of its transformer's weights trained.";
   return model;
 }
 
