@@ -11,6 +11,7 @@
 #include "models/controlnet/trainable.h"
 #include "models/flux/flux.h"
 #include "models/latent/latent_parts.h"
+#include "models/sd3/sd3.h"
 #include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 
@@ -31,6 +32,20 @@ absl::StatusOr<ModelWork> LatentModel(const std::string& name,
   ModelWork model;
   model.name = name;
   for (const nn::Component& component : components) model.components.push_back(WorkOf(component));
+  return model;
+}
+
+// Of a model that is trained whole, with `note`, or by adapters.
+absl::StatusOr<ModelWork> Tuned(const std::string& name, const std::string& note,
+                                absl::StatusOr<models::LatentParts> (*read)(
+                                    const std::string&, const models::LoadModelOptions&),
+                                const std::string& folder, int64_t image_size, int lora_rank) {
+  models::LoadModelOptions options;
+  options.lora.rank = lora_rank;
+  DPIPE_ASSIGN_OR_RETURN(ModelWork model,
+                         LatentModel(name, read(Folder(folder), options), image_size));
+  model.notes =
+      lora_rank == 0 ? note : absl::StrCat("Only adapters of rank ", lora_rank, " are trained.");
   return model;
 }
 
@@ -82,20 +97,20 @@ absl::StatusOr<ModelWork> ControlNetV10(int64_t image_size) {
 absl::StatusOr<ModelWork> CdmLsun() { return Cascade("cdm_lsun"); }
 absl::StatusOr<ModelWork> CdmImageNet() { return Cascade("cdm_imagenet"); }
 
-absl::StatusOr<ModelWork> Sdxl(int64_t image_size) {
-  DPIPE_ASSIGN_OR_RETURN(
-      ModelWork model,
-      LatentModel("sdxl", models::ReadStableDiffusionXl(Folder("stable_diffusion_xl"), {}),
-                  image_size));
-  model.notes = "The base model.";
-  return model;
+absl::StatusOr<ModelWork> Sdxl(int64_t image_size, int lora_rank) {
+  return Tuned("sdxl", "The base model.", models::ReadStableDiffusionXl, "stable_diffusion_xl",
+               image_size, lora_rank);
 }
 
-absl::StatusOr<ModelWork> Flux(int64_t image_size) {
-  DPIPE_ASSIGN_OR_RETURN(
-      ModelWork model, LatentModel("flux", models::ReadFlux(Folder("flux_1_dev"), {}), image_size));
-  model.notes = "FLUX.1 dev with all of its transformer's weights trained.";
-  return model;
+absl::StatusOr<ModelWork> StableDiffusion35(const std::string& size, int64_t image_size,
+                                            int lora_rank) {
+  const std::string name = "stable_diffusion_3_5_" + size;
+  return Tuned(name, "Texts have 256 tokens for T5.", models::ReadSd3, name, image_size, lora_rank);
+}
+
+absl::StatusOr<ModelWork> Flux(int64_t image_size, int lora_rank) {
+  return Tuned("flux", "FLUX.1 dev with all of its transformer's weights trained.",
+               models::ReadFlux, "flux_1_dev", image_size, lora_rank);
 }
 
 const std::vector<CatalogueEntry>& Catalogue() {
@@ -114,6 +129,9 @@ const std::vector<CatalogueEntry>& Catalogue() {
         {"cdm_lsun_256", CdmLsun, false},
         {"cdm_imagenet_256", CdmImageNet, false},
         {"sdxl_1024", [] { return Sdxl(1024); }, true},
+        {"stable_diffusion_3_5_medium_1024", [] { return StableDiffusion35("medium", 1024); },
+         false},
+        {"stable_diffusion_3_5_large_1024", [] { return StableDiffusion35("large", 1024); }, false},
         {"flux_1024", [] { return Flux(1024); }, false},
         {"flux_512", [] { return Flux(512); }, false},
     };
