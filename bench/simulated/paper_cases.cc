@@ -161,8 +161,12 @@ std::vector<MapCluster> SmallClusters() {
 }
 
 std::vector<GridEntry> MapContenders() {
-  return Named(
-      {"data_parallel", "zero1", "zero3", "1f1b", "zb-v", "diffusionpipe", "opendiffusionpipe"});
+  std::vector<GridEntry> contenders;
+  for (const char* name : {"data_parallel", "zero1", "zero3", "1f1b", "zb-v", "diffusionpipe"}) {
+    contenders.push_back({name, std::string(name) + ",recompute=auto"});
+  }
+  contenders.push_back({"opendiffusionpipe", "opendiffusionpipe"});
+  return contenders;
 }
 
 std::vector<std::string> LinkSpeedModels() {

@@ -179,7 +179,7 @@ TEST(WinMapTest, ChapterByHand) {
        {"| samples | 10 Gb/s | NVLink |", "| 1 | 2.55x (2.00x to 3.10x) | 1.00x (1.00x to 1.00x) |",
         "| 4 | -; 1 not at all | 1.09x (1.09x to 1.09x) |",
         "| 1 | 3.10x diffusionpipe | 1.00x zero1 |", "| 4 | - | 1.09x diffusionpipe |",
-        "(model_link_speed.svg)"}) {
+        "| 10 Gb/s | 1 | 100 | 310 |", "(model_link_speed.svg)"}) {
     EXPECT_NE(report.markdown.find(text), std::string::npos) << text << "\n" << report.markdown;
   }
   EXPECT_EQ(report.markdown.find("## Summary"), std::string::npos);
