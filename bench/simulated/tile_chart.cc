@@ -18,7 +18,7 @@ using report::Rgb;
 using report::Theme;
 
 constexpr int kWidth = 480, kMargin = 8, kTileHeight = 66, kGap = 3;
-constexpr int kTop = 66, kLegendRow = 20, kLegendColumns = 2;
+constexpr int kTop = 53, kLegendRow = 20, kLegendColumns = 2;
 constexpr int kLineHeight = 13, kHeadHeight = 20;
 constexpr double kLetter = 6.6;  // mean width of a letter of a name, in pixels
 constexpr int kMinLeft = 58;
@@ -66,6 +66,13 @@ std::string Rect(double x, double y, double width, double height, Tone tone) {
 
 std::vector<std::string> LinesOf(const std::string& name) { return absl::StrSplit(name, '\n'); }
 
+// Title, column axis and names of columns.
+int TopOf(const TileChart& chart) {
+  size_t lines = 1;
+  for (const std::string& column : chart.columns) lines = std::max(lines, LinesOf(column).size());
+  return kTop + static_cast<int>(lines) * kLineHeight;
+}
+
 int LeftOf(const TileChart& chart) {
   size_t longest = 0;
   for (const std::string& row : chart.rows) {
@@ -107,7 +114,8 @@ std::string Legend(const TileChart& chart, int top) {
 std::string TileChartSvg(const TileChart& chart) {
   const int legend_rows =
       static_cast<int>((chart.legend.size() + kLegendColumns - 1) / kLegendColumns);
-  const int bottom = kTop + static_cast<int>(chart.rows.size()) * kTileHeight;
+  const int top = TopOf(chart);
+  const int bottom = top + static_cast<int>(chart.rows.size()) * kTileHeight;
   const int height = bottom + 10 + legend_rows * kLegendRow + 4;
   std::string svg = absl::StrCat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ", height,
@@ -123,16 +131,16 @@ std::string TileChartSvg(const TileChart& chart) {
   const double width =
       static_cast<double>(kWidth - left - kMargin) / std::max<size_t>(1, chart.columns.size());
   svg += Text(left, 38, "start", "a", chart.column_axis);
-  svg += Text(kMargin, kTop - 8, "start", "n", chart.row_axis);
+  svg += Text(kMargin, top - 8, "start", "n", chart.row_axis);
   for (size_t c = 0; c < chart.columns.size(); ++c) {
     const std::vector<std::string> lines = LinesOf(chart.columns[c]);
     for (size_t i = 0; i < lines.size(); ++i) {
-      const double y = kTop - 8 - static_cast<double>(lines.size() - 1 - i) * kLineHeight;
+      const double y = top - 8 - static_cast<double>(lines.size() - 1 - i) * kLineHeight;
       svg += Text(left + (static_cast<double>(c) + 0.5) * width, y, "middle", "a", lines[i]);
     }
   }
   for (size_t r = 0; r < chart.rows.size(); ++r) {
-    const double y = kTop + static_cast<double>(r) * kTileHeight;
+    const double y = top + static_cast<double>(r) * kTileHeight;
     const std::vector<std::string> lines = LinesOf(chart.rows[r]);
     const double first =
         y + kTileHeight / 2.0 + 3 - static_cast<double>(lines.size() - 1) * kLineHeight / 2.0;

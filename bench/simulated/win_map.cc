@@ -107,7 +107,7 @@ TileChart ChartOf(const MapChapter& chapter, const Panel& panel) {
   return chart;
 }
 
-std::string InOneLine(const std::string& name) { return absl::StrReplaceAll(name, {{"\n", ", "}}); }
+std::string InOneLine(const std::string& name) { return absl::StrReplaceAll(name, {{"\n", " "}}); }
 
 std::string WinTable(const MapChapter& chapter, const Panel& panel) {
   std::vector<std::string> headers = {chapter.row_axis};
@@ -270,7 +270,9 @@ MapChapter FineTuningChapter() {
       "trained are held once, in bf16; trained ones in fp32 with two moments and a bf16 copy. "
       "zero3 divides all weights as FSDP does; zero1 here also divides, and gathers every step, "
       "weights that are not trained, so with adapters data_parallel is the rival. Every strategy "
-      "may recompute activations where it would exceed the memory. Priced with NCCL's "
+      "may recompute activations where it would exceed the memory. Strategies without a pipeline "
+      "hold frozen encoders whole on every device; other systems divide or offload them, so \"only "
+      "pipelines fit\" is said of these strategies as they are planned here. Priced with NCCL's "
       "collectives. The 24 GB cards are RTX 4090, taken as 0.52 of an A100's speed.");
   chapter.row_axis = "";
   chapter.column_axis = absl::StrCat(kFineTuningDeviceBatch, " samples per device and step");
@@ -280,7 +282,7 @@ MapChapter FineTuningChapter() {
   };
   chapter.row = [without](const GridResult& c) {
     const std::string name = without(c);
-    return absl::StrCat(absl::EndsWith(c.model, kLora) ? "LoRA" : "whole", "\n",
+    return absl::StrCat(absl::EndsWith(c.model, kLora) ? "LoRA" : "full", ",\n",
                         name.substr(name.rfind('_') + 1), " px");
   };
   chapter.column = [](const GridResult& c) { return LabelOf(SmallClusters(), c.cluster); };
