@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "bench/simulated/paper_cases.h"
 #include "bench/simulated/tile_chart.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {
