@@ -1,5 +1,6 @@
 // Plans and simulates every strategy for models, cluster sizes and batches, and writes tables.
 //   bazel run //bench:paper_tables
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -21,8 +22,9 @@
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
-#include "core/schedule/file_formats/plan_io.h"
+#include "core/proto/profile.pb.h"
 #include "gflags/gflags.h"
+#include "tools/profiles/fine_tuning.h"
 
 DEFINE_string(models, "", "file names of profiles, separated by commas; empty: the default grid's");
 DEFINE_string(device, "", "GPU of every model, a100, h100 or h200; empty: the default grid's");
@@ -34,9 +36,11 @@ DEFINE_string(strategies, "",
               "strategies, separated by semicolons; all: all named ones; empty: the default "
               "grid's");
 DEFINE_bool(ablations, true, "also ablations of diffusionpipe, on 8 devices");
-DEFINE_bool(combined, true,
-            "also the grid that compares opendiffusionpipe with diffusionpipe at equal S, M");
-DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
+DEFINE_string(chapters, "comparison,combined,link_speed,fine_tuning",
+              "comparison: every strategy on 8 to 64 devices; combined: opendiffusionpipe and "
+              "diffusionpipe at equal S, M; link_speed: which strategy wins over which links; "
+              "fine_tuning: the same on small clusters, whole and by adapters");
+DEFINE_bool(quick, false, "one model, 8 devices, one batch, and only the comparison");
 DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
              "approximate number of instructions that each search may simulate; at least 1");
 DEFINE_int32(jobs, 1, "number of threads that plan");
@@ -98,18 +102,52 @@ std::vector<GridEntry> ContendersFromFlags() {
   return contenders;
 }
 
+// Returns `models`, or those of them that --models names.
+std::vector<std::string> Chosen(const std::vector<std::string>& models) {
+  if (FLAGS_models.empty()) return models;
+  std::vector<std::string> chosen;
+  for (const auto& model : absl::StrSplit(FLAGS_models, ',', absl::SkipWhitespace())) {
+    if (std::count(models.begin(), models.end(), model) > 0) chosen.emplace_back(model);
+  }
+  return chosen;
+}
+
+absl::StatusOr<std::vector<GridCase>> MapCases(const std::string& chapter) {
+  if (chapter == kFineTuningChapter) {
+    std::vector<std::string> names;
+    for (const tools::FineTuning& tuning : tools::FineTunings()) names.push_back(tuning.name());
+    return FineTuningCases(Chosen(names));
+  }
+  const std::string batches = FLAGS_device_batches.empty() ? "1,4,16,64" : FLAGS_device_batches;
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int> numbers, Numbers("device_batches", batches));
+  return LinkSpeedCases(Chosen(LinkSpeedModels()), numbers);
+}
+
+absl::StatusOr<std::vector<GridCase>> CasesOf(const std::string& chapter) {
+  if (chapter == kLinkSpeedChapter || chapter == kFineTuningChapter) return MapCases(chapter);
+  const bool combined = chapter == "combined";
+  if (!combined && chapter != "comparison") {
+    return CommandLineError(absl::StrCat("--chapters: there is no chapter '", chapter,
+                                         "'; there are comparison, combined, ", kLinkSpeedChapter,
+                                         " and ", kFineTuningChapter));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<ModelSetup> setups,
+                         SetupsFromFlags(combined ? CombinedSetups() : DefaultSetups()));
+  if (combined) return CombinedCases(setups);
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int> devices, Numbers("devices", FLAGS_devices));
+  return ComparisonCases(setups, devices, ContendersFromFlags(), FLAGS_ablations);
+}
+
 absl::StatusOr<std::vector<GridCase>> CasesFromFlags() {
   if (FLAGS_quick) {
     return ComparisonCases({{"stable_diffusion_v2_1_512", "a100", {8}}}, {8}, ContendersFromFlags(),
                            FLAGS_ablations);
   }
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<ModelSetup> setups, SetupsFromFlags(DefaultSetups()));
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<int> devices, Numbers("devices", FLAGS_devices));
-  std::vector<GridCase> cases =
-      ComparisonCases(setups, devices, ContendersFromFlags(), FLAGS_ablations);
-  if (!FLAGS_combined) return cases;
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<ModelSetup> combined, SetupsFromFlags(CombinedSetups()));
-  for (GridCase& c : CombinedCases(combined)) cases.push_back(std::move(c));
+  std::vector<GridCase> cases;
+  for (const auto& chapter : absl::StrSplit(FLAGS_chapters, ',', absl::SkipWhitespace())) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<GridCase> own, CasesOf(std::string(chapter)));
+    cases.insert(cases.end(), own.begin(), own.end());
+  }
   return cases;
 }
 
@@ -125,12 +163,19 @@ absl::StatusOr<ReportSource> SourceOf(const GridOptions& options,
   source.date = FLAGS_date.empty() ? Today() : FLAGS_date;
   for (const GridCase& c : cases) {
     if (source.provenance.count(c.model) > 0) continue;
-    DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c.model, c.device));
-    ModelProfile profile;
-    DPIPE_RETURN_IF_ERROR(ReadTextProto(path, &profile));
+    DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
+                           ProfileOf(options, c.chapter, c.model, c.device));
     source.provenance[c.model] = profile.provenance();
   }
   return source;
+}
+
+absl::StatusOr<ModelProfile> MakeFineTuning(const std::string& model, const std::string& device) {
+  for (const tools::FineTuning& tuning : tools::FineTunings()) {
+    if (tuning.name() == model) return tools::FineTuningProfile(tuning, device);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no model '", model, "' to fine-tune: see tools/profiles/fine_tuning.h"));
 }
 
 absl::Status WriteReport(const std::string& folder, const std::vector<GridResult>& results,
@@ -155,6 +200,7 @@ absl::Status Run(const std::string& command_line) {
   if (!FLAGS_clusters.empty()) options.clusters_folder = UserPath(FLAGS_clusters);
   options.simulation_budget = FLAGS_simulation_budget;
   options.jobs = FLAGS_jobs;
+  options.profiles_of_chapter[kFineTuningChapter] = MakeFineTuning;
   DPIPE_ASSIGN_OR_RETURN(const std::vector<GridCase> cases, CasesFromFlags());
   DPIPE_ASSIGN_OR_RETURN(const ReportSource source, SourceOf(options, cases, command_line));
   const std::string folder = OutputPath(FLAGS_out);
@@ -168,9 +214,9 @@ absl::Status Run(const std::string& command_line) {
   const Nanos start = MonotonicNow();
   const auto on_finished = [&](const std::vector<GridResult>& results, size_t total,
                                const GridResult& last) {
-    std::printf("%zu of %zu, %.0f s: %s, %d devices, batch %d\n", results.size(), total,
+    std::printf("%zu of %zu, %.0f s: %s, %s, batch %d\n", results.size(), total,
                 static_cast<double>(MonotonicNow() - start) / kNanosPerSecond, last.model.c_str(),
-                last.num_devices, last.global_batch);
+                last.cluster.c_str(), last.global_batch);
     std::fflush(stdout);
     return WriteFileAtomically(json_path, PaperJson(results, source));
   };
@@ -196,6 +242,7 @@ int main(int argc, char** argv) {
       "Plans and simulates every strategy for models, cluster sizes and batches.\n"
       "The default grid writes out/paper_tables/README.md. An aborted run resumes.\n"
       "  bazel run //bench:paper_tables -- --quick\n"
-      "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4\n"};
+      "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4\n"
+      "  bazel run //bench:paper_tables -- --chapters=link_speed,fine_tuning\n"};
   return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Run(command_line); });
 }

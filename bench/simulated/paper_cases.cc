@@ -15,6 +15,19 @@ std::vector<GridEntry> Named(const std::vector<std::string>& names) {
   return contenders;
 }
 
+GridCase MapCase(const std::string& chapter, const std::string& model, const MapCluster& cluster,
+                 int device_batch) {
+  GridCase c;
+  c.chapter = chapter;
+  c.model = model;
+  c.cluster = cluster.name;
+  c.num_devices = cluster.num_devices;
+  c.nccl = true;
+  c.global_batch = device_batch * cluster.num_devices;
+  c.contenders = MapContenders();
+  return c;
+}
+
 }  // namespace
 
 std::vector<ModelSetup> DefaultSetups() {
@@ -127,6 +140,62 @@ std::vector<GridCase> FillCases(const std::vector<std::string>& models) {
         c.num_micro_batches = 2 * stages;
         cases.push_back(c);
       }
+    }
+  }
+  return cases;
+}
+
+std::vector<MapCluster> LinkClusters() {
+  return {{"a100_1x8_10g", 8, "10 Gb/s"},
+          {"a100_1x8_25g", 8, "25 Gb/s"},
+          {"a100_1x8_100g", 8, "100 Gb/s"},
+          {"a100_1x8_400g", 8, "400 Gb/s"},
+          {"a100_8x1", 8, "NVLink"}};
+}
+
+std::vector<MapCluster> SmallClusters() {
+  return {{"rtx4090_2x1_10gbe", 2, "2 nodes of a\n24 GB card,\n10 Gb/s"},
+          {"rtx4090_4x1_pcie", 4, "4 cards of\n24 GB, PCIe"},
+          {"rtx4090_8x1_pcie", 8, "8 cards of\n24 GB, PCIe"},
+          {"a100_8x2_100g", 16, "2 nodes of\n8 A100,\n100 Gb/s"}};
+}
+
+std::vector<GridEntry> MapContenders() {
+  std::vector<GridEntry> contenders;
+  for (const char* name : {"data_parallel", "zero1", "zero3", "1f1b", "zb-v", "diffusionpipe"}) {
+    contenders.push_back({name, std::string(name) + ",recompute=auto"});
+  }
+  contenders.push_back({"opendiffusionpipe", "opendiffusionpipe"});
+  return contenders;
+}
+
+std::vector<std::string> LinkSpeedModels() {
+  return {"stable_diffusion_v2_1_512",
+          "controlnet_v1_0_512",
+          "cdm_lsun_256",
+          "sdxl_1024",
+          "stable_diffusion_3_5_medium_1024",
+          "flux_512"};
+}
+
+std::vector<GridCase> LinkSpeedCases(const std::vector<std::string>& models,
+                                     const std::vector<int>& device_batches) {
+  std::vector<GridCase> cases;
+  for (const std::string& model : models) {
+    for (const int batch : device_batches) {
+      for (const MapCluster& cluster : LinkClusters()) {
+        cases.push_back(MapCase(kLinkSpeedChapter, model, cluster, batch));
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<GridCase> FineTuningCases(const std::vector<std::string>& models) {
+  std::vector<GridCase> cases;
+  for (const std::string& model : models) {
+    for (const MapCluster& cluster : SmallClusters()) {
+      cases.push_back(MapCase(kFineTuningChapter, model, cluster, kFineTuningDeviceBatch));
     }
   }
   return cases;

@@ -45,6 +45,36 @@ std::vector<GridEntry> FillSteps();
 // frozen components (empty: all of them), with free S and M and with two given ones.
 std::vector<GridCase> FillCases(const std::vector<std::string>& models);
 
+// Chapters of the report that are maps (win_map.h).
+inline constexpr char kLinkSpeedChapter[] = "link_speed";
+inline constexpr char kFineTuningChapter[] = "fine_tuning";
+
+// A cluster of a map, and its name there; "\n" begins another line.
+struct MapCluster {
+  std::string name;  // of a file in data/clusters
+  int num_devices = 0;
+  std::string label;
+};
+
+// Returns 8 A100 by the speed of their links, the slowest first.
+std::vector<MapCluster> LinkClusters();
+// Returns 2 to 8 cards of 24 GB, and 2 nodes of 8 A100 on a slow network.
+std::vector<MapCluster> SmallClusters();
+
+// Returns the strategies that maps compare, the simplest first. All may recompute activations on
+// devices whose memory they would exceed, as opendiffusionpipe does.
+std::vector<GridEntry> MapContenders();
+
+// Returns the cases of the chapter on link speeds for modelled profiles of an A100.
+std::vector<GridCase> LinkSpeedCases(const std::vector<std::string>& models,
+                                     const std::vector<int>& device_batches);
+// Returns the default models of that chapter.
+std::vector<std::string> LinkSpeedModels();
+
+inline constexpr int kFineTuningDeviceBatch = 4;
+// Returns the cases of the chapter on fine-tuning; `models` are names of tools::FineTuning.
+std::vector<GridCase> FineTuningCases(const std::vector<std::string>& models);
+
 }  // namespace dpipe::bench
 
 #endif  // DPIPE_BENCH_SIMULATED_PAPER_CASES_H_

@@ -84,7 +84,8 @@ Outcome PlanOne(const GridEntry& contender, const ModelProfile& profile, const C
 }
 
 absl::Status CheckCase(const GridCase& c) {
-  if (c.num_devices < kDevicesPerNode || c.num_devices % kDevicesPerNode != 0) {
+  if (c.cluster.empty() &&
+      (c.num_devices < kDevicesPerNode || c.num_devices % kDevicesPerNode != 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         c.num_devices, " devices are not a multiple of the ", kDevicesPerNode, " of a node"));
   }
@@ -96,25 +97,40 @@ absl::Status CheckCase(const GridCase& c) {
 }
 
 std::string ClusterName(const GridCase& c) {
+  if (!c.cluster.empty()) return c.cluster;
   return absl::StrCat(c.device, "_8x", c.num_devices / kDevicesPerNode);
+}
+
+absl::StatusOr<ClusterSpec> ReadCluster(const GridOptions& options, const std::string& name,
+                                        bool nccl) {
+  ClusterSpec cluster;
+  DPIPE_RETURN_IF_ERROR(
+      ReadTextProto(absl::StrCat(options.clusters_folder, "/", name, ".textproto"), &cluster));
+  if (nccl) cluster.set_collectives(ClusterSpec::NCCL);
+  return cluster;
 }
 
 absl::StatusOr<GridResult> RunCase(const GridOptions& options, const GridCase& c) {
   DPIPE_RETURN_IF_ERROR(CheckCase(c));
-  DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c.model, c.device));
-  ModelProfile profile;
-  DPIPE_RETURN_IF_ERROR(ReadTextProto(path, &profile));
-  ClusterSpec cluster;
-  DPIPE_RETURN_IF_ERROR(ReadTextProto(
-      absl::StrCat(options.clusters_folder, "/", ClusterName(c), ".textproto"), &cluster));
+  DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
+                         ProfileOf(options, c.chapter, c.model, c.device));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, ReadCluster(options, ClusterName(c), c.nccl));
+  if (cluster.num_nodes() * cluster.devices_per_node() != c.num_devices) {
+    return absl::InvalidArgumentError(absl::StrCat(cluster.name(), " has ",
+                                                   cluster.num_nodes() * cluster.devices_per_node(),
+                                                   " devices, but the case ", c.num_devices));
+  }
   PlanOptions plan_options;
   plan_options.global_batch = c.global_batch;
   plan_options.num_stages = plan_options.devices_per_pipeline = c.num_stages;
   plan_options.num_micro_batches = c.num_micro_batches;
   plan_options.simulation_budget = options.simulation_budget;
   GridResult result;
+  result.chapter = c.chapter;
   result.model = c.model;
+  result.device = c.device;
   result.cluster = ClusterName(c);
+  result.nccl = c.nccl;
   result.num_devices = c.num_devices;
   result.global_batch = c.global_batch;
   result.num_stages = c.num_stages;
@@ -137,7 +153,8 @@ bool SameContenders(const std::vector<GridEntry>& contenders,
 }
 
 bool IsResultOf(const GridCase& c, const GridResult& result) {
-  return result.model == c.model && result.cluster == ClusterName(c) &&
+  return result.chapter == c.chapter && result.model == c.model && result.device == c.device &&
+         result.cluster == ClusterName(c) && result.nccl == c.nccl &&
          result.num_devices == c.num_devices && result.global_batch == c.global_batch &&
          result.num_stages == c.num_stages && result.num_micro_batches == c.num_micro_batches &&
          SameContenders(c.contenders, result.outcomes) &&
@@ -182,13 +199,9 @@ void Work(const GridOptions& options, const std::vector<GridCase>& cases,
 }
 
 absl::Status SetWorkBound(const GridOptions& options, GridResult* c) {
-  const std::string device = c->cluster.substr(0, c->cluster.find('_'));
-  DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c->model, device));
-  ModelProfile profile;
-  DPIPE_RETURN_IF_ERROR(ReadTextProto(path, &profile));
-  ClusterSpec cluster;
-  DPIPE_RETURN_IF_ERROR(ReadTextProto(
-      absl::StrCat(options.clusters_folder, "/", c->cluster, ".textproto"), &cluster));
+  DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
+                         ProfileOf(options, c->chapter, c->model, c->device));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, ReadCluster(options, c->cluster, c->nccl));
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost, CostModel::Create(profile, cluster));
   int local_batch =
       0;  // with S and M given, a stage has one device and processes whole micro-batches
@@ -235,8 +248,8 @@ double Speedup(const Outcome* of, const Outcome* over) {
   return of->images_per_second / over->images_per_second;
 }
 
-absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::string& model,
-                                        const std::string& device) {
+absl::StatusOr<ModelProfile> ProfileOf(const GridOptions& options, const std::string& chapter,
+                                       const std::string& model, const std::string& device) {
   std::string folder;
   if (device == "a100") folder = "a100_80gb";
   if (device == "h100" || device == "h200") folder = device + "_sxm";
@@ -244,7 +257,12 @@ absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::s
     return absl::InvalidArgumentError(
         absl::StrCat("unknown device '", device, "'; there are a100, h100 and h200"));
   }
-  return absl::StrCat(options.profiles_folder, "/", folder, "/", model, ".textproto");
+  const auto made = options.profiles_of_chapter.find(chapter);
+  if (made != options.profiles_of_chapter.end()) return made->second(model, folder);
+  ModelProfile profile;
+  DPIPE_RETURN_IF_ERROR(ReadTextProto(
+      absl::StrCat(options.profiles_folder, "/", folder, "/", model, ".textproto"), &profile));
+  return profile;
 }
 
 absl::StatusOr<std::vector<GridResult>> RunGrid(const GridOptions& options,

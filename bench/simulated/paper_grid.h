@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,14 @@ struct Outcome {
 
 // One row of a table, before it is planned.
 struct GridCase {
+  std::string chapter;  // of the report; empty: the paper's tables
   std::string model;
   std::string device = "a100";  // names the modelled profiles and clusters: a100, h100, h200
-  int num_devices = 8;          // a multiple of a node's 8
+  // Name of a file in the folder of clusters; empty: <device>_8x<nodes>.
+  std::string cluster;
+  int num_devices = 8;  // of the cluster; if it has no name, a multiple of a node's 8
+  // Prices sums and gathers as NCCL's, which is best for strategies that divide their state.
+  bool nccl = false;
   int global_batch = 0;
   // Pipeline depth in devices, which is also the size of a pipeline group, and micro-batches per
   // group. If 0, the search chooses.
@@ -69,8 +75,11 @@ struct GridCase {
 };
 
 struct GridResult {
+  std::string chapter;  // as in GridCase
   std::string model;
+  std::string device;  // as in GridCase
   std::string cluster;
+  bool nccl = false;  // as in GridCase
   int num_devices = 0;
   int global_batch = 0;
   int num_stages = 0;              // as requested in GridCase
@@ -88,10 +97,16 @@ struct GridResult {
 // Returns the ratio of images per second; NaN if either is null.
 double Speedup(const Outcome* of, const Outcome* over);
 
+// The folder of a device's profiles: "a100_80gb".
+using MakeProfile = std::function<absl::StatusOr<ModelProfile>(const std::string& model,
+                                                               const std::string& folder)>;
+
 struct GridOptions {
   // <profiles>/{a100_80gb,h100_sxm,h200_sxm}/<model>.textproto
   std::string profiles_folder = "data/profiles/modelled";
-  std::string clusters_folder = "data/clusters";  // <clusters>/<device>_8x<nodes>.textproto
+  std::string clusters_folder = "data/clusters";  // <clusters>/<cluster>.textproto
+  // Makes the profiles of a chapter's models; chapters that are not here read files.
+  std::map<std::string, MakeProfile> profiles_of_chapter;
   int64_t simulation_budget = PlanOptions().simulation_budget;  // per search; at least 1
   int jobs = 1;  // number of threads, which plan one case each
 };
@@ -112,10 +127,10 @@ absl::StatusOr<std::vector<GridResult>> RunGrid(const GridOptions& options,
 // plan if the case leaves them free (sim/lower_bound.h). Returns an error if a file cannot be read.
 absl::Status SetWorkBounds(const GridOptions& options, std::vector<GridResult>* results);
 
-// Returns the path of a model's profile for a device. Returns InvalidArgument for an unknown
-// device.
-absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::string& model,
-                                        const std::string& device);
+// Returns the profile of a case's model, which is read or made. Returns InvalidArgument for an
+// unknown device.
+absl::StatusOr<ModelProfile> ProfileOf(const GridOptions& options, const std::string& chapter,
+                                       const std::string& model, const std::string& device);
 
 }  // namespace dpipe::bench
 

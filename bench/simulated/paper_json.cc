@@ -78,8 +78,12 @@ Outcome OutcomeOf(const Json& json) {
 
 GridResult CaseOf(const Json& json) {
   GridResult c;
+  c.chapter = json.value("chapter", "");
   c.model = json.at("model");
   c.cluster = json.at("cluster");
+  // Files of before there were chapters name it in the cluster: "a100_8x1".
+  c.device = json.value("device", c.cluster.substr(0, c.cluster.find('_')));
+  c.nccl = json.value("nccl", false);
   c.num_devices = json.at("devices");
   c.global_batch = json.at("global_batch");
   c.num_stages = json.at("asked_stages");
@@ -113,8 +117,11 @@ std::string PaperJson(const std::vector<GridResult>& results, const ReportSource
                {"profiles", source.provenance}};
   json["cases"] = Json::array();
   for (const GridResult& c : results) {
-    json["cases"].push_back({{"model", c.model},
+    json["cases"].push_back({{"chapter", c.chapter},
+                             {"model", c.model},
+                             {"device", c.device},
                              {"cluster", c.cluster},
+                             {"nccl", c.nccl},
                              {"devices", c.num_devices},
                              {"global_batch", c.global_batch},
                              {"asked_stages", c.num_stages},

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/simulated/paper_section.h"
+#include "bench/simulated/win_map.h"
 #include "core/report/markup.h"
 
 namespace dpipe::bench {
@@ -206,13 +207,18 @@ std::vector<std::pair<std::string, Cases>> ByModel(const Cases& cases) {
 
 PaperReport MakePaperReport(const std::vector<GridResult>& results, const ReportSource& source) {
   PaperReport report;
-  Cases comparison, combined;
-  for (const GridResult& c : results) (IsOfCombinedGrid(c) ? combined : comparison).push_back(&c);
+  Cases comparison, combined, maps;
+  for (const GridResult& c : results) {
+    (!c.chapter.empty() ? maps : IsOfCombinedGrid(c) ? combined : comparison).push_back(&c);
+  }
   report.markdown = absl::StrCat(
       "# Strategies compared by simulation\n\nNothing here was measured on GPUs: every number is a "
       "plan's simulated step on a modelled profile and a cluster from `data/`. Planned on ",
       report::DescribeMachine(source.machine), source.date.empty() ? "" : ", " + source.date,
-      ", by\n\n    ", source.command_line, "\n", SummaryText(comparison));
+      ", by\n\n    ", source.command_line, "\n");
+  if (!comparison.empty() || maps.empty()) report.markdown += SummaryText(comparison);
+  AppendMapChapter(LinkSpeedChapter(), maps, &report);
+  AppendMapChapter(FineTuningChapter(), maps, &report);
   AppendCombinedGrid(ByModel(combined), &report);
   for (const auto& [model, cases] : ByModel(comparison)) {
     AppendModel(model, cases, source, &report);

@@ -35,11 +35,13 @@ struct PaperReport {
 
 // Returns the report on the grid:
 // 1. a summary beside the published maxima;
-// 2. the combined grid: the results with diffusionpipe and opendiffusionpipe only;
-// 3. for each model of the other results: throughput of every strategy; speedups of diffusionpipe
+// 2. the maps (win_map.h): which strategy wins over link speeds, and in fine-tuning;
+// 3. the combined grid: the results with diffusionpipe and opendiffusionpipe only;
+// 4. for each model of the other results: throughput of every strategy; speedups of diffusionpipe
 //    and opendiffusionpipe over data_parallel, zero3, gpipe, spp and the best unfilled pipeline;
 //    bubbles before and after filling, and step over lower bound; planning time; ablations.
-// Each table in 3 has a plot. A strategy without a plan is "-", with the reason below the tables.
+// Each table in 4 has a plot. Chapters without results are left out. A strategy without a plan is
+// "-", with the reason below the tables.
 PaperReport MakePaperReport(const std::vector<GridResult>& results, const ReportSource& source);
 
 // Returns every outcome with all its numbers. Ends in a newline.

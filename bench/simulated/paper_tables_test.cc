@@ -6,6 +6,8 @@
 #include "bench/simulated/paper_cases.h"
 #include "bench/simulated/paper_grid.h"
 #include "bench/simulated/paper_report.h"
+#include "bench/simulated/tile_chart.h"
+#include "bench/simulated/win_map.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -108,6 +110,156 @@ TEST(PaperReportTest, Json) {
   EXPECT_TRUE(ReadPaperJson(text, 8)->empty());
   EXPECT_FALSE(ReadPaperJson("{", 7).ok());
   EXPECT_FALSE(ReadPaperJson("{\"simulation_budget\":7}", 7).ok());
+}
+
+GridResult MapCaseByHand(const std::string& cluster, int device_batch,
+                         const std::vector<Outcome>& outcomes) {
+  GridResult c;
+  c.chapter = kLinkSpeedChapter;
+  c.model = "model";
+  c.device = "a100";
+  c.cluster = cluster;
+  c.num_devices = 8;
+  c.global_batch = 8 * device_batch;
+  c.outcomes = outcomes;
+  return c;
+}
+
+Outcome Refused(const std::string& label) {
+  Outcome outcome;
+  outcome.label = label;
+  outcome.refusal = "no room";
+  return outcome;
+}
+
+TEST(WinMapTest, WinsByHand) {
+  const Outcome plain = Planned("data_parallel", Role::kDataParallel, 100);
+  const Outcome sharded = Planned("zero1", Role::kSharded, 120);
+  Outcome ours = Planned("opendiffusionpipe", Role::kFilled, 150);
+  ours.schedule = "zb-v";
+  // Over the better of the two.
+  const GridResult faster = MapCaseByHand("c", 1, {plain, sharded, ours});
+  EXPECT_EQ(WinOf(faster).winner->label, "opendiffusionpipe");
+  EXPECT_EQ(WinText(WinOf(faster)), "1.25x opendiffusionpipe (zb-v)");
+  // Level within 0.5 %: the simplest is named.
+  ours.images_per_second = 120.5;
+  const GridResult level = MapCaseByHand("c", 1, {plain, sharded, ours});
+  EXPECT_EQ(WinText(WinOf(level)), "1.00x zero1");
+  ours.images_per_second = 121;
+  const GridResult ahead = MapCaseByHand("c", 1, {plain, sharded, ours});
+  EXPECT_EQ(WinText(WinOf(ahead)), "1.01x opendiffusionpipe (zb-v)");
+  const Outcome pipeline = Planned("1f1b", Role::kPipeline, 3);
+  const GridResult alone = MapCaseByHand("c", 1, {Refused("zero1"), pipeline});
+  EXPECT_EQ(WinOf(alone).rival, nullptr);
+  EXPECT_EQ(WinText(WinOf(alone)), "only 1f1b, 3.00/s");
+  EXPECT_EQ(WinText(WinOf(MapCaseByHand("c", 1, {Refused("zero1")}))), "-");
+}
+
+// Number of `part` in `text`.
+int CountOf(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(WinMapTest, ChapterByHand) {
+  const auto cell = [](const std::string& cluster, int batch, double ours) {
+    return MapCaseByHand(
+        cluster, batch,
+        {Planned("zero1", Role::kSharded, 100), Planned("diffusionpipe", Role::kFilled, ours)});
+  };
+  std::vector<GridResult> results = {cell("a100_1x8_10g", 1, 310), cell("a100_8x1", 1, 100),
+                                     MapCaseByHand("a100_1x8_10g", 4, {Refused("zero1")}),
+                                     cell("a100_8x1", 4, 109)};
+  results.push_back(results[0]);
+  results.back().model = "other";
+  results.back().outcomes[1].images_per_second = 200;
+  const PaperReport report = MakePaperReport(results, {});
+  for (const std::string text :
+       {"| samples | 10 Gb/s | NVLink |", "| 1 | 2.55x (2.00x to 3.10x) | 1.00x (1.00x to 1.00x) |",
+        "| 4 | -; 1 not at all | 1.09x (1.09x to 1.09x) |",
+        "| 1 | 3.10x diffusionpipe | 1.00x zero1 |", "| 4 | - | 1.09x diffusionpipe |",
+        "| 10 Gb/s | 1 | 100 | 310 |", "(model_link_speed.svg)"}) {
+    EXPECT_NE(report.markdown.find(text), std::string::npos) << text << "\n" << report.markdown;
+  }
+  EXPECT_EQ(report.markdown.find("## Summary"), std::string::npos);
+  ASSERT_EQ(report.pictures.size(), 2u);
+  const std::string& svg = report.pictures.at("model_link_speed.svg");
+  EXPECT_EQ(CountOf(svg, ">3.10x<"), 1);
+  EXPECT_EQ(CountOf(svg, ">not fit<"), 1);
+  // A tile and a legend's mark of the strongest tone.
+  EXPECT_EQ(CountOf(svg, "class=\"k4\""), 2);
+  // Chapters survive JSON.
+  const auto again = ReadPaperJson(PaperJson(results, {}), 0);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(MakePaperReport(*again, {}).markdown, report.markdown);
+}
+
+TEST(TileChartTest, EveryTileIsInsideAndSaysItsText) {
+  TileChart chart;
+  chart.title = "t <1>";
+  chart.rows = {"1", "two\nlines"};
+  chart.columns = {"a", "b", "c"};
+  const Tile tile{Tone::kStrong, "1.5x", {"name", "(more)"}};
+  chart.tiles = {{tile, tile, Tile()}, {tile, tile, tile}};
+  chart.legend = {{Tone::kStrong, "strong"}};
+  const std::string svg = TileChartSvg(chart);
+  EXPECT_NE(svg.find("t &lt;1&gt;"), std::string::npos);
+  EXPECT_EQ(CountOf(svg, ">1.5x<"), 5);
+  EXPECT_EQ(CountOf(svg, ">(more)<"), 5);
+  // Tiles of three columns are equally wide and end at the right margin of 8 pixels.
+  EXPECT_EQ(CountOf(svg, "class=\"k3\" x=\"58\""), 2);
+  EXPECT_EQ(CountOf(svg, "width=\"135\""), 6);
+  EXPECT_EQ(CountOf(svg, "prefers-color-scheme:dark"), 1);
+}
+
+TEST(PaperGridTest, NamedClustersAndMadeProfiles) {
+  GridOptions options;
+  options.simulation_budget = 20000;
+  options.profiles_of_chapter[kFineTuningChapter] = [](const std::string& model,
+                                                       const std::string& device) {
+    EXPECT_EQ(model, "made");
+    EXPECT_EQ(device, "a100_80gb");
+    ModelProfile profile = ProfileOf({}, "", "stable_diffusion_v2_1_512", "a100").value();
+    profile.set_model("made");
+    return absl::StatusOr<ModelProfile>(profile);
+  };
+  std::vector<GridCase> cases = FineTuningCases({"made"});
+  ASSERT_EQ(cases.size(), SmallClusters().size());
+  cases.resize(1);
+  cases[0].contenders = {{"zero1", "zero1"}, {"1f1b", "1f1b"}};
+  GridCase exact = cases[0];
+  exact.nccl = false;
+  cases.push_back(exact);
+  const auto results = RunGrid(options, cases);
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*results)[0].cluster, "rtx4090_2x1_10gbe");
+  // Two nodes of one card: NCCL's ring sends what is divided once, exact sums at least as much.
+  EXPECT_TRUE((*results)[0].outcomes[0].planned());
+  EXPECT_LE((*results)[0].outcomes[0].step_ns, (*results)[1].outcomes[0].step_ns);
+  std::vector<GridResult> bounded = *results;
+  ASSERT_TRUE(SetWorkBounds(options, &bounded).ok());
+  EXPECT_GT(bounded[0].min_step_ns, 0);
+  EXPECT_LE(bounded[0].min_step_ns, bounded[0].outcomes[1].step_ns);
+  cases[0].num_devices = 4;
+  EXPECT_NE(std::string(RunGrid(options, cases).status().message()).find("rtx4090_2x1_10gbe has 2"),
+            std::string::npos);
+}
+
+// Every map names clusters that exist, with their numbers of devices.
+TEST(PaperCasesTest, MapsNameClustersThatExist) {
+  for (const auto& clusters : {LinkClusters(), SmallClusters()}) {
+    for (const MapCluster& cluster : clusters) {
+      GridCase c;
+      c.model = "stable_diffusion_v2_1_512";
+      c.cluster = cluster.name;
+      c.num_devices = cluster.num_devices;
+      c.global_batch = cluster.num_devices;
+      c.contenders = {{"data_parallel", "data_parallel"}};
+      EXPECT_TRUE(RunGrid({}, {c}).ok()) << cluster.name;
+    }
+  }
+  EXPECT_EQ(LinkSpeedCases({"a", "b"}, {1, 2}).size(), 4 * LinkClusters().size());
 }
 
 TEST(BarChartTest, BarsAreProportionalAndMissingValuesLeaveAGap) {

@@ -1,43 +1,26 @@
 #include "tools/profiles/catalogue.h"
 
-#include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/files/run_paths.h"
-#include "core/cost/roofline/mmdit.h"
-#include "core/cost/roofline/text_encoders.h"
 #include "core/profile/component_work.h"
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
+#include "models/flux/flux.h"
 #include "models/latent/latent_parts.h"
+#include "models/sd3/sd3.h"
 #include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
-#include "models/vae/vae.h"
 
 namespace dpipe::tools {
 namespace {
 
-using roofline::ComponentWork;
 using roofline::ModelWork;
 
-constexpr int64_t kPixelsPerLatent = 8;
-
 std::string Folder(const std::string& model) { return ProgramDataPath("data/models/" + model); }
-
-// `change` alters the configuration of v1.5, whose encoder all models here have in common.
-absl::StatusOr<ComponentWork> VaeEncoder(
-    int64_t image_size, const std::function<void(models::VaeConfig*)>& change = nullptr) {
-  DPIPE_ASSIGN_OR_RETURN(
-      models::VaeConfig config,
-      models::ReadVaeConfig(Folder("stable_diffusion_v1_5") + "/vae/config.json"));
-  if (change) change(&config);
-  DPIPE_ASSIGN_OR_RETURN(nn::Program program,
-                         models::BuildVaeEncoder(config, image_size, image_size));
-  return WorkOf({models::kVaeEncoderName, false, std::move(program), {}});
-}
 
 absl::StatusOr<ModelWork> LatentModel(const std::string& name,
                                       const absl::StatusOr<models::LatentParts>& parts,
@@ -49,6 +32,20 @@ absl::StatusOr<ModelWork> LatentModel(const std::string& name,
   ModelWork model;
   model.name = name;
   for (const nn::Component& component : components) model.components.push_back(WorkOf(component));
+  return model;
+}
+
+// Of a model that is trained whole, with `note`, or by adapters.
+absl::StatusOr<ModelWork> Tuned(const std::string& name, const std::string& note,
+                                absl::StatusOr<models::LatentParts> (*read)(
+                                    const std::string&, const models::LoadModelOptions&),
+                                const std::string& folder, int64_t image_size, int lora_rank) {
+  models::LoadModelOptions options;
+  options.lora.rank = lora_rank;
+  DPIPE_ASSIGN_OR_RETURN(ModelWork model,
+                         LatentModel(name, read(Folder(folder), options), image_size));
+  model.notes =
+      lora_rank == 0 ? note : absl::StrCat("Only adapters of rank ", lora_rank, " are trained.");
   return model;
 }
 
@@ -100,30 +97,20 @@ absl::StatusOr<ModelWork> ControlNetV10(int64_t image_size) {
 absl::StatusOr<ModelWork> CdmLsun() { return Cascade("cdm_lsun"); }
 absl::StatusOr<ModelWork> CdmImageNet() { return Cascade("cdm_imagenet"); }
 
-absl::StatusOr<ModelWork> Sdxl(int64_t image_size) {
-  DPIPE_ASSIGN_OR_RETURN(
-      ModelWork model,
-      LatentModel("sdxl", models::ReadStableDiffusionXl(Folder("stable_diffusion_xl"), {}),
-                  image_size));
-  model.notes = "The base model.";
-  return model;
+absl::StatusOr<ModelWork> Sdxl(int64_t image_size, int lora_rank) {
+  return Tuned("sdxl", "The base model.", models::ReadStableDiffusionXl, "stable_diffusion_xl",
+               image_size, lora_rank);
 }
 
-absl::StatusOr<ModelWork> Flux(int64_t image_size) {
-  DPIPE_ASSIGN_OR_RETURN(ComponentWork vae, VaeEncoder(image_size, [](models::VaeConfig* config) {
-                           config->latent_channels = 16;
-                           config->use_quant_conv = false;
-                         }));
-  roofline::ClipTextOptions clip;
-  clip.pooled = true;
-  roofline::MmditOptions mmdit;
-  mmdit.latent_size = image_size / kPixelsPerLatent;
-  ModelWork model;
-  model.name = "flux";
-  model.notes = "A transformer of FLUX.1's size with all of its weights trained.";
-  model.components = {std::move(vae), roofline::ClipText(clip),
-                      roofline::T5XxlEncoder(mmdit.text_length), roofline::Mmdit(mmdit)};
-  return model;
+absl::StatusOr<ModelWork> StableDiffusion35(const std::string& size, int64_t image_size,
+                                            int lora_rank) {
+  const std::string name = "stable_diffusion_3_5_" + size;
+  return Tuned(name, "Texts have 256 tokens for T5.", models::ReadSd3, name, image_size, lora_rank);
+}
+
+absl::StatusOr<ModelWork> Flux(int64_t image_size, int lora_rank) {
+  return Tuned("flux", "FLUX.1 dev with all of its transformer's weights trained.",
+               models::ReadFlux, "flux_1_dev", image_size, lora_rank);
 }
 
 const std::vector<CatalogueEntry>& Catalogue() {
@@ -142,6 +129,9 @@ const std::vector<CatalogueEntry>& Catalogue() {
         {"cdm_lsun_256", CdmLsun, false},
         {"cdm_imagenet_256", CdmImageNet, false},
         {"sdxl_1024", [] { return Sdxl(1024); }, true},
+        {"stable_diffusion_3_5_medium_1024", [] { return StableDiffusion35("medium", 1024); },
+         false},
+        {"stable_diffusion_3_5_large_1024", [] { return StableDiffusion35("large", 1024); }, false},
         {"flux_1024", [] { return Flux(1024); }, false},
         {"flux_512", [] { return Flux(512); }, false},
     };

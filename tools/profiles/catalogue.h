@@ -1,5 +1,5 @@
-// The models with profiles in data/profiles/modelled, and their work: from the programs of models/
-// in data/models' configurations, or from core/cost/roofline for models without a program.
+// The models with profiles in data/profiles/modelled, and their work, from the programs of models/
+// in data/models' configurations.
 #ifndef DPIPE_TOOLS_PROFILES_CATALOGUE_H_
 #define DPIPE_TOOLS_PROFILES_CATALOGUE_H_
 
@@ -17,8 +17,12 @@ absl::StatusOr<roofline::ModelWork> StableDiffusionV15(int64_t image_size);
 absl::StatusOr<roofline::ModelWork> ControlNetV10(int64_t image_size);
 absl::StatusOr<roofline::ModelWork> CdmLsun();      // 64 px, and 64 to 256 px
 absl::StatusOr<roofline::ModelWork> CdmImageNet();  // the same, with class labels
-absl::StatusOr<roofline::ModelWork> Sdxl(int64_t image_size);
-absl::StatusOr<roofline::ModelWork> Flux(int64_t image_size);
+// With a `lora_rank` > 0, only low-rank adapters of each family's default layers are trained.
+absl::StatusOr<roofline::ModelWork> Sdxl(int64_t image_size, int lora_rank = 0);
+// `size` is "medium" or "large".
+absl::StatusOr<roofline::ModelWork> StableDiffusion35(const std::string& size, int64_t image_size,
+                                                      int lora_rank = 0);
+absl::StatusOr<roofline::ModelWork> Flux(int64_t image_size, int lora_rank = 0);
 
 struct CatalogueEntry {
   std::string device;  // DeviceSpec.name

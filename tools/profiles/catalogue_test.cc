@@ -1,5 +1,7 @@
 #include "tools/profiles/catalogue.h"
 
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include "core/cost/cost_model.h"
@@ -21,6 +23,98 @@ ModelProfile Profile(absl::StatusOr<roofline::ModelWork> model,
 TEST(CatalogueTest, WholeStepIsNearTheMeasuredOne) {
   const ModelProfile profile = Profile(StableDiffusionV21(512, false), roofline::Devices().back());
   EXPECT_NEAR(roofline::BackboneThroughput(profile, 64) / 171, 1.06, 0.01);
+}
+
+const roofline::ComponentWork& Component(const roofline::ModelWork& model,
+                                         const std::string& name) {
+  for (const roofline::ComponentWork& component : model.components) {
+    if (component.profile.name() == name) return component;
+  }
+  ADD_FAILURE() << model.name << " has no component " << name;
+  return model.components[0];
+}
+
+int64_t Parameters(const roofline::ModelWork& model, const std::string& component) {
+  int64_t bytes = 0;
+  for (const LayerProfile& layer : Component(model, component).profile.layers()) {
+    bytes += layer.parameter_bytes();
+  }
+  return bytes / roofline::kMasterBytes;
+}
+
+TEST(CatalogueTest, ParametersOfPublicCheckpoints) {
+  const roofline::ModelWork flux = Flux(512).value();
+  EXPECT_EQ(Parameters(flux, "text_encoder"), 123060480);
+  EXPECT_EQ(Parameters(flux, "text_encoder_2"), 4762310656);
+  EXPECT_EQ(Parameters(flux, "transformer"), 11901408320);
+  EXPECT_EQ(Parameters(Sdxl(512).value(), "unet"), 2567463684);
+  const roofline::ModelWork medium = StableDiffusion35("medium", 512).value();
+  EXPECT_EQ(Parameters(medium, "text_encoder_3"), 4762310656);
+  EXPECT_EQ(Parameters(medium, "transformer"), 2243171520);
+  EXPECT_EQ(Parameters(StableDiffusion35("large", 512).value(), "transformer"), 8056627520);
+  EXPECT_EQ(Parameters(StableDiffusionV21(512, false).value(), "text_encoder"), 340387840);
+}
+
+// Sums over the operations of one class in the layers whose names begin with `prefix`.
+roofline::OpWork SumOf(const roofline::ComponentWork& component, const std::string& prefix,
+                       roofline::OpClass op_class) {
+  roofline::OpWork sum;
+  for (size_t l = 0; l < component.ops.size(); ++l) {
+    const std::string& name = component.profile.layers(static_cast<int>(l)).name();
+    if (name.rfind(prefix, 0) != 0) continue;
+    for (const roofline::OpWork& op : component.ops[l]) {
+      if (op.op_class != op_class) continue;
+      for (const auto pass : {&roofline::OpWork::forward, &roofline::OpWork::input_grad,
+                              &roofline::OpWork::weight_grad}) {
+        (sum.*pass).macs += (op.*pass).macs;
+        (sum.*pass).bytes += (op.*pass).bytes;
+        (sum.*pass).fixed_bytes += (op.*pass).fixed_bytes;
+      }
+    }
+  }
+  return sum;
+}
+
+// At 1024 pixels: 4096 image tokens and 512 of text, 3072 channels.
+TEST(CatalogueTest, BlocksOfFluxByHand) {
+  constexpr int64_t kImage = 4096, kTokens = 4096 + 512, kWidth = 3072, kSquare = kWidth * kWidth;
+  const roofline::ModelWork model = Flux(1024).value();
+  const roofline::ComponentWork& flux = Component(model, "transformer");
+  // For each token of a double block: queries, keys, values and output (4 squares), feed-forward
+  // network of fourfold width (8); for each sample, 6 modulations for either kind of token.
+  const auto block = SumOf(flux, "transformer_blocks.7.", roofline::OpClass::kMatmul);
+  EXPECT_EQ(block.forward.macs, (12 * kTokens + 2 * 6) * kSquare);
+  EXPECT_EQ(block.input_grad.macs, block.forward.macs);
+  EXPECT_EQ(block.weight_grad.macs, block.forward.macs);
+  // A single block: queries, keys and values (3), the network's first product (4), the output of
+  // both (5), and 3 modulations.
+  const auto single = SumOf(flux, "single_transformer_blocks.7", roofline::OpClass::kMatmul);
+  EXPECT_EQ(single.forward.macs, (12 * kTokens + 3) * kSquare);
+  EXPECT_EQ(single.weight_grad.macs, single.forward.macs);
+  // All tokens attend to all: two products forward, five backward.
+  for (const std::string name : {"transformer_blocks.7.", "single_transformer_blocks.7"}) {
+    const auto attention = SumOf(flux, name, roofline::OpClass::kAttention);
+    EXPECT_EQ(attention.forward.macs, 2 * kTokens * kTokens * kWidth) << name;
+    EXPECT_EQ(attention.input_grad.macs, 5 * kTokens * kTokens * kWidth) << name;
+  }
+  // The image's feed-forward network: each product reads and writes 5 widths per token in all.
+  const auto ff = SumOf(flux, "transformer_blocks.7.ff", roofline::OpClass::kMatmul);
+  const auto ff_context =
+      SumOf(flux, "transformer_blocks.7.ff_context", roofline::OpClass::kMatmul);
+  EXPECT_EQ(ff.forward.bytes - ff_context.forward.bytes,
+            roofline::kActivationBytes * 2 * 5 * kWidth * kImage);
+  EXPECT_EQ(ff.forward.fixed_bytes - ff_context.forward.fixed_bytes,
+            roofline::kActivationBytes * 8 * kSquare);
+}
+
+TEST(CatalogueTest, MultiplyAddsOfTextEncoder) {
+  const roofline::ModelWork model = StableDiffusionV21(512, false).value();
+  double macs = 0;
+  for (const roofline::OpClass op_class :
+       {roofline::OpClass::kMatmul, roofline::OpClass::kAttention}) {
+    macs += static_cast<double>(SumOf(Component(model, "text_encoder"), "", op_class).forward.macs);
+  }
+  EXPECT_EQ(std::round(macs / 1e9), 23);  // 22.6, stated as 23
 }
 
 TEST(CatalogueTest, EveryEntryIsValid) {

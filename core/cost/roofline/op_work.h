@@ -1,6 +1,5 @@
 // The work of one operation per sample: what a device's roofline (device_spec.h) turns into time.
-// Numbers only. Nodes of a program (core/nn/node.h) and the builder of models without programs
-// (component_builder.h) describe their operations with the same functions.
+// Numbers only; the nodes of a program (core/nn/node.h) describe their operations with it.
 //
 // Counting rules (activations are bf16, 2 bytes; parameters and their gradients fp32, 4 bytes):
 // - a convolution or linear layer has as many multiply-adds in each gradient as in its forward
