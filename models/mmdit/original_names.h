@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "models/lora/kohya_layers.h"
-#include "models/mmdit/flux_transformer_config.h"
-#include "models/mmdit/sd3_transformer_config.h"
+#include "models/mmdit/flux_transformer.h"
+#include "models/mmdit/sd3_transformer.h"
 
 namespace dpipe::models {
 

@@ -11,7 +11,7 @@
 #include "core/base/files/open_file.h"
 #include "core/base/files/replace_folder.h"
 #include "core/base/text/show.h"
-#include "models/clip_text/clip_text_config.h"
+#include "models/clip_text/clip_text.h"
 #include "models/folder/find_folders.h"
 #include "models/folder/pipeline_folder.h"
 #include "models/lora/lora.h"
