@@ -1,6 +1,7 @@
 #include "models/folder/find_folders.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/files/local_path.h"
@@ -40,7 +41,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
     if (model == name) return ProgramDataPath(absl::StrCat("data/models/", name));
   }
   const std::string folder = UserPath(model);
-  if (model.find('/') == std::string::npos && !IsFolder(folder)) {
+  if (model.find('/') == std::string::npos && !std::filesystem::exists(folder)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unknown --model=", ShowText(model),
         "; give a folder in diffusers layout or a built-in name: ", ShowNames(BuiltInModels()),

@@ -30,10 +30,13 @@ std::string DescribeFolder(const std::string& folder) {
   if (!fs::exists(folder, error)) return absl::StrCat("there is no model folder ", folder);
   if (!fs::is_directory(folder, error)) {
     const std::string extension = fs::path(folder).extension().string();
-    const bool weights = extension == ".safetensors" || extension == ".ckpt" || extension == ".bin";
+    const bool is_safetensors = extension == ".safetensors";
+    const bool weights = is_safetensors || extension == ".ckpt" || extension == ".bin";
     return absl::StrCat(
         folder, weights ? " is a single file of weights" : " is a file", "; ", kExpected,
-        weights
+        is_safetensors ? absl::StrCat(" (bazel run //tools:convert -- --model=", folder,
+                                      " --out=FOLDER makes one of a whole model's file)")
+        : weights
             ? " (diffusers' from_single_file and save_pretrained convert a whole model's weights)"
             : "");
   }

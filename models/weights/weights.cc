@@ -17,7 +17,6 @@
 #include "core/base/text/json.h"
 #include "core/base/text/show.h"
 #include "core/tensor/safetensors.h"
-#include "core/tensor/safetensors_prefix.h"
 
 namespace dpipe::models {
 namespace {
@@ -70,16 +69,6 @@ void CopyTo(const SafetensorsView& view, float* to) {
   }
 }
 
-// Releases the mapped pages that belong to this tensor only. They are in the system's file cache or
-// can be read again. Otherwise a process would count the file's size twice while it loads.
-void ReleasePages(const SafetensorsView& view) {
-  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(view.bytes.data());
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + view.bytes.size()) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
-}
-
 // Beginnings of names in the layout of the original implementations (CompVis, Stability AI).
 constexpr const char* kOriginalLayout[] = {
     "model.diffusion_model.", "first_stage_model.", "cond_stage_model.",      "conditioner.",
@@ -101,8 +90,8 @@ struct Mismatches {
     if (original != surplus.end() && !missing.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": the names have the original layout (", ShowText(*original),
-                       "), not diffusers'; convert the checkpoint in Python: "
-                       "StableDiffusionPipeline.from_single_file('FILE').save_pretrained('NEW')"));
+                       "), not diffusers'; convert the whole model's file to a folder: bazel run "
+                       "//tools:convert -- --model=FILE --out=FOLDER"));
     }
     if (!missing.empty()) lines.push_back(Line("missing", missing));
     if (!surplus.empty()) lines.push_back(Line("surplus", surplus));
@@ -134,14 +123,9 @@ std::string Mismatch(const SafetensorsView& view, const nn::ParameterInfo& param
                       IsReadable(view.dtype) ? "" : " of F32, F16 or BF16");
 }
 
-Expected ExpectedOf(const std::vector<const nn::Program*>& programs) {
+Expected ExpectedOf(const std::vector<nn::ParameterInfo>& parameters) {
   Expected expected;
-  for (const nn::Program* program : programs) {
-    for (int i = 0; i < program->num_parameters(); ++i) {
-      const nn::ParameterInfo& info = program->parameter(nn::ParameterId(i));
-      expected[info.name] = &info;
-    }
-  }
+  for (const nn::ParameterInfo& parameter : parameters) expected[parameter.name] = &parameter;
   return expected;
 }
 
@@ -172,16 +156,13 @@ absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
   return found;
 }
 
-// Returns the 16-bit numbers that are stored for an fp32 tensor.
-std::vector<uint16_t> Rounded(const Tensor& tensor, StoredFormat format) {
+// Returns the 16-bit numbers of this dtype that are stored for an fp32 tensor.
+std::vector<uint16_t> Rounded(const Tensor& tensor, const std::string& dtype) {
+  const bool is_half = dtype == "F16";
   std::vector<uint16_t> numbers;
   numbers.reserve(tensor.num_elements());
   for (float x : tensor.span<float>()) {
-    if (format == StoredFormat::kFp16) {
-      numbers.push_back(FloatToHalf(x));
-      continue;
-    }
-    numbers.push_back(Bf16(x).bits);
+    numbers.push_back(is_half ? FloatToHalf(x) : Bf16(x).bits);
   }
   return numbers;
 }
@@ -199,6 +180,16 @@ const char* FormatDType(StoredFormat format) {
 }
 
 }  // namespace
+
+bool IsReadableDType(const std::string& dtype) { return IsReadable(dtype); }
+
+void ReleasePages(const SafetensorsView& view) {
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(view.bytes.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + view.bytes.size()) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
 
 float HalfToFloat(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
@@ -241,9 +232,21 @@ absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr
 absl::StatusOr<std::shared_ptr<const WeightReader>> WeightReader::Open(
     const std::string& path, const std::vector<const nn::Program*>& programs,
     const LoadWeightsOptions& options) {
+  std::vector<nn::ParameterInfo> parameters;
+  for (const nn::Program* program : programs) {
+    for (int i = 0; i < program->num_parameters(); ++i) {
+      parameters.push_back(program->parameter(nn::ParameterId(i)));
+    }
+  }
+  return OpenParameters(path, parameters, options);
+}
+
+absl::StatusOr<std::shared_ptr<const WeightReader>> WeightReader::OpenParameters(
+    const std::string& path, const std::vector<nn::ParameterInfo>& parameters,
+    const LoadWeightsOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(WeightFiles files, OpenWeights(path));
   auto reader = std::shared_ptr<WeightReader>(new WeightReader(std::move(files)));
-  DPIPE_ASSIGN_OR_RETURN(reader->found_, Match(reader->files_, ExpectedOf(programs), options));
+  DPIPE_ASSIGN_OR_RETURN(reader->found_, Match(reader->files_, ExpectedOf(parameters), options));
   return reader;
 }
 
@@ -326,19 +329,15 @@ uint16_t FloatToHalf(float value) {
   return sign | static_cast<uint16_t>((u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13);
 }
 
-namespace {
-
-// Describes a tensor in a file of this format. Scalars are fp32.
 SafetensorsEntry EntryOf(const std::string& name, const Shape& shape, StoredFormat format) {
   const auto dims = shape.dims();
   return {name, FormatDType(dims.empty() ? StoredFormat::kFp32 : format),
           std::vector<int64_t>(dims.begin(), dims.end())};
 }
 
-// Writes one file. `read` returns the tensors, by index, as fp32.
-absl::Status WriteFile(const std::string& path, const std::vector<SafetensorsEntry>& entries,
-                       StoredFormat format,
-                       const std::function<absl::StatusOr<Tensor>(size_t i)>& read) {
+absl::Status WriteWeightsInTurn(const std::string& path,
+                                const std::vector<SafetensorsEntry>& entries,
+                                const std::function<absl::StatusOr<Tensor>(size_t i)>& read) {
   Tensor tensor;  // the current one
   std::vector<uint16_t> rounded;
   return WriteSafetensorsInTurn(path, entries, [&](size_t i) -> absl::StatusOr<absl::string_view> {
@@ -347,11 +346,13 @@ absl::Status WriteFile(const std::string& path, const std::vector<SafetensorsEnt
       return absl::string_view(reinterpret_cast<const char*>(tensor.data<float>()),
                                tensor.size_bytes());
     }
-    rounded = Rounded(tensor, format);
+    rounded = Rounded(tensor, entries[i].dtype);
     return absl::string_view(reinterpret_cast<const char*>(rounded.data()),
                              rounded.size() * sizeof(uint16_t));
   });
 }
+
+namespace {
 
 // Returns the number of bytes of a tensor in a file.
 int64_t StoredBytes(const SafetensorsEntry& entry) {
@@ -366,7 +367,7 @@ absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
   for (const auto& [name, tensor] : tensors) {
     entries.push_back(EntryOf(name, tensor.shape(), format));
   }
-  return WriteFile(path, entries, format, [&](size_t i) { return tensors.at(entries[i].name); });
+  return WriteWeightsInTurn(path, entries, [&](size_t i) { return tensors.at(entries[i].name); });
 }
 
 absl::Status SaveWeightsFrom(const nn::ParameterSource& source,
@@ -396,8 +397,8 @@ absl::Status SaveWeightsFrom(const nn::ParameterSource& source,
                                                 : absl::StrFormat("%s-%05d-of-%05d.safetensors",
                                                                   stem, s + 1, shards.size());
     DPIPE_RETURN_IF_ERROR(
-        WriteFile(absl::StrCat(folder, "/", name), shards[s], format,
-                  [&](size_t i) { return source.Read(*sorted.at(shards[s][i].name)); }));
+        WriteWeightsInTurn(absl::StrCat(folder, "/", name), shards[s],
+                           [&](size_t i) { return source.Read(*sorted.at(shards[s][i].name)); }));
     for (const SafetensorsEntry& entry : shards[s]) index["weight_map"][entry.name] = name;
   }
   if (shards.size() == 1) return absl::OkStatus();

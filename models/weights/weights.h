@@ -3,6 +3,7 @@
 #define DPIPE_MODELS_WEIGHTS_WEIGHTS_H_
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/nn/parameters.h"
 #include "core/nn/program.h"
 #include "core/tensor/safetensors.h"
+#include "core/tensor/safetensors_prefix.h"
 #include "core/tensor/tensor.h"
 #include "models/weights/weight_files.h"
 
@@ -56,6 +58,10 @@ class WeightReader : public nn::ParameterSource {
   static absl::StatusOr<std::shared_ptr<const WeightReader>> Open(
       const std::string& path, const std::vector<const nn::Program*>& programs,
       const LoadWeightsOptions& options = {});
+  // The same for these parameters.
+  static absl::StatusOr<std::shared_ptr<const WeightReader>> OpenParameters(
+      const std::string& path, const std::vector<nn::ParameterInfo>& parameters,
+      const LoadWeightsOptions& options = {});
 
   // Returns InvalidArgument, with the first one, if a value is NaN or infinite. The file's pages
   // are released as soon as they are read.
@@ -87,6 +93,13 @@ absl::Status CheckStoredTensor(const std::string& path, const std::string& name,
 absl::Status CheckFinite(const std::string& file, const std::string& tensor,
                          absl::Span<const float> values);
 
+// True if tensors of a file with this dtype ("F32", ...) are read.
+bool IsReadableDType(const std::string& dtype);
+
+// Releases the mapped pages that belong to this tensor only. They are in the system's file cache or
+// can be read again. Otherwise a process would count the file's size twice while it loads.
+void ReleasePages(const SafetensorsView& view);
+
 // Returns a tensor of a file as fp32. Returns InvalidArgument with its name if it is not F32, F16
 // or BF16.
 absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device);
@@ -96,6 +109,15 @@ enum class StoredFormat { kFp32, kFp16, kBf16 };
 
 // Parses "fp32", "fp16" or "bf16"; returns InvalidArgument for another name.
 absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name);
+
+// Describes a tensor in a file of this format. Scalars are always fp32.
+SafetensorsEntry EntryOf(const std::string& name, const Shape& shape, StoredFormat format);
+
+// Writes a file of fp32, fp16 and bf16 tensors atomically: `read` returns one tensor after another,
+// by its index in `entries`, as fp32.
+absl::Status WriteWeightsInTurn(const std::string& path,
+                                const std::vector<SafetensorsEntry>& entries,
+                                const std::function<absl::StatusOr<Tensor>(size_t i)>& read);
 
 // Writes fp32 tensors as the reference implementation of safetensors does. Scalars are always
 // written as fp32. A loaded file whose names and shapes are the parameters' own is written back
