@@ -17,12 +17,16 @@
 namespace dpipe {
 namespace {
 
+// What every named strategy may do. A row overrides it if its definition says otherwise.
+constexpr char kOptions[] = "recompute=auto,shard=none|zero1";
+
 // Sorted by family, then by name.
 std::vector<NamedStrategy> MakeStrategies() {
   std::vector<NamedStrategy> made;
   for (const StrategyRow& row : StrategyRows()) {
     NamedStrategy named = {row.family, DefaultStrategy(), row.summary};
-    for (const absl::string_view part : absl::StrSplit(row.composition, ',')) {
+    const std::string composition = absl::StrCat(kOptions, ",", row.composition);
+    for (const absl::string_view part : absl::StrSplit(composition, ',')) {
       const absl::Status set = SetStrategyField(part, named.strategy);
       DPIPE_CHECK(set.ok()) << row.name << ": " << set.message();
     }

@@ -7,6 +7,10 @@
 //                                        recompute=none, shard=none, even_samples=false, tune=false
 //   "diffusionpipe,partial_batch=false"  an ablation: a named strategy with one key changed
 //
+// Every named strategy recomputes if memory requires it and may divide the optimizer's state over
+// the ranks of a stage, unless its definition in strategies.cc says otherwise. Compositions do so
+// only if they say so.
+//
 // To add a strategy, add a row to strategies.cc.
 #ifndef DPIPE_BASELINES_REGISTRY_H_
 #define DPIPE_BASELINES_REGISTRY_H_

@@ -1,6 +1,8 @@
 #include "baselines/registry.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,6 +35,29 @@ TEST(RegistryTest, SortedByFamily) {
   EXPECT_TRUE(std::is_sorted(
       NamedStrategies().begin(), NamedStrategies().end(),
       [](const NamedStrategy& a, const NamedStrategy& b) { return a.family < b.family; }));
+}
+
+// Only what a strategy is defined by takes an option away.
+TEST(RegistryTest, EveryNamedStrategyMayRecomputeAndShard) {
+  const std::map<std::string, std::string> own_sharding = {
+      {"data_parallel", "none"}, {"zero1", "zero1"}, {"zero3", "zero3"}, {"zeropp", "zero3"}};
+  for (const NamedStrategy& named : NamedStrategies()) {
+    const Strategy& strategy = named.strategy;
+    const std::string& name = strategy.name();
+    SCOPED_TRACE(name);
+    if (name == "diffusionpipe-paper") {  // the published algorithm has none of them
+      EXPECT_EQ(strategy.recompute(), "none");
+      EXPECT_EQ(strategy.shard(), "none");
+      continue;
+    }
+    // Predicted weights differ between a pass and its repetition.
+    EXPECT_EQ(strategy.recompute(), strategy.weights() == "predicted" ? "none" : "auto");
+    const auto own = own_sharding.find(name);
+    EXPECT_EQ(strategy.shard(), own == own_sharding.end() ? "none|zero1" : own->second);
+  }
+  const Strategy composed = *FindStrategy("schedule=1f1b");
+  EXPECT_EQ(composed.recompute(), "none");
+  EXPECT_EQ(composed.shard(), "none");
 }
 
 TEST(RegistryTest, CompositionsAndAblations) {

@@ -13,7 +13,7 @@ const std::vector<StrategyRow>& StrategyRows() {
       // runs the frozen components and the backbone on its share of the batch. Gradients are
       // summed in buckets that overlap the backward pass. The search chooses the numberof
       // micro-batches (gradient accumulation).
-      {Family::kDataParallel, "data_parallel", "partitioner=none,schedule=single",
+      {Family::kDataParallel, "data_parallel", "partitioner=none,schedule=single,shard=none",
        "whole model on every device, all-reduce in buckets (PyTorch DDP)"},
 
       // ZeRO-1 (Rajbhandari et al., SC 2020, P_os): data parallelism in which each device keeps
@@ -169,10 +169,11 @@ const std::vector<StrategyRow>& StrategyRows() {
       //
       // `diffusionpipe` differs: it uses bubbles of any length, one device at a time, keeps a
       // sample on one device, divides samples unevenly, takes one partial batch per chain,
-      // compares several packings, and improves its cuts by simulation. `//bench:fill_ablation`
+      // compares several packings, and improves its cuts by simulation. `//bench:ablation --steps`
       // shows what each brings.
       {Family::kFilling, "diffusionpipe-paper",
-       "partitioner=by_bound,schedule=1f1b|cascaded,frozen=fill,fill_rule=published,"
+       "partitioner=by_bound,schedule=1f1b|cascaded,frozen=fill,fill_rule=published,recompute=none,"
+       "shard=none,"
        "min_bubble_us=10000,local_batches=4|8|12|16|24|32|48|64|96",
        "whole frozen layers on the devices that idle together (DiffusionPipe, our reading)"},
 
@@ -192,7 +193,7 @@ const std::vector<StrategyRow>& StrategyRows() {
        "schedule=1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|v-half|v-min|"
        "dualpipe-v|chimera|bitpipe|cascaded|cascaded-zb|cascaded-v|gpipe|single|"
        "wave/skip_aware|1f1b/dapple|1f1b/dawnpiper|1f1b/pipedream|1f1b/spp|single/zero3|"
-       "zeropp/zero3,shard=none|zero1,frozen=fill,recompute=auto,tune=true",
+       "zeropp/zero3,frozen=fill,tune=true",
        "the best filled plan over all schedules and shardings of the optimizer's state: ours"},
 
       // ---- Frozen outputs read from storage.
@@ -223,7 +224,7 @@ const std::vector<StrategyRow>& StrategyRows() {
       // XPipe (Guan et al., arXiv 1911.04610): asynchronous 1F1B in which minibatches are cut into
       // micro-batches. Forward passes use weights that Adam's moments predict for the time of
       // their minibatch's own update, so no weight versions need to be kept.
-      {Family::kRelaxed, "xpipe", "weights=predicted,update_every=2",
+      {Family::kRelaxed, "xpipe", "weights=predicted,update_every=2,recompute=none",
        "forward passes with weights predicted by Adam's moments (XPipe)"},
   };
   return *rows;

@@ -112,7 +112,8 @@ std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups) {
 }
 
 std::vector<GridEntry> FillSteps() {
-  const std::string own = "diffusionpipe,partitioner=by_bound";
+  const std::string untuned = "diffusionpipe,recompute=none,shard=none";
+  const std::string own = untuned + ",partitioner=by_bound";
   return {{"as published", "diffusionpipe-paper"},
           {"bubbles of any length", "diffusionpipe-paper,min_bubble_us=0"},
           {"partial batches of any size", "diffusionpipe-paper,min_bubble_us=0,local_batches="},
@@ -120,7 +121,11 @@ std::vector<GridEntry> FillSteps() {
           {"uneven samples", own + ",one_partial=true,fill_walks=1"},
           {"one partial batch per chain", own + ",fill_walks=1"},
           {"several packings", own},
-          {"cuts by simulation", "diffusionpipe"}};
+          {"cuts by simulation", untuned},
+          {"recomputation", "diffusionpipe,shard=none"},
+          {"sharded optimizer's state", "diffusionpipe"},
+          {"every schedule", "opendiffusionpipe,tune=false"},
+          {"tuned orders and cuts", "opendiffusionpipe"}};
 }
 
 std::vector<GridCase> FillCases(const std::vector<std::string>& models) {

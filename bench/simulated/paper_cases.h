@@ -39,7 +39,8 @@ std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups);
 std::vector<ModelSetup> CombinedSetups();
 
 // Returns the steps from DiffusionPipe's published filling, as this project reads it, to
-// diffusionpipe. Each adds one difference to the one before it; the last is diffusionpipe.
+// opendiffusionpipe. Each adds one difference to the one before it; the last but two is
+// diffusionpipe.
 std::vector<GridEntry> FillSteps();
 // Returns the cases that compare these steps on one node: the default setups of these models with
 // frozen components (empty: all of them), with free S and M and with two given ones.

@@ -288,7 +288,8 @@ GridCase CaseOf(const std::string& model, int global_batch,
 TEST(PaperGridTest, StepsOfTheFillAblation) {
   const std::vector<GridEntry> steps = FillSteps();
   EXPECT_EQ(steps.front().spec, "diffusionpipe-paper");
-  EXPECT_EQ(steps.back().spec, "diffusionpipe");
+  EXPECT_EQ(steps[steps.size() - 3].spec, "diffusionpipe");
+  EXPECT_EQ(steps.back().spec, "opendiffusionpipe");
   GridOptions options;
   options.simulation_budget = 20000;
   options.jobs = 2;
