@@ -20,7 +20,7 @@
 #include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 #include "core/report/table.h"
 #include "core/runtime/overhead_clock.h"
 #include "core/train/job.h"

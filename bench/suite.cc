@@ -10,7 +10,6 @@
 #include "bench/suite_runner/suite_cases.h"
 #include "bench/suite_runner/suite_process.h"
 #include "bench/suite_runner/suite_run.h"
-#include "bench/suite_runner/turns.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
 #include "core/base/host/stop_request.h"

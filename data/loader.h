@@ -32,7 +32,7 @@
 #include "core/base/range.h"
 #include "core/base/status.h"
 #include "data/folders/folder_dataset.h"
-#include "data/images/image_cache.h"
+#include "data/images/image.h"
 #include "data/images/patches.h"
 #include "data/order/image_sizes.h"
 #include "data/order/step_order.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
-#include "data/captions/counted_names.h"
+#include "data/captions/sample_findings.h"
 #include "data/folders/folder_dataset.h"
 #include "data/folders/folder_listing.h"
 #include "data/tars/shard_pattern.h"

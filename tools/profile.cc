@@ -16,7 +16,7 @@
 #include "core/train/job.h"
 #include "gflags/gflags.h"
 #include "models/folder/find_folders.h"
-#include "models/trainable/find_data.h"
+#include "models/trainable/load.h"
 #include "models/trainable/training_setup.h"
 #include "tools/planning/profile_text.h"
 #include "tools/planning/proto_file.h"

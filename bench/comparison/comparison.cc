@@ -19,7 +19,6 @@
 #include "core/report/timeline/bubbles.h"
 #include "core/report/timeline/instruction_times.h"
 #include "core/schedule/file_formats/plan_io.h"
-#include "core/sim/annotate.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe::bench {

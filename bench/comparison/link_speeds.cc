@@ -12,7 +12,7 @@
 #include "core/comm/rendezvous/launch/shaped_network.h"
 #include "core/report/results/case_analysis.h"
 #include "core/report/results/results.h"
-#include "core/report/statistics/bootstrap.h"
+#include "core/report/statistics/intervals.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {

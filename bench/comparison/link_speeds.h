@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/proto/results.pb.h"
-#include "core/report/statistics/interval.h"
+#include "core/report/statistics/intervals.h"
 
 namespace dpipe::bench {
 

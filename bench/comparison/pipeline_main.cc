@@ -16,15 +16,15 @@
 #include "core/base/host/stop_request.h"
 #include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/job_address.h"
-#include "core/comm/rendezvous/launch/exit_with_job.h"
 #include "core/comm/rendezvous/launch/local_launcher.h"
+#include "core/comm/rendezvous/launch/process_exit.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/folder/find_folders.h"
-#include "models/trainable/find_data.h"
+#include "models/trainable/load.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda if there is a GPU, else cpu");

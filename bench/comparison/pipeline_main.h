@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
 
 namespace dpipe::bench {
 

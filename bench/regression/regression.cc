@@ -9,9 +9,8 @@
 #include "core/report/results/case_analysis.h"
 #include "core/report/results/origin.h"
 #include "core/report/results/results.h"
-#include "core/report/statistics/mean_interval.h"
-#include "core/report/statistics/order_interval.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/intervals.h"
+#include "core/report/statistics/stats.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {

@@ -17,7 +17,7 @@
 // Two processes of one program differ by half a percent or more as long as they live, because of
 // their memory layout and which of them was started first. All pairs of turns of a round share that
 // difference. So with several rounds, the median of each is one sample, and the interval is
-// Student's (mean_interval.h). The program that starts first alternates, so that an even number of
+// Student's (intervals.h). The program that starts first alternates, so that an even number of
 // rounds favours neither. With a single round the samples are its pairs, and the verdict is about
 // its two processes only.
 #ifndef DPIPE_BENCH_REGRESSION_REGRESSION_H_
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "core/proto/results.pb.h"
-#include "core/report/statistics/bootstrap.h"
+#include "core/report/statistics/intervals.h"
 
 namespace dpipe::bench {
 

@@ -8,7 +8,7 @@
 #include "bench/suite_runner/suite_results.h"
 #include "core/base/files/file.h"
 #include "core/base/philox.h"
-#include "core/report/statistics/known_distributions.h"
+#include "core/report/testing/known_distributions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

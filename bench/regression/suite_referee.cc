@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "bench/suite_runner/turns.h"
+#include "bench/suite_runner/suite_process.h"
 #include "core/base/files/file.h"
 #include "core/command_line/command_line.h"
 

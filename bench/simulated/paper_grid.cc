@@ -14,7 +14,7 @@
 #include "core/cost/cost_model.h"
 #include "core/planner/search.h"
 #include "core/schedule/file_formats/plan_io.h"
-#include "core/sim/work_bound.h"
+#include "core/sim/lower_bound.h"
 
 namespace dpipe::bench {
 namespace {

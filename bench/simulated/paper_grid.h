@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<GridResult>> RunGrid(const GridOptions& options,
                                                 const OnFinished& on_finished = nullptr);
 
 // Sets min_step_ns, a lower bound on the step of every plan with the case's S and M, or of any
-// plan if the case leaves them free (sim/work_bound.h). Returns an error if a file cannot be read.
+// plan if the case leaves them free (sim/lower_bound.h). Returns an error if a file cannot be read.
 absl::Status SetWorkBounds(const GridOptions& options, std::vector<GridResult>* results);
 
 // Returns the path of a model's profile for a device. Returns InvalidArgument for an unknown

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/simulated/paper_section.h"
 #include "core/report/markup.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {

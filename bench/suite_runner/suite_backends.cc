@@ -11,7 +11,7 @@
 #include "core/base/files/run_paths.h"
 #include "core/report/machine.h"
 #include "models/folder/find_folders.h"
-#include "models/trainable/find_data.h"
+#include "models/trainable/load.h"
 
 namespace dpipe::bench {
 namespace {

@@ -1,5 +1,5 @@
-// The median as one of the samples. core/report/stats.h has the median of doubles, which averages
-// the middle two.
+// The median as one of the samples. core/report/statistics/stats.h has the median of doubles, which
+// averages the middle two.
 #ifndef DPIPE_CORE_BASE_MEDIAN_H_
 #define DPIPE_CORE_BASE_MEDIAN_H_
 

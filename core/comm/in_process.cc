@@ -5,11 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/comm/in_process_state.h"
 #include "core/comm/shared_collective.h"
 
 namespace dpipe {
+
 namespace {
 
 using internal::CollectiveShare;

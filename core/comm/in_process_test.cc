@@ -1,16 +1,15 @@
 #include "core/comm/in_process.h"
-
 #include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
-
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/comm/testing/conformance.h"
 
 namespace dpipe {
+
 namespace {
 
 Transport InProcess(const std::string& name, const InProcessOptions& given) {
@@ -150,4 +149,5 @@ TEST(InProcessTest, WaitingRankDoesAllTheWork) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

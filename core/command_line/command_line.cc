@@ -1,7 +1,12 @@
 #include "core/command_line/command_line.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,10 +15,9 @@
 #include "core/base/text/did_you_mean.h"
 #include "core/command_line/flag_help.h"
 #include "core/command_line/flag_range.h"
-#include "core/command_line/parse_flags.h"
-#include "core/command_line/standard_output.h"
 
 namespace dpipe {
+
 namespace {
 
 constexpr char kCommandLineError[] = "dpipe.command_line";
@@ -99,6 +103,36 @@ absl::Status CheckAtLeast(const std::vector<LowerBound>& flags) {
         absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.min));
   }
   return absl::OkStatus();
+}
+
+namespace {
+
+// Returns the error number of standard output, or 0 if there is none. The C library does not keep
+// that of an earlier write, so one more line is written to see if the cause persists.
+int OutputError() {
+  if (std::fflush(stdout) != 0) return errno;
+  if (std::ferror(stdout) == 0) return 0;
+  return ::write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+}
+
+}  // namespace
+
+void KeepStandardDescriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // open takes the smallest free number. Standard output stays an error, since nobody can read
+    // it.
+    const int opened = ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+    if (opened >= 0 && opened != fd) ::close(opened);
+  }
+}
+
+int FinishStandardOutput(const std::string& program, int code) {
+  const int error = OutputError();
+  if (error == 0 || error == EPIPE) return code;
+  std::fprintf(stderr, "%s: cannot write standard output: %s\n", program.c_str(),
+               std::strerror(error));
+  return code == 0 ? 1 : code;
 }
 
 }  // namespace dpipe

@@ -8,6 +8,12 @@
 
 namespace dpipe {
 
+// Text in columns for a terminal.
+//
+// Returns `head` followed by `text`, wrapped into lines of at most 100 characters that begin at
+// column `indent`. The text begins on a new line if the head is longer than that.
+std::string WrapWords(const std::string& head, size_t indent, const std::string& text);
+
 // Returns the command's usage, then its flags by group, with their defaults.
 std::string HelpText(const Command& command);
 

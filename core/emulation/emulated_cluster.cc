@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/emulation/emulated_communicator.h"
-#include "core/sim/optimizer_time.h"
+#include "core/sim/stage_times.h"
 
 namespace dpipe {
 

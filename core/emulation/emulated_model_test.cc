@@ -1,9 +1,7 @@
 #include "core/emulation/emulated_model.h"
-
 #include <cmath>
 #include <string>
 #include <utility>
-
 #include "core/base/philox.h"
 #include "core/cost/testing/fake_profile.h"
 #include "core/nn/execution.h"
@@ -11,6 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 // Checks the profile's values against the program, by the layers that they connect.
@@ -120,4 +119,5 @@ TEST(EmulatedModelTest, ErrorsNameTheUnsupportedPart) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

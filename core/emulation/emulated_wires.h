@@ -15,7 +15,6 @@
 #include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
-#include "core/emulation/interference.h"
 #include "core/emulation/network.h"
 #include "core/emulation/virtual_clock.h"
 #include "core/proto/trace.pb.h"
@@ -142,6 +141,11 @@ class EmulatedWires {
   Interference interference_;
   std::vector<TraceEvent> events_;
 };
+
+// The computation of collectives, once every rank has arrived.
+//
+// Computes every member's outputs, as the communicator's contract says: sums in rank order.
+void ExchangeTensors(EmulatedCollective* collective);
 
 }  // namespace dpipe
 

@@ -23,7 +23,7 @@
 #include "core/planner/strategy.h"
 #include "core/schedule/builders/concatenate_schedules.h"
 #include "core/schedule/schedule_traits.h"
-#include "core/sim/annotate.h"
+#include "core/sim/simulator.h"
 
 namespace dpipe {
 namespace {

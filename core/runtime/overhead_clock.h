@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/time.h"
-#include "core/comm/wait_observer.h"
+#include "core/comm/in_process.h"
 #include "core/runtime/session_clock.h"
 
 namespace dpipe {

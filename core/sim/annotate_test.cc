@@ -1,5 +1,3 @@
-#include "core/sim/annotate.h"
-
 #include "core/base/philox.h"
 #include "core/proto/instruction_parts.h"
 #include "core/schedule/testing/random_plan.h"

@@ -8,11 +8,11 @@
 #include "core/base/philox.h"
 #include "core/schedule/testing/plan_mutations.h"
 #include "core/schedule/testing/random_plan.h"
-#include "core/sim/pair_messages.h"
 #include "core/sim/simulator.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 Instruction* AnyInstruction(RandomStream& stream, Plan* plan) {
@@ -128,4 +128,5 @@ TEST(PairMessagesTest, EverySendMeetsItsRecv) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

@@ -90,6 +90,15 @@ absl::StatusOr<Nanos> SteadyStepTime(const Plan& plan, const CostModel& cost);
 // Events must be sorted.
 Trace ToTrace(const Simulation& simulation, const Plan& plan);
 
+// Writes the simulator's predictions into a plan.
+//
+// Sets predicted_start_ns and predicted_duration_ns of every instruction, and plan->prediction. The
+// times are those of a steady-state step and count from its first event. `unfilled_bubble_ratio` is
+// that of the same schedule without fill work; 0 if nothing is filled. Returns the errors of
+// Simulate.
+absl::Status AnnotatePrediction(Plan* plan, const CostModel& cost,
+                                double unfilled_bubble_ratio = 0);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_SIM_SIMULATOR_H_

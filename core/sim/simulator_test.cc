@@ -10,7 +10,6 @@
 #include "core/schedule/lowering/lower.h"
 #include "core/schedule/lowering/weave.h"
 #include "core/schedule/testing/random_plan.h"
-#include "core/sim/annotate.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

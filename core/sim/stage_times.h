@@ -10,6 +10,14 @@
 
 namespace dpipe {
 
+// Duration of OPTIMIZER_STEP on each rank of a plan.
+//
+// Returns, by rank and at the rank's speed, the optimizer's fixed time plus the shares of the
+// layers of its gradient-carrying stages. Each such stage holds its own weights; the first lap of
+// self-conditioning has none. A rank takes its part of a sharded stage's share. The stages of
+// `plan` must name existing layers and ranks. O(stages x ranks per stage).
+std::vector<Nanos> OptimizerTimes(const Plan& plan, const CostModel& cost);
+
 struct StageTimes {
   // Sums over all micro-batches of a step, by the rank's index in Stage.ranks. `spine` has forward
   // passes, recomputations, input gradients and unsplit backward passes; `weights` the weight

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/files/file.h"
 #include "core/tensor/safetensors.h"
-#include "core/train/checkpoint/tensor_dtypes.h"
+#include "core/train/checkpoint/checkpoint_manifest.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {

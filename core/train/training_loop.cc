@@ -1,10 +1,13 @@
 #include "core/train/training_loop.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 
 namespace dpipe {
+
 namespace {
 
 absl::Status CheckOptions(const TrainingLoopOptions& options) {
@@ -109,6 +112,10 @@ absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& op
   return RunTrainingLoop(options, [session](int count, bool is_last, const auto& on_step) {
     return session->Run(count, is_last, /*record=*/false, on_step);
   });
+}
+
+bool TakeSignalFile(const std::string& folder, const char* name) {
+  return ::unlink((folder + "/" + name).c_str()) == 0;
 }
 
 }  // namespace dpipe

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -57,6 +58,17 @@ absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& op
                                                    const RunStepsFn& run_steps);
 absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& options,
                                                    LocalSession* session);
+
+// Requests to a run, as files that a user or a scheduler creates in its folder:
+//   touch out/train/SAVE_NOW      save a checkpoint and continue
+//   touch out/train/STOP          save a checkpoint and end
+
+inline constexpr char kSaveNowFile[] = "SAVE_NOW";
+inline constexpr char kStopFile[] = "STOP";
+
+// True if the file exists. Removes it, so that a request is executed once. A file that cannot be
+// removed is ignored: the request would be repeated forever.
+bool TakeSignalFile(const std::string& folder, const char* name);
 
 }  // namespace dpipe
 

@@ -1,12 +1,11 @@
 #include "core/train/training_loop.h"
-
 #include <string>
 #include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 // A fake session whose steps all take the same time; its clock is the loop's.
@@ -140,4 +139,5 @@ TEST(TrainingLoopTest, ErrorsStopTheLoop) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

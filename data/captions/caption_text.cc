@@ -8,6 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/text/encoding.h"
+#include "core/base/text/json.h"
+#include "core/base/text/show.h"
+#include "nlohmann/json.hpp"
 
 namespace dpipe {
 
@@ -43,6 +46,69 @@ absl::Status CheckUtf8(absl::string_view bytes) {
     at += count;
   }
   return absl::OkStatus();
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxColumnBytes = 40;
+
+std::string Quoted(const std::string& name) {
+  return absl::StrCat("\"", ShowText(name, kMaxColumnBytes), "\"");
+}
+
+}  // namespace
+
+const std::string& CaptionColumn::NameIn(const Json& row) const {
+  if (!named_.empty()) return named_;
+  return !row.contains(usual_) && row.contains(other_usual_) ? other_usual_ : usual_;
+}
+
+absl::StatusOr<Captions> CaptionColumn::Of(const Json& row) const {
+  Captions captions;
+  const std::string& column = NameIn(row);
+  const auto it = row.find(column);
+  if (it == row.end() || it->is_null()) return captions;
+  const auto add = [&](const Json& text) {
+    bool is_utf8 = true;
+    captions.texts.push_back(CaptionText(text.get_ref<const std::string&>(), &is_utf8));
+    captions.are_utf8 = captions.are_utf8 && is_utf8;
+  };
+  if (it->is_string()) {
+    add(*it);
+    return captions;
+  }
+  if (!it->is_array()) return WrongType(column, *it, "a string or a list of strings");
+  for (const Json& text : *it) {
+    if (!text.is_string()) return WrongType(column, *it, "a string or a list of strings");
+    add(text);
+  }
+  return captions;
+}
+
+absl::Status CaptionColumn::Missing(const Json& row) const {
+  const std::string& column = NameIn(row);
+  if (row.contains(column)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Quoted(column), " has no caption (", kWithoutCaptions, ")"));
+  }
+  if (!named_.empty()) return NoColumn(Quoted(named_) + " (--data.caption_column)", row);
+  return NoColumn(absl::StrCat("\"", usual_, "\" or \"", other_usual_,
+                               "\": give the column of captions as --data.caption_column"),
+                  row);
+}
+
+absl::Status NoColumn(const std::string& column, const Json& row) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : row.items()) names.push_back(Quoted(name));
+  return absl::InvalidArgumentError(absl::StrCat("no column ", column, "; it has ",
+                                                 names.empty() ? "no columns" : ShowNames(names)));
+}
+
+absl::Status WrongType(const std::string& column, const Json& value, const std::string& wanted) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(Quoted(column), " is ", ShowJson(value), ", not ", wanted));
 }
 
 }  // namespace dpipe

@@ -1,9 +1,9 @@
 #include "data/captions/sample_findings.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 using testing::ElementsAre;
@@ -25,4 +25,5 @@ TEST(SampleFindingsTest, EachSampleCountsOnceAndInOrder) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

@@ -24,8 +24,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "data/captions/caption_column.h"
-#include "data/captions/counted_names.h"
+#include "data/captions/caption_text.h"
 #include "data/captions/sample_findings.h"
 #include "data/folders/folder_listing.h"
 #include "data/folders/metadata_files.h"

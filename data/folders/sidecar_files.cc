@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "core/base/files/file.h"
 #include "data/captions/caption_text.h"
-#include "data/captions/counted_names.h"
 #include "data/captions/sample_findings.h"
 
 namespace dpipe {

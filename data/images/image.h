@@ -4,6 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace dpipe {
@@ -32,6 +37,31 @@ struct Image {
 struct ImageSize {
   int width = 0;
   int height = 0;
+};
+
+// A cache of decoded images with a maximum size in bytes and LRU eviction.
+//
+// Thread-safe.
+class ImageCache {
+ public:
+  explicit ImageCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // Returns the image, or null if it is not cached.
+  std::shared_ptr<const Image> Find(int64_t key);
+
+  // Adds the image, unless it is larger than the whole cache or already there.
+  void Insert(int64_t key, std::shared_ptr<const Image> image);
+
+  int64_t size_bytes() const;
+
+ private:
+  using Entry = std::pair<int64_t, std::shared_ptr<const Image>>;
+
+  const int64_t max_bytes_;
+  mutable std::mutex mutex_;
+  int64_t size_bytes_ = 0;
+  std::list<Entry> entries_;  // most recently used first
+  std::unordered_map<int64_t, std::list<Entry>::iterator> places_;
 };
 
 }  // namespace dpipe

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/text/file_kind.h"
-#include "data/images/exif.h"
 #include "data/images/image_formats.h"
 #include "data/tars/file_part.h"
 

@@ -9,7 +9,6 @@
 // After jpeglib.h.
 #include <jerror.h>
 
-#include "data/images/exif.h"
 #include "data/images/image_formats.h"
 
 namespace dpipe::internal {

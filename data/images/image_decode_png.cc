@@ -7,7 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "data/images/exif.h"
 #include "data/images/image_formats.h"
 
 namespace dpipe::internal {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "data/images/exif.h"
 #include "data/images/image_formats.h"
 
 namespace dpipe::internal {

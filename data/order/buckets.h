@@ -12,7 +12,6 @@
 
 #include "core/base/status.h"
 #include "data/images/image.h"
-#include "data/order/recent_epochs.h"
 #include "data/order/sample_order.h"
 
 namespace dpipe {

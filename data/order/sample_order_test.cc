@@ -3,11 +3,29 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <vector>
 
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
+
+TEST(RecentEpochsTest, KeepsTheLastFour) {
+  RecentEpochs<int64_t> epochs;
+  std::vector<int64_t> made;
+  const auto get = [&](int64_t epoch) {
+    return *epochs.Get(epoch, [&] {
+      made.push_back(epoch);
+      return 10 * epoch;
+    });
+  };
+  for (const int64_t epoch : {0, 1, 2, 3, 0, 3}) EXPECT_EQ(get(epoch), 10 * epoch);
+  EXPECT_EQ(made, (std::vector<int64_t>{0, 1, 2, 3}));
+  // The smallest is evicted.
+  for (const int64_t epoch : {4, 1, 2, 3, 4, 0}) EXPECT_EQ(get(epoch), 10 * epoch);
+  EXPECT_EQ(made, (std::vector<int64_t>{0, 1, 2, 3, 4, 0}));
+}
 
 TEST(SampleOrderTest, EachEpochIsAPermutation) {
   for (const int size : {1, 2, 7, 1000}) {
@@ -44,4 +62,5 @@ TEST(SampleOrderTest, PositionsRunThroughTheEpochsInAnyOrderOfAsking) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

@@ -35,8 +35,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "data/captions/caption_column.h"
-#include "data/captions/counted_names.h"
+#include "data/captions/caption_text.h"
 #include "data/captions/sample_findings.h"
 #include "data/images/image_decode.h"
 #include "data/sample_source.h"

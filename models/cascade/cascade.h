@@ -23,7 +23,6 @@
 #include "models/cascade/class_labels.h"
 #include "models/diffusion/diffusion_objective.h"
 #include "models/pixel_unet/pixel_unet.h"
-#include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {

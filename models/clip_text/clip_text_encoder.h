@@ -6,7 +6,6 @@
 
 #include "core/base/status.h"
 #include "models/clip_text/clip_text.h"
-#include "models/clip_text/clip_text_config.h"
 #include "models/folder/pipeline_folder.h"
 #include "models/latent/latent_parts.h"
 

@@ -1,8 +1,6 @@
 #include "models/clip_text/clip_text.h"
-
 #include <algorithm>
 #include <cstring>
-
 #include "absl/strings/match.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"
@@ -10,6 +8,7 @@
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
+
 namespace {
 
 ClipTextConfig SmallConfig() {
@@ -168,4 +167,5 @@ TEST(ClipTextTest, BadInputIsNamed) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::models

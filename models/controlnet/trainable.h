@@ -12,7 +12,7 @@
 #include "models/folder/load_options.h"
 #include "models/latent/latent_parts.h"
 #include "models/latent/trainable.h"
-#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
 

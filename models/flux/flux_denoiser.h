@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "models/mmdit/flux_transformer_config.h"
+#include "models/mmdit/flux_transformer.h"
 #include "models/mmdit/mmdit_denoiser.h"
 
 namespace dpipe::models {

@@ -5,7 +5,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/clip_text/clip_text.h"
-#include "models/clip_text/clip_text_config.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet.h"

@@ -10,7 +10,6 @@
 
 #include "core/base/status.h"
 #include "models/latent/latent_pipeline.h"
-#include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {

@@ -1,8 +1,6 @@
 #include "models/mmdit/flux_transformer.h"
-
 #include <algorithm>
 #include <cstring>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"
@@ -12,6 +10,7 @@
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
+
 namespace {
 
 FluxTransformerConfig Config(const std::string& name) {
@@ -196,4 +195,5 @@ TEST(FluxTransformerConfigTest, NamesProblems) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::models

@@ -1,8 +1,6 @@
 #include "models/mmdit/sd3_transformer.h"
-
 #include <cmath>
 #include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"
@@ -11,6 +9,7 @@
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
+
 namespace {
 
 Sd3TransformerConfig Config(const std::string& name) {
@@ -161,4 +160,5 @@ TEST(Sd3TransformerConfigTest, NamesProblems) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::models

@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "models/folder/load_options.h"
 #include "models/latent/latent_parts.h"
-#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
 

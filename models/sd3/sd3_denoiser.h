@@ -9,7 +9,7 @@
 
 #include "core/base/status.h"
 #include "models/mmdit/mmdit_denoiser.h"
-#include "models/mmdit/sd3_transformer_config.h"
+#include "models/mmdit/sd3_transformer.h"
 
 namespace dpipe::models {
 

@@ -7,7 +7,7 @@
 #include "models/clip_text/clip_text_encoder.h"
 #include "models/diffusion/diffusion_objective.h"
 #include "models/latent/trainable.h"
-#include "models/trainable/dropout.h"
+#include "models/trainable/trainable_model.h"
 #include "models/unet/unet.h"
 #include "models/unet/unet_denoiser.h"
 
@@ -87,6 +87,7 @@ absl::StatusOr<LatentParts> ReadStableDiffusionXl(const std::string& path,
   DPIPE_ASSIGN_OR_RETURN(const PipelineFolder folder, PipelineFolder::Open(path));
   DPIPE_RETURN_IF_ERROR(folder.CheckClass({kStableDiffusionXlClass}));
   DPIPE_RETURN_IF_ERROR(CheckEncoders(folder));
+  DPIPE_RETURN_IF_ERROR(CheckNoFlowOptions(options, path));
   LatentParts parts(folder);
   UNetSetup unet;
   DPIPE_ASSIGN_OR_RETURN(unet.config, ReadUNet(folder.ConfigOf("unet")));

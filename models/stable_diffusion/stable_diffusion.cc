@@ -7,7 +7,7 @@
 #include "models/diffusion/diffusion_objective.h"
 #include "models/latent/trainable.h"
 #include "models/stable_diffusion/config_corrections.h"
-#include "models/trainable/dropout.h"
+#include "models/trainable/trainable_model.h"
 #include "models/unet/unet_denoiser.h"
 
 namespace dpipe::models {
@@ -63,6 +63,7 @@ absl::StatusOr<LatentParts> ReadStableDiffusion(const std::string& path,
   DPIPE_RETURN_IF_ERROR(
       folder.CheckLacks({"text_encoder_2", "text_encoder_3", "transformer", "prior"},
                         "one unet with one text_encoder"));
+  DPIPE_RETURN_IF_ERROR(CheckNoFlowOptions(options, path));
   LatentParts parts(folder);
   UNetSetup unet;
   DPIPE_ASSIGN_OR_RETURN(unet.config, ReadUNet(folder, &parts.notes));

@@ -11,7 +11,7 @@
 #include "models/folder/load_options.h"
 #include "models/latent/latent_parts.h"
 #include "models/latent/latent_pipeline.h"
-#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
 

@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "models/folder/pipeline_folder.h"
 #include "models/latent/latent_parts.h"
-#include "models/t5/t5_config.h"
+#include "models/t5/t5.h"
 
 namespace dpipe::models {
 

@@ -1,7 +1,5 @@
 #include "models/t5/t5.h"
-
 #include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"
@@ -11,6 +9,7 @@
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
+
 namespace {
 
 TEST(T5Test, XxlsParameters) {
@@ -108,4 +107,5 @@ TEST(T5ParityTest, Fp32Reference) { Check(DType::kF32, DeviceKind::kCpuReference
 TEST(T5ParityTest, Bf16) { Check(DType::kBf16, DeviceKind::kCpu); }
 
 }  // namespace
+
 }  // namespace dpipe::models

@@ -8,12 +8,14 @@
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
 #include "models/flux/flux.h"
+#include "models/folder/find_folders.h"
 #include "models/folder/model_index.h"
 #include "models/sd3/sd3.h"
 #include "models/sdxl/sdxl.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 
 namespace dpipe::models {
+
 namespace {
 
 std::string KindNames() {
@@ -97,6 +99,14 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
   }
   if (kind->check_training) DPIPE_RETURN_IF_ERROR(kind->check_training(folder));
   return kind->load(folder, options);
+}
+
+absl::StatusOr<std::string> FindDataFor(const std::string& model_folder, const std::string& kind,
+                                        const std::string& data,
+                                        const std::function<void(const std::string&)>& report) {
+  if (!data.empty()) return FindDataFolder(data, report);
+  DPIPE_ASSIGN_OR_RETURN(const ModelKind* found, FindModelKind(model_folder, kind));
+  return FindDataFolder(data, report, found->wants_conditions);
 }
 
 }  // namespace dpipe::models

@@ -2,12 +2,12 @@
 #ifndef DPIPE_MODELS_TRAINABLE_LOAD_H_
 #define DPIPE_MODELS_TRAINABLE_LOAD_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
-#include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
@@ -31,6 +31,16 @@ absl::StatusOr<const ModelKind*> FindLatentKind(const std::string& folder, bool 
 // trained.
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(const std::string& folder,
                                                                    const LoadModelOptions& options);
+
+// Finds a command's data for a model.
+//
+// Returns `data` as the user gave it. If it is empty, returns the built-in data set, which is
+// created if necessary, with condition pictures if the kind of the model takes them. The kind is
+// that of FindModelKind(model_folder, kind), whose errors are returned only in this case. Calls
+// `report` before long work.
+absl::StatusOr<std::string> FindDataFor(const std::string& model_folder, const std::string& kind,
+                                        const std::string& data,
+                                        const std::function<void(const std::string&)>& report);
 
 }  // namespace dpipe::models
 

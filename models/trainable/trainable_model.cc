@@ -1,5 +1,7 @@
 #include "models/trainable/trainable_model.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace dpipe::models {
 
 absl::Status TrainableModel::LoadAllFrozen() const {
@@ -15,6 +17,13 @@ absl::StatusOr<NamedTensors> TrainableModel::InitialParameters(Start start, uint
   std::vector<const nn::Program*> programs;
   for (int c : model().backbones()) programs.push_back(&model().component(c).program);
   return nn::ReadAll(*source, programs);
+}
+
+absl::Status CheckNoDropout(const std::string& config_path, double dropout) {
+  if (dropout == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(config_path, ": 'dropout' is ", dropout,
+                   ", but training with dropout is not supported: set it to 0 to train without"));
 }
 
 }  // namespace dpipe::models

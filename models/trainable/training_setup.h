@@ -17,7 +17,6 @@
 #include "core/train/job.h"
 #include "data/images/patches.h"
 #include "data/loader.h"
-#include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 #include "models/trainable/training_data.h"
 

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "core/base/files/file.h"
 #include "core/report/tensorboard/event.pb.h"
-#include "core/report/tensorboard/record.h"
+#include "core/report/tensorboard/event_writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

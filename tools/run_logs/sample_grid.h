@@ -11,8 +11,8 @@
 #include "core/tensor/device_worker.h"
 #include "data/loader.h"
 #include "models/trainable/trainable_model.h"
-#include "tools/run_logs/long_task.h"
 #include "tools/run_logs/training_observer.h"
+#include "tools/run_logs/training_progress.h"
 #include "tools/training/training_options.h"
 
 namespace dpipe::tools {

@@ -7,6 +7,24 @@
 
 namespace dpipe::tools {
 
+namespace {
+
+// Shorter tasks show no progress.
+constexpr Nanos kShownAfterNs = 2 * kNanosPerSecond;
+
+}  // namespace
+
+void LongTask::OnProgress(double share_done) {
+  absl::MutexLock lock(&mutex_);
+  const Nanos elapsed = options_.clock() - start_ns_;
+  if (elapsed < kShownAfterNs) return;
+  report::ProgressState state;
+  state.phase = phase_;
+  state.images_per_second = share_done * num_images_ * kNanosPerSecond / elapsed;
+  state.fraction_done = share_done;
+  progress_.Update(state);
+}
+
 void TrainingProgress::OnStart(const RunStart& start) {
   first_step_ = start.first_step;
   num_steps_ = start.num_steps;

@@ -14,7 +14,7 @@
 #include "core/base/text/did_you_mean.h"
 #include "core/base/text/plain_text.h"
 #include "core/base/text/show.h"
-#include "core/command_line/word_wrap.h"
+#include "core/command_line/flag_help.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/train_flags/config_tree.h"

@@ -10,8 +10,8 @@
 #include "core/base/status.h"
 #include "core/train/held_out_loss.h"
 #include "models/trainable/training_setup.h"
-#include "tools/run_logs/long_task.h"
 #include "tools/run_logs/training_observer.h"
+#include "tools/run_logs/training_progress.h"
 
 namespace dpipe::tools {
 

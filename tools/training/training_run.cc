@@ -15,7 +15,7 @@
 #include "core/schedule/file_formats/plan_io.h"
 #include "core/train/job.h"
 #include "tools/planning/proto_file.h"
-#include "tools/run_control/run_signals.h"
+#include "tools/run_control/run_stop.h"
 #include "tools/run_control/training_orders.h"
 #include "tools/run_logs/sample_grid.h"
 

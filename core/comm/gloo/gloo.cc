@@ -8,11 +8,9 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "core/comm/collective_thread.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/comm/gloo/gloo_exchange.h"
 #include "core/comm/gloo/gloo_mesh.h"
-#include "core/comm/gloo/gloo_outbox.h"
-#include "core/comm/gloo/gloo_slot.h"
 
 namespace dpipe {
 namespace {

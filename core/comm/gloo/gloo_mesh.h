@@ -2,16 +2,78 @@
 #ifndef DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_
 #define DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <list>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/status.h"
-#include "core/comm/gloo/wait_watch.h"
 #include "core/comm/rendezvous/store/store_client.h"
+
+namespace dpipe {
+
+// Ends waits that exceed their deadline, and all waits once the job has failed.
+//
+// Thread-safe. Has a thread that watches the time. Only time in which this process runs counts.
+class WaitWatch {
+ public:
+  struct Wait {
+    absl::Duration deadline;
+    std::function<void()> abort;  // makes the wait return; called on the watch's thread, or Fail's
+    absl::Duration waited;
+    bool expired = false;
+  };
+  using WaitId = std::list<Wait>::iterator;
+
+  WaitWatch();
+  ~WaitWatch();
+  WaitWatch(const WaitWatch&) = delete;
+  WaitWatch& operator=(const WaitWatch&) = delete;
+
+  // Starts watching a wait. Returns the failure, if there has been one.
+  absl::StatusOr<WaitId> Begin(absl::Duration deadline, std::function<void()> abort);
+  // Stops watching the wait and returns its final state. It is not aborted afterwards.
+  Wait End(WaitId wait);
+
+  // Ends all current and future waits. Only the first status counts.
+  void Fail(const absl::Status& status);
+  absl::Status failure() const;
+
+ private:
+  void Loop();
+
+  mutable absl::Mutex mutex_;
+  std::list<Wait> waits_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+// Identifiers of transfers, which both sides compute identically.
+//
+// Mixes a few numbers into 64 bits. Among the few thousand transfers that a run distinguishes, two
+// get the same slot with a probability of 1e-12.
+inline uint64_t GlooSlot(std::initializer_list<uint64_t> parts) {
+  uint64_t hash = 0x9e3779b97f4a7c15;
+  for (uint64_t part : parts) {
+    // The finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+    hash += part + 0x9e3779b97f4a7c15;
+    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
+    hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
+    hash ^= hash >> 31;
+  }
+  return hash;
+}
+
+}  // namespace dpipe
 
 namespace gloo::transport {
 class UnboundBuffer;

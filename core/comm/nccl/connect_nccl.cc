@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/comm/nccl/nccl_communicator.h"
-#include "core/comm/rendezvous/store/meet_ranks.h"
+#include "core/comm/rendezvous/store/store_client.h"
 
 namespace dpipe {
 namespace {

@@ -24,7 +24,7 @@
 
 #include "absl/types/span.h"
 #include "core/base/status.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/comm/nccl/nccl_call.h"
 #include "core/comm/nccl/reduction_slices.h"
 #include "core/tensor/tensor.h"

@@ -9,7 +9,7 @@
 
 #include "core/base/philox.h"
 #include "core/base/shard.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/comm/nccl/nccl_communicator.h"
 #include "core/comm/nccl/reduction_slices.h"
 #include "core/comm/nccl/testing/fake_nccl.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/comm/nccl/reduction_slices.h"
 #include "core/tensor/cuda/cuda_device.h"
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/comm/nccl/message_runs.h"
 #include "core/comm/nccl/nccl_collectives.h"
 #include "core/comm/nccl/nccl_failure.h"

@@ -20,7 +20,7 @@
 // able to answer one from above.
 //
 // NCCL has at most one call to each rank, and one from each, in flight at a time. The next one
-// begins when the group's other calls have completed (nccl_message.h). So a message is one call.
+// begins when the group's other calls have completed (message_runs.h). So a message is one call.
 //
 // Messages carry no tags. MatchMessages guarantees that the two sides of a pair of ranks call in
 // the same order; the plan determines the shapes.
@@ -38,15 +38,15 @@
 // the contract requires.
 //
 // A thread of the communicator checks deadlines and NCCL's errors (nccl_failure.h). The first
-// failure aborts this rank's communicators and is reported to the other ranks (nccl_peers.h).
+// failure aborts this rank's communicators and is reported to the other ranks (nccl_failure.h).
 //
 // The parts, in reading order:
 //
 //   nccl_call.h          a group of NCCL's calls, on a nonblocking communicator
-//   comm_stream.h        a communicator with its stream and the operations in flight
-//   rank_streams.h       the three communicators of a rank
+//   comm_stream.h        a communicator with its stream and the operations in flight; the three
+//                        communicators of a rank
 //   nccl_failure.h       failures: detection, effects and messages
-//   nccl_message.h       a message as one call; message_runs.h: messages that go together
+//   message_runs.h       messages as one call each, and those that go together
 //   exact_sums.h         sums in rank order; nccl_collectives.h: collectives made of them
 //   connect_nccl.h       how ranks find each other
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
@@ -59,8 +59,8 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
-#include "core/comm/nccl/nccl_peers.h"
-#include "core/comm/nccl/rank_streams.h"
+#include "core/comm/nccl/comm_stream.h"
+#include "core/comm/nccl/nccl_failure.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/device.h"
 

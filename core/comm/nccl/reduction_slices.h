@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "core/base/reduction_chunks.h"
-#include "core/comm/contract.h"
+#include "core/comm/communicator.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe {

@@ -1,5 +1,5 @@
 // A secret that only the processes of a job know: 32 random bytes, by which they authenticate each
-// other (store_challenge.h).
+// other (store_frame.h).
 //
 // A secret never appears on a command line, in a log or in a message; these only name its source.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_JOB_SECRET_H_
@@ -13,6 +13,19 @@
 #include "core/comm/rendezvous/job_address.h"
 
 namespace dpipe {
+
+// HMAC-SHA256 and random bytes, by libsodium.
+
+inline constexpr size_t kHmacBytes = 32;
+
+// Returns kHmacBytes bytes. Thread-safe, also while the process exits.
+std::string HmacSha256(absl::string_view key, absl::string_view text);
+
+// True if both have the same bytes. Takes constant time for a given size.
+bool SameBytes(absl::string_view a, absl::string_view b);
+
+// Returns `count` cryptographically secure random bytes.
+std::string RandomBytes(size_t count);
 
 // 64 hexadecimal digits; the launcher of local processes sets it (local_launcher.h).
 inline constexpr char kSecretVariable[] = "DPIPE_JOB_SECRET";
@@ -34,7 +47,7 @@ class JobSecret {
   std::string Hex() const;
   // Its source, for messages: "DPIPE_JOB_SECRET", "the file /home/ann/.dpipe/job_secret".
   const std::string& source() const { return source_; }
-  // Proves knowledge of the secret: returns the HMAC-SHA256 of `text`, kHmacBytes long (hmac.h).
+  // Proves knowledge of the secret: returns the HMAC-SHA256 of `text`, kHmacBytes long (HmacSha256).
   std::string Sign(absl::string_view text) const;
 
  private:

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/host/host_name.h"
-#include "core/comm/rendezvous/deadline.h"
+#include "core/comm/rendezvous/socket.h"
 
 namespace dpipe {
 namespace {

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/comm/rendezvous/launch/exit_hold.h"
-#include "core/comm/rendezvous/launch/exit_with_job.h"
+#include "core/comm/rendezvous/launch/process_exit.h"
 #include "core/comm/rendezvous/testing/local_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

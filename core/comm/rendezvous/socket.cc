@@ -18,9 +18,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/comm/rendezvous/deadline.h"
 
 namespace dpipe {
+
 namespace {
 
 // Pause between two rounds over a host's addresses, since the store's host may start later.

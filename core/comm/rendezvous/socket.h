@@ -11,8 +11,24 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/status.h"
+#include "core/base/time.h"
 
 namespace dpipe {
+
+// A time limit that is independent of the time of day.
+class Deadline {
+ public:
+  // Starts now.
+  explicit Deadline(absl::Duration limit) : limit_(limit) {}
+
+  // Returns the time left; negative once the limit has passed.
+  absl::Duration left() const { return limit_ - absl::Nanoseconds(MonotonicNow() - begin_ns_); }
+  bool passed() const { return left() <= absl::ZeroDuration(); }
+
+ private:
+  absl::Duration limit_;
+  Nanos begin_ns_ = MonotonicNow();
+};
 
 // Bytes waiting to be sent. Removing bytes from the front rarely moves the rest.
 class OutgoingBytes {

@@ -1,17 +1,15 @@
 #include "core/comm/rendezvous/socket.h"
-
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-
 #include <algorithm>
 #include <thread>
-
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -181,4 +179,5 @@ TEST(SocketTest, NoMoreIsReceivedThanAskedFor) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

@@ -20,7 +20,7 @@
 #include "core/report/results/origin.h"
 #include "core/report/results/results.h"
 #include "core/report/results/results_table.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 
 namespace dpipe::report {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/base/status.h"
 #include "core/proto/results.pb.h"
-#include "core/report/page/html_strategy.h"
+#include "core/report/page/html_timeline.h"
 
 namespace dpipe::report {
 

@@ -8,8 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/report/results/results.h"
-#include "core/report/statistics/outliers.h"
-#include "core/report/statistics/warm_up.h"
+#include "core/report/statistics/stats.h"
 
 namespace dpipe::report {
 namespace {

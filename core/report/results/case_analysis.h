@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/proto/results.pb.h"
-#include "core/report/statistics/bootstrap.h"
+#include "core/report/statistics/intervals.h"
 
 namespace dpipe::report {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/text/json.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 

@@ -13,7 +13,7 @@
 #include "core/report/markup.h"
 #include "core/report/results/origin.h"
 #include "core/report/results/results.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 #include "core/report/timeline/instruction_times.h"
 
 namespace dpipe::report {

@@ -9,11 +9,26 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "core/base/files/append_file.h"
 #include "core/base/status.h"
 #include "core/report/tensorboard/event.pb.h"
 
 namespace dpipe::report::tensorboard {
+
+// TFRecord framing: the layout of records in TensorFlow's files.
+
+// Returns the CRC-32C, rotated right by 15 bits plus a constant. Masking is needed because a plain
+// CRC is weak on data that contains checksums.
+uint32_t MaskedCrc32c(absl::string_view bytes);
+
+// Returns the record as stored in a file, little-endian: 8 bytes of length, its checksum in 4
+// bytes, the data, its checksum in 4 bytes.
+std::string FrameRecord(absl::string_view bytes);
+
+// Returns the records in a file's content. Returns DataLoss, naming the record, if a checksum is
+// wrong or a record is truncated.
+absl::StatusOr<std::vector<std::string>> UnframeRecords(absl::string_view content);
 
 // Not thread-safe. Flush reports write errors; unwritten data is retried later (see AppendFile).
 class EventWriter {

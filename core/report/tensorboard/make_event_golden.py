@@ -1,6 +1,6 @@
 """Checks our event files against TensorBoard's own code.
 
-  python make_event_golden.py crc TEXT...    masked checksums, as in record_test.cc
+  python make_event_golden.py crc TEXT...    masked checksums, as in event_writer_test.cc
   python make_event_golden.py read FOLDER    what TensorBoard finds in a folder of event files
 
 Needs the package tensorboard (2.x).

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/time.h"
 #include "core/proto/instruction_parts.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 
 namespace dpipe::report {
 namespace {

@@ -10,9 +10,7 @@
 #include "core/report/markup.h"
 #include "core/report/text_width.h"
 #include "core/report/timeline/bubbles.h"
-#include "core/report/timeline/critical_path_drawing.h"
-#include "core/report/timeline/memory_chart.h"
-#include "core/report/timeline/timeline_layout.h"
+#include "core/report/timeline/timeline_overlays.h"
 #include "core/report/timeline/timeline_style.h"
 
 namespace dpipe::report {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/proto/instruction_parts.h"
-#include "core/report/stats.h"
+#include "core/report/statistics/stats.h"
 
 namespace dpipe::report {
 namespace {

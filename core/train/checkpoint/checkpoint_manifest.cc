@@ -7,9 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "core/base/check.h"
 #include "core/base/files/crc32c.h"
 
 namespace dpipe {
+
 namespace {
 
 constexpr char kFirstLine[] = "dpipe checkpoint 1";
@@ -67,6 +69,19 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
     DPIPE_RETURN_IF_ERROR(ParseLine(lines[i], &manifest));
   }
   return manifest;
+}
+
+std::string SafetensorsDtype(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "F32";
+    case DType::kBf16:
+      return "BF16";
+    case DType::kI32:
+      return "I32";
+  }
+  DPIPE_CHECK(false) << "an element type without a name: " << static_cast<int>(dtype);
+  return "";
 }
 
 }  // namespace dpipe

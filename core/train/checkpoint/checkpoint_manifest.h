@@ -17,6 +17,7 @@
 
 #include "core/base/files/durable_file.h"
 #include "core/base/status.h"
+#include "core/tensor/dtype.h"
 
 namespace dpipe {
 
@@ -30,6 +31,11 @@ struct CheckpointManifest {
 std::string ManifestText(const CheckpointManifest& manifest);
 // Returns DataLoss with the line that is wrong.
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text);
+
+// Names of element types in safetensors files.
+//
+// Returns "F32", "BF16" or "I32".
+std::string SafetensorsDtype(DType dtype);
 
 }  // namespace dpipe
 

@@ -11,7 +11,6 @@
 #include "core/base/files/file.h"
 #include "core/train/checkpoint/checkpoint_manifest.h"
 #include "core/train/checkpoint/checkpoint_writer.h"
-#include "core/train/checkpoint/tensor_dtypes.h"
 
 namespace dpipe {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
 #include "core/base/files/open_file.h"
-#include "core/comm/rendezvous/launch/exit_hold.h"
+#include "core/comm/rendezvous/launch/process_exit.h"
 
 namespace dpipe {
 namespace {

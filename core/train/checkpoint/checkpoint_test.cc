@@ -16,7 +16,7 @@
 
 #include "core/base/files/file.h"
 #include "core/base/philox.h"
-#include "core/comm/rendezvous/launch/exit_hold.h"
+#include "core/comm/rendezvous/launch/process_exit.h"
 #include "core/tensor/cpu_device.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checkpoint_manifest.h"

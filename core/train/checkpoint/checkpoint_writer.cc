@@ -13,7 +13,6 @@
 #include "core/base/files/replace_folder.h"
 #include "core/tensor/safetensors_prefix.h"
 #include "core/train/checkpoint/checkpoint_manifest.h"
-#include "core/train/checkpoint/tensor_dtypes.h"
 
 namespace dpipe {
 namespace {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/base/philox.h"
-#include "core/train/compression/choose_ranks.h"
 #include "core/train/compression/low_rank.h"
 
 namespace dpipe {

@@ -1,18 +1,17 @@
 #include "core/train/optimizer/adamw_optimizer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
 #include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
+
 namespace {
 
 nn::Program OneLayer() {
@@ -280,4 +279,5 @@ TEST(AdamWMomentsTest, TakeAQuarterOfTheMemory) {
 }
 
 }  // namespace
+
 }  // namespace dpipe

@@ -15,8 +15,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
-#include "core/comm/rendezvous/launch/exit_hold.h"
-#include "core/comm/rendezvous/launch/launched_process.h"  // the launched processes' side
+#include "core/comm/rendezvous/launch/process_exit.h"
 #include "core/comm/rendezvous/launch/shaped_network.h"
 
 namespace dpipe {

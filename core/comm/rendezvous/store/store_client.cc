@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
-#include "core/comm/rendezvous/store/heartbeat.h"
-#include "core/comm/rendezvous/store/store_challenge.h"
+#include "core/comm/rendezvous/store/store_frame.h"
 #include "core/comm/rendezvous/store/store_server.h"
 
 namespace dpipe {
+
 namespace {
 
 constexpr absl::Duration kRetryInterval = absl::Milliseconds(100);
@@ -394,6 +394,29 @@ int StoreClient::AddFailureListener(std::function<void(const absl::Status&)> lis
 void StoreClient::RemoveFailureListener(int id) {
   absl::MutexLock lock(&listeners_mutex_);
   listeners_.erase(id);
+}
+
+absl::StatusOr<std::vector<std::string>> ExchangeTexts(StoreClient* store, const std::string& key,
+                                                       int rank, int size, const std::string& text,
+                                                       const std::string& why,
+                                                       absl::Duration deadline) {
+  DPIPE_RETURN_IF_ERROR(store->Set(absl::StrCat(key, "/", rank), text));
+  std::vector<std::string> texts(size);
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) {
+      texts[other] = text;
+      continue;
+    }
+    DPIPE_ASSIGN_OR_RETURN(texts[other],
+                           store->Get(absl::StrCat(key, "/", other),
+                                      absl::StrCat("rank ", other, " ", why), deadline));
+  }
+  return texts;
+}
+
+absl::Status MeetRanks(StoreClient* store, const std::string& key, int rank, int size,
+                       const std::string& why, absl::Duration deadline) {
+  return ExchangeTexts(store, key, rank, size, "", why, deadline).status();
 }
 
 }  // namespace dpipe

@@ -18,7 +18,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/status.h"
-#include "core/comm/rendezvous/deadline.h"
 #include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/socket.h"
 #include "core/comm/rendezvous/store/store_frame.h"
@@ -62,7 +61,7 @@ class StoreClient {
   const std::string& HostOf(int process) const { return joined_.hosts(process); }
 
   // Proves to other processes of the job that this one belongs to it: returns the HMAC-SHA256 of
-  // `text` by the job's secret, kHmacBytes long (hmac.h). Use each text only once.
+  // `text` by the job's secret, kHmacBytes long (job_secret.h). Use each text only once.
   std::string Sign(absl::string_view text) const { return options_.secret.Sign(text); }
 
   // Sets a key's value. Set each key only once: processes that have read it keep that value.
@@ -147,6 +146,19 @@ class StoreClient {
   bool notified_ ABSL_GUARDED_BY(listeners_mutex_) = false;
   std::thread thread_;
 };
+
+// A barrier for all ranks of a job.
+
+// Returns when all of `size` ranks have called it with this key, which is used once. The job's
+// failure ends the wait. `why` completes the text of errors: "waited 5s for rank 3 to connect to".
+// Sends `size` messages from each rank to the store.
+absl::Status MeetRanks(StoreClient* store, const std::string& key, int rank, int size,
+                       const std::string& why, absl::Duration deadline = absl::InfiniteDuration());
+
+// The same, but each rank contributes a text. Returns all texts, by rank.
+absl::StatusOr<std::vector<std::string>> ExchangeTexts(
+    StoreClient* store, const std::string& key, int rank, int size, const std::string& text,
+    const std::string& why, absl::Duration deadline = absl::InfiniteDuration());
 
 }  // namespace dpipe
 

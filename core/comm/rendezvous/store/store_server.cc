@@ -12,8 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/count.h"
 #include "core/base/text/show.h"
-#include "core/comm/rendezvous/store/heartbeat.h"
-#include "core/comm/rendezvous/store/store_challenge.h"
+#include "core/comm/rendezvous/store/store_frame.h"
 
 namespace dpipe {
 namespace {

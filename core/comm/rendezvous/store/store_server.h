@@ -6,7 +6,7 @@
 // may report its own failure. All processes are notified of the first of these failures, in the
 // same words.
 //
-// A client must first prove that it knows the job's secret (store_challenge.h). Until then it is a
+// A client must first prove that it knows the job's secret (store_frame.h). Until then it is a
 // stranger: the store sends it only a random nonce, and reads only the answer. The number of
 // strangers and their time are limited. If there are too many, the store drops the oldest one from
 // the address that has the most, so that a flood from one host does not keep others out. A dropped

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "core/comm/rendezvous/store/store_challenge.h"
 #include "core/comm/rendezvous/store/store_client.h"
+#include "core/comm/rendezvous/store/store_frame.h"
 #include "core/comm/rendezvous/store/store_server.h"
 #include "core/comm/rendezvous/testing/bare_peer.h"
 #include "gmock/gmock.h"

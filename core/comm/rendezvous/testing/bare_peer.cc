@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
-#include "core/comm/rendezvous/store/store_challenge.h"
+#include "core/comm/rendezvous/store/store_frame.h"
 #include "core/comm/rendezvous/store/store_server.h"
 
 namespace dpipe {
