@@ -76,11 +76,13 @@ models::TrainingSetupOptions Options(const std::string& model_folder, DType dtyp
 absl::StatusOr<testlib::TrainingOutcome> TrainBy(const Family& family, const MakePlanFn& make_plan,
                                                  int num_devices, DType dtype,
                                                  const nn::LoraSpec& lora = {},
-                                                 bool from_cache = false) {
+                                                 bool from_cache = false,
+                                                 ops::WeightStorage storage = {}) {
   const std::string folder = absl::StrCat(::testing::TempDir(), "/", family.name);
   family.write(folder);
   models::TrainingSetupOptions options = Options(folder, dtype);
   options.model.lora = lora;
+  options.model.base_storage = options.model.frozen_storage = storage;
   options.weights = models::TrainingSetupOptions::Weights::kFolder;
   options.data.random_flip = !from_cache;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
@@ -249,6 +251,30 @@ INSTANTIATE_TEST_SUITE_P(DTypes, TinyFluxTest, ::testing::Values(DType::kF32, DT
                          [](const ::testing::TestParamInfo<DType>& info) {
                            return std::string(DTypeName(info.param));
                          });
+
+TEST_P(FamilyEquivalenceTest, AdaptersOfWeightsInOtherTypes) {
+  std::vector<double> last_losses;
+  for (const auto storage :
+       {ops::WeightStorage::kFp32, ops::WeightStorage::kBf16, ops::WeightStorage::kInt8}) {
+    SCOPED_TRACE(std::string(ops::WeightStorageName(storage)));
+    const auto train = [&](const char* strategy, int num_devices) {
+      return TrainBy(GetParam(), ByStrategy(strategy, num_devices, DType::kF32), num_devices,
+                     DType::kF32, /*lora=*/{2, 1, {}}, /*from_cache=*/false, storage);
+    };
+    const auto expected = train("data_parallel", 1);
+    const auto on_two = train("diffusionpipe", 2);
+    ASSERT_TRUE(expected.ok() && on_two.ok()) << expected.status() << on_two.status();
+    EXPECT_EQ(testlib::FirstDifference(*expected, *on_two), "");
+    last_losses.push_back(expected->losses.back());
+    if (storage == ops::WeightStorage::kFp32) continue;
+    const auto divided = train("zero3", 2);
+    EXPECT_EQ(divided.status().code(), absl::StatusCode::kInvalidArgument) << divided.status();
+  }
+  EXPECT_NEAR(last_losses[1] / last_losses[0], 1, 0.01);
+  EXPECT_NEAR(last_losses[2] / last_losses[0], 1, 0.01);
+  EXPECT_NE(last_losses[1], last_losses[0]);
+  EXPECT_NE(last_losses[2], last_losses[1]);
+}
 
 }  // namespace
 }  // namespace dpipe

@@ -20,6 +20,7 @@
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
+#include "core/ops/product/weight.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/plan_text.h"
@@ -31,7 +32,8 @@
 #include "nlohmann/json.hpp"
 
 DEFINE_string(model, "stable_diffusion_v2_1",
-              "name of a built-in model, or a folder in diffusers layout");
+              "name of a built-in model, or a folder in diffusers layout; weights are the folder's "
+              "or, if it has none, random");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_int32(image_size, 256, "image size in pixels per side");
 DEFINE_int32(stages, 2,
@@ -39,10 +41,15 @@ DEFINE_int32(stages, 2,
 DEFINE_int32(global_batch, 2, "images per training step");
 DEFINE_int32(micro_batches, 2, "number of micro-batches per training step");
 DEFINE_int32(steps, 3, "number of training steps, of the pipeline and of the one device");
-DEFINE_string(dtype, "bf16", "element type of the computation, fp32 or bf16; weights are fp32");
+DEFINE_string(dtype, "bf16",
+              "element type of the computation, fp32 or bf16; trained weights are fp32");
+DEFINE_int32(lora_rank, 0, "rank of low-rank adapters, which alone are trained; 0: none");
+DEFINE_string(base_dtype, "fp32", "type in which weights that adapters adapt are kept");
+DEFINE_string(frozen_dtype, "fp32", "type in which the text encoders' weights are kept");
+DEFINE_int32(max_sequence_length, 0, "tokens of a caption for T5; 0: the model's usual number");
 DEFINE_string(strategy, "diffusionpipe", "strategy of the pipeline");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
-DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
+DEFINE_uint64(seed, 1, "seed for random weights, data order, noise and timesteps");
 DEFINE_bool(one_device, true, "also train the same steps on one device, and compare the losses");
 DEFINE_string(json, "", "also write the results to this file");
 FLAG_RANGE(image_size, 8, 4'096);
@@ -51,6 +58,8 @@ FLAG_RANGE(global_batch, 1, 65'536);
 FLAG_RANGE(micro_batches, 1, 65'536);
 FLAG_RANGE(steps, 1, 1'000'000);
 FLAG_RANGE(lr, 0, 1'000);
+FLAG_RANGE(lora_rank, 0, 1'024);
+FLAG_RANGE(max_sequence_length, 0, 512);
 
 namespace dpipe::bench {
 namespace {
@@ -92,12 +101,16 @@ class FullSize {
   absl::Status Load() {
     models::LoadModelOptions loading;
     loading.image_size = FLAGS_image_size;
+    loading.lora.rank = FLAGS_lora_rank;
+    loading.max_sequence_length = FLAGS_max_sequence_length;
+    DPIPE_ASSIGN_OR_RETURN(loading.base_storage, ops::ParseWeightStorage(FLAGS_base_dtype));
+    DPIPE_ASSIGN_OR_RETURN(loading.frozen_storage, ops::ParseWeightStorage(FLAGS_frozen_dtype));
     DPIPE_ASSIGN_OR_RETURN(const std::string folder, models::FindModelFolder(FLAGS_model));
     DPIPE_ASSIGN_OR_RETURN(model_, models::LoadTrainableModel(folder, loading));
     Say(absl::StrCat("Model:    ", model_->Describe(), ", ", FLAGS_dtype));
-    Say(absl::StrCat(
-        "Weights:  ", model_->DescribeStart(models::TrainableModel::Start::kRandom, FLAGS_seed),
-        "; ", model_->DescribeFrozen()));
+    if (model_->has_weights()) start_ = models::TrainableModel::Start::kFolder;
+    Say(absl::StrCat("Weights:  ", model_->DescribeStart(start_, FLAGS_seed), "; ",
+                     model_->DescribeFrozen()));
     Say(absl::StrCat("Machine:  ", report::DescribeMachine(report::CollectMachineInfo())));
     DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, Say));
     DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(data));
@@ -124,9 +137,7 @@ class FullSize {
     job.load_frozen = [this](int component, LayerRange layers) {
       return model_->LoadFrozen(component, layers);
     };
-    DPIPE_ASSIGN_OR_RETURN(
-        job.backbone_parameters,
-        model_->InitialSource(models::TrainableModel::Start::kRandom, FLAGS_seed));
+    DPIPE_ASSIGN_OR_RETURN(job.backbone_parameters, model_->InitialSource(start_, FLAGS_seed));
     job.optimizer.learning_rate.peak = static_cast<float>(FLAGS_lr);
     DPIPE_ASSIGN_OR_RETURN(job.compute_dtype, ParseComputeDType(FLAGS_dtype));
     job.frozen_quantum = FLAGS_global_batch / FLAGS_micro_batches;
@@ -212,6 +223,7 @@ class FullSize {
   }
 
   std::unique_ptr<models::TrainableModel> model_;
+  models::TrainableModel::Start start_ = models::TrainableModel::Start::kRandom;
   std::unique_ptr<DataLoader> loader_;
   std::unique_ptr<InputProvider> inputs_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;

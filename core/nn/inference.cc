@@ -46,8 +46,9 @@ int64_t InferenceBytes(const Program& program, LayerRange range, int64_t batch,
     }
     max_values = std::max(max_values, values);
   }
-  // fp32 masters, and prepared forms in the compute dtype.
-  const int64_t parameters = program.ParameterBytes(range) / 4 * (4 + SizeOf(compute_dtype));
+  // What is kept, and prepared forms or decoded values in the compute dtype.
+  const int64_t parameters =
+      program.ParameterBytes(range) + program.ParameterCount(range) * SizeOf(compute_dtype);
   return parameters + inputs + max_values;
 }
 

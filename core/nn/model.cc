@@ -158,7 +158,10 @@ std::string LayerText(const LayerInfo& layer) {
 
 std::string ParameterText(const ParameterInfo& parameter) {
   return absl::StrCat("'", parameter.name, "' ", parameter.shape.ToString(),
-                      parameter.trainable ? "" : ", frozen", parameter.decay ? "" : ", no decay");
+                      parameter.trainable
+                          ? ""
+                          : absl::StrCat(", frozen in ", ops::WeightStorageName(parameter.storage)),
+                      parameter.decay ? "" : ", no decay");
 }
 
 std::string NodeText(const NodeInfo& node) {

@@ -98,6 +98,10 @@ class Node {
   // True if the output has no gradient, even if inputs have one.
   virtual bool stops_gradient() const { return false; }
 
+  // True if parameter i may be kept in another type than fp32 (ops::WeightStorage) when it is not
+  // trained.
+  virtual bool DecodesWeight(int i) const { return false; }
+
   // True if InputGrad itself adds `later_grad` to the gradient of input 0, which saves a pass over
   // memory.
   virtual bool AddsToGrad() const { return false; }

@@ -74,7 +74,7 @@ ParameterSet::ParameterSet(const Program& program, LayerRange layers,
     : ParameterSet(program, layers, std::move(device), /*is_sharded=*/false, {}) {
   AllocateMasters(layers);
   AllocateGradRow();
-  for (ParameterId id : ids_) Tensor(weight(id).master()).FillZero();
+  for (ParameterId id : ids_) mutable_weight(id)->FillZero();
 }
 
 std::unique_ptr<ParameterSet> ParameterSet::OfShards(const Program& program, LayerRange layers,
@@ -83,7 +83,7 @@ std::unique_ptr<ParameterSet> ParameterSet::OfShards(const Program& program, Lay
       new ParameterSet(program, layers, std::move(device), /*is_sharded=*/true, shard));
   set->AllocateMasters(layers);
   set->AllocateGradRow();
-  for (ParameterId id : set->ids_) Tensor(set->weight(id).master()).FillZero();
+  for (ParameterId id : set->ids_) set->mutable_weight(id)->FillZero();
   return set;
 }
 
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<ParameterSet>> ParameterSet::Sharing(
   auto set = OnDemand(program, layers, std::move(device));
   DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> masters, set->Find(tensors));
   for (size_t i = 0; i < masters.size(); ++i) {
-    set->entries_[i].weight = std::make_shared<ops::Weight>(std::move(masters[i]));
+    set->entries_[i].weight = set->WeightOf(set->ids_[i], std::move(masters[i]));
   }
   set->AllocateGradRow();
   return set;
@@ -109,22 +109,23 @@ std::unique_ptr<ParameterSet> ParameterSet::StandIn(const Program& program, Laye
                                                     std::shared_ptr<Device> device,
                                                     int64_t max_bytes_per_shape) {
   auto set = OnDemand(program, layers, std::move(device));
-  std::map<std::pair<std::string, bool>, std::vector<int>> made;  // entries, by shape and training
-  std::map<std::pair<std::string, bool>, size_t> used;
+  std::map<std::string, std::vector<int>> made;  // entries, by properties that must be equal
+  std::map<std::string, size_t> used;
   for (size_t i = 0; i < set->entries_.size(); ++i) {
     const ParameterInfo& info = program.parameter(set->ids_[i]);
-    const auto key = std::make_pair(info.shape.ToString(), info.trainable);
+    const std::string key = absl::StrCat(info.shape.ToString(), info.trainable ? " trained " : " ",
+                                         ops::WeightStorageName(info.storage));
     std::vector<int>& first = made[key];
-    const int64_t bytes = info.shape.num_elements() * SizeOf(DType::kF32);
+    const int64_t bytes = ops::StoredBytes(info.storage, info.shape.num_elements());
     const int64_t count = std::max<int64_t>(1, max_bytes_per_shape / std::max<int64_t>(1, bytes));
     Entry& entry = set->entries_[i];
     if (static_cast<int64_t>(first.size()) >= count) {
       entry = set->entries_[first[used[key]++ % first.size()]];
       continue;
     }
-    const Tensor master = Tensor::Empty(set->device_, info.shape, DType::kF32);
-    FillArbitrarily(info, master);
-    entry.weight = std::make_shared<ops::Weight>(master);
+    const Tensor values = Tensor::Empty(set->device_, info.shape, DType::kF32);
+    FillArbitrarily(info, values);
+    entry.weight = set->WeightOf(set->ids_[i], values);
     if (info.trainable) entry.grad = Tensor::Zeros(set->device_, info.shape, DType::kF32);
     first.push_back(static_cast<int>(i));
   }
@@ -160,10 +161,22 @@ void ParameterSet::AllocateMasters(LayerRange layers) {
   for (int i = begin; i < end; ++i) {
     DPIPE_CHECK(Contains(ParameterId(i)));
     std::shared_ptr<ops::Weight>& weight = entries_[i - first_id_].weight;
-    if (weight != nullptr) continue;
-    weight =
-        std::make_shared<ops::Weight>(Tensor::Empty(device_, ShapeOf(ParameterId(i)), DType::kF32));
+    if (weight == nullptr) weight = NewWeight(ParameterId(i));
   }
+}
+
+std::shared_ptr<ops::Weight> ParameterSet::NewWeight(ParameterId id) const {
+  const auto storage = is_sharded_ ? ops::WeightStorage::kFp32 : program_->parameter(id).storage;
+  return std::make_shared<ops::Weight>(device_, ShapeOf(id), storage);
+}
+
+std::shared_ptr<ops::Weight> ParameterSet::WeightOf(ParameterId id, Tensor values) const {
+  if (program_->parameter(id).storage == ops::WeightStorage::kFp32) {
+    return std::make_shared<ops::Weight>(std::move(values));
+  }
+  auto weight = NewWeight(id);
+  weight->Assign(values);
+  return weight;
 }
 
 void ParameterSet::ReleaseMasters(LayerRange layers) {
@@ -278,7 +291,12 @@ void ParameterSet::InitRandom(uint64_t seed) {
   std::atomic<size_t> next = 0;
   const auto initialise = [&] {
     for (size_t i = next++; i < ids_.size(); i = next++) {
-      DrawParameter(program_->parameter(ids_[i]), seed, weight(ids_[i]).master().span<float>());
+      ops::Weight* const weight = mutable_weight(ids_[i]);
+      const bool has_master = weight->storage() == ops::WeightStorage::kFp32;
+      const Tensor values = has_master ? weight->master()
+                                       : Tensor::Empty(Device::Cpu(), weight->shape(), DType::kF32);
+      DrawParameter(program_->parameter(ids_[i]), seed, values.span<float>());
+      if (!has_master) weight->Assign(values);
     }
   };
   const int wanted = static_cast<int>(master_bytes() / kBytesPerThread);
@@ -315,9 +333,7 @@ absl::StatusOr<std::vector<Tensor>> ParameterSet::Find(
 absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> found, Find(tensors));
   for (size_t i = 0; i < ids_.size(); ++i) {
-    Tensor master = weight(ids_[i]).master();
-    master.CopyFrom(part(ids_[i]).Of(found[i]));
-    mutable_weight(ids_[i])->MarkUpdated();
+    mutable_weight(ids_[i])->Assign(part(ids_[i]).Of(found[i]));
   }
   return absl::OkStatus();
 }
@@ -325,9 +341,7 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
 absl::Status ParameterSet::Load(const ParameterSource& source) {
   for (ParameterId id : ids_) {
     DPIPE_ASSIGN_OR_RETURN(const Tensor value, source.Read(program_->parameter(id)));
-    Tensor master = weight(id).master();
-    master.CopyFrom(part(id).Of(value));
-    mutable_weight(id)->MarkUpdated();
+    mutable_weight(id)->Assign(part(id).Of(value));
   }
   return absl::OkStatus();
 }
@@ -340,21 +354,21 @@ absl::Status ParameterSet::LoadMissing(LayerRange layers, const ParameterSource&
     std::shared_ptr<ops::Weight>& weight = entries_[i - first_id_].weight;
     if (weight != nullptr) continue;
     DPIPE_ASSIGN_OR_RETURN(Tensor value, source.Read(program_->parameter(ParameterId(i))));
-    weight = std::make_shared<ops::Weight>(std::move(value));
+    weight = WeightOf(ParameterId(i), std::move(value));
   }
   return absl::OkStatus();
 }
 
 void ParameterSet::Collect(std::map<std::string, Tensor>* tensors) const {
   for (ParameterId id : ids_) {
-    part(id).AddTo(program_->parameter(id).name, weight(id).master(), tensors);
+    part(id).AddTo(program_->parameter(id).name, weight(id).As(DType::kF32), tensors);
   }
 }
 
 int64_t ParameterSet::master_bytes() const {
   int64_t sum = 0;
   for (const Entry& entry : entries_) {
-    if (entry.weight != nullptr) sum += entry.weight->master().size_bytes();
+    if (entry.weight != nullptr) sum += entry.weight->stored_bytes();
   }
   return sum;
 }
@@ -386,7 +400,7 @@ std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
       copy->AllocateMasters({layer, layer + 1});
       const auto [begin, end] = parameters.program().ParameterRange({layer, layer + 1});
       for (ParameterId id(begin); id.value() < end; id = ParameterId(id.value() + 1)) {
-        Tensor(copy->weight(id).master()).CopyFrom(parameters.weight(id).master());
+        copy->mutable_weight(id)->Assign(parameters.weight(id));
       }
     }
   }

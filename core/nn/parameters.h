@@ -32,9 +32,10 @@ struct ParameterPart {
              std::map<std::string, Tensor>* tensors) const;
 };
 
-// Owns fp32 masters and the fp32 gradients of trainable parameters. A stage's set belongs to one
-// rank. A set of frozen layers is only read (const) and may be shared by any number of ranks. The
-// Program must outlive the set.
+// Owns fp32 masters and the fp32 gradients of trainable parameters. Frozen ones are kept as the
+// program says (Program::StoreFrozen), except in sets of shards. A stage's set belongs to one rank.
+// A set of frozen layers is only read (const) and may be shared by any number of ranks. The Program
+// must outlive the set.
 //
 // If parameters are sharded over ranks, a rank has two sets. One holds shards: this rank's part of
 // every parameter, of its gradient and of its optimizer state. The other is on demand: its masters
@@ -117,10 +118,10 @@ class ParameterSet {
   // For sets on demand: reads the parameters of some layers that have no masters yet. Several
   // threads may read different layers at the same time.
   absl::Status LoadMissing(LayerRange layers, const ParameterSource& source);
-  // Adds copies of the masters by name (see ParameterPart::AddTo).
+  // Adds copies of the values in fp32, by name (see ParameterPart::AddTo).
   void Collect(std::map<std::string, Tensor>* tensors) const;
 
-  int64_t master_bytes() const;
+  int64_t master_bytes() const;  // of the weights as they are kept
   int64_t grad_bytes() const;
   // Bytes of the weights' cached prepared forms at present.
   int64_t prepared_bytes() const;
@@ -142,6 +143,9 @@ class ParameterSet {
   absl::StatusOr<std::vector<Tensor>> Find(const std::map<std::string, Tensor>& tensors) const;
   // Returns the shape as stored.
   Shape ShapeOf(ParameterId id) const;
+  std::shared_ptr<ops::Weight> NewWeight(ParameterId id) const;  // uninitialised
+  // Returns a weight of fp32 values, which it shares if it is kept in fp32. Not for shards.
+  std::shared_ptr<ops::Weight> WeightOf(ParameterId id, Tensor values) const;
 
   const Program* program_;
   LayerRange layers_;
@@ -154,7 +158,7 @@ class ParameterSet {
   Tensor grads_;  // storage of all gradients; undefined on demand
 };
 
-// Copies the masters of some layers of a set to `device`, for forward passes only: there is no room
+// Copies the weights of some layers of a set to `device`, for forward passes only: there is no room
 // for gradients. The other layers have none in the copy. Ranges may overlap.
 std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
                                              const std::vector<LayerRange>& layers,

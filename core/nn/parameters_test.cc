@@ -5,9 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
+#include "core/nn/blocks/lora.h"
+#include "core/nn/execution.h"
 #include "core/nn/nodes/norm_nodes.h"
 #include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
+#include "core/nn/testing/gradient_check.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::nn {
@@ -204,6 +207,119 @@ TEST(ParameterSetTest, OnDemandMemoryIsGivenBack) {
   EXPECT_FALSE(set->HasMasters({1, 2}));
   set->ReleaseGrads({0, 2});
   EXPECT_EQ(device->allocator().stats().allocated_bytes, 0);
+}
+
+// A base that adapters adapt, between trained layers.
+Program Adapted() {
+  ProgramBuilder builder("adapted");
+  ValueId x = builder.AddInput("x", {Shape({24}), Element::kCompute});
+  builder.BeginLayer("first", LayerKind::kTrainable);
+  x = AddLinear(&builder, "first", x, {32});
+  for (const char* name : {"a", "b"}) {
+    builder.BeginLayer(name, LayerKind::kTrainable);
+    LoraSpec lora;
+    lora.rank = 2;
+    builder.FreezeParameters(true);
+    x = AddLayerNorm(&builder, absl::StrCat(name, ".norm"), x, {});
+    builder.FreezeParameters(false);
+    x = AddLinearWithLora(&builder, absl::StrCat(name, ".linear"), x, {32}, lora);
+  }
+  builder.MarkOutput(x, "y");
+  return builder.Build();
+}
+
+ParameterId Named(const Program& program, const std::string& name) {
+  for (int i = 0; i < program.num_parameters(); ++i) {
+    if (program.parameter(ParameterId(i)).name == name) return ParameterId(i);
+  }
+  ADD_FAILURE() << name;
+  return ParameterId(0);
+}
+
+TEST(ParameterSetTest, FrozenWeightsOfProductsMayBeKeptInOtherTypes) {
+  Program program = Adapted();
+  const int64_t plain_bytes = program.ParameterBytes(program.all_layers());
+  program.StoreFrozen(ops::WeightStorage::kInt8);
+  for (const auto& [name, storage] : {std::make_pair("a.linear.weight", ops::WeightStorage::kInt8),
+                                      {"a.linear.bias", ops::WeightStorage::kFp32},
+                                      {"a.norm.weight", ops::WeightStorage::kFp32},
+                                      {"a.linear.lora_A.weight", ops::WeightStorage::kFp32},
+                                      {"first.weight", ops::WeightStorage::kFp32}}) {
+    EXPECT_TRUE(program.parameter(Named(program, name)).storage == storage) << name;
+  }
+  // Two weights of 1024 numbers in 16 blocks.
+  EXPECT_EQ(program.ParameterBytes(program.all_layers()), plain_bytes - 2 * (4096 - 1024 - 64));
+  ParameterSet set(program, program.all_layers(), Device::Cpu());
+  EXPECT_EQ(set.master_bytes(), program.ParameterBytes(program.all_layers()));
+  set.InitRandom(3);
+  std::map<std::string, Tensor> tensors, again;
+  set.Collect(&tensors);
+  // Copies, sets that read one layer at a time, and sets that load decoded values have the bits.
+  const auto expect_same = [&](const ParameterSet& other) {
+    again.clear();
+    other.Collect(&again);
+    for (const auto& [name, tensor] : tensors) {
+      EXPECT_EQ(std::memcmp(again[name].raw_data(), tensor.raw_data(), tensor.size_bytes()), 0)
+          << name;
+    }
+  };
+  expect_same(*CopyParameters(set, {program.all_layers()}, Device::Cpu()));
+  const auto missing = ParameterSet::OnDemand(program, program.all_layers(), Device::Cpu());
+  ASSERT_TRUE(missing->LoadMissing(program.all_layers(), *RandomSource(3)).ok());
+  expect_same(*missing);
+  ParameterSet loaded(program, program.all_layers(), Device::Cpu());
+  ASSERT_TRUE(loaded.Load(tensors).ok());
+  expect_same(loaded);
+  const auto sharing = ParameterSet::Sharing(program, program.all_layers(), Device::Cpu(), tensors);
+  ASSERT_TRUE(sharing.ok()) << sharing.status();
+  expect_same(**sharing);
+  // Shards stay in fp32.
+  const auto shard = ParameterSet::OfShards(program, {1, 2}, Device::Cpu(), {0, 2});
+  EXPECT_TRUE(shard->weight(Named(program, "a.linear.weight")).storage() ==
+              ops::WeightStorage::kFp32);
+  EXPECT_EQ(ParameterSet::StandIn(program, {1, 2}, Device::Cpu(), 1 << 20)->master_bytes(),
+            program.ParameterBytes({1, 2}));
+}
+
+// Adapters and inputs get the gradients of an fp32 program with the decoded values, bit for bit.
+TEST(ParameterSetTest, GradientsPassThroughWeightsInOtherTypes) {
+  for (const auto storage : {ops::WeightStorage::kBf16, ops::WeightStorage::kInt8}) {
+    const Program plain = Adapted();
+    Program program = Adapted();
+    program.StoreFrozen(storage);
+    ParameterSet kept(program, program.all_layers(), Device::Cpu());
+    kept.InitRandom(5);
+    std::map<std::string, Tensor> tensors;
+    kept.Collect(&tensors);
+    for (const char* name : {"a", "b"}) {
+      RandomStream random(1, 0, 0, RandomPurpose::kTest);
+      for (float& x : tensors[absl::StrCat(name, ".linear.lora_B.weight")].span<float>()) {
+        x = random.NextNormal();
+      }
+    }
+    ParameterSet decoded(plain, plain.all_layers(), Device::Cpu());
+    ASSERT_TRUE(kept.Load(tensors).ok() && decoded.Load(tensors).ok());
+    const ValueMap inputs = RandomInputs(program, Device::Cpu(), 6, DType::kF32, 2, /*seed=*/7);
+    std::vector<Tensor> outputs;
+    for (ParameterSet* set : {&kept, &decoded}) {
+      const Program& own = set->program();
+      ValueMap values = inputs, grads;
+      RangeState state;
+      ASSERT_TRUE(Forward(own, own.all_layers(), *set, {}, &values, &state).ok());
+      const ValueId y = own.OutputNamed("y");
+      outputs.push_back(values[y]);
+      grads[y] = values[y];
+      ASSERT_TRUE(Backward(own, own.all_layers(), set, &state, &grads).ok());
+    }
+    EXPECT_EQ(std::memcmp(outputs[0].raw_data(), outputs[1].raw_data(), outputs[0].size_bytes()),
+              0);
+    for (ParameterId id : kept.trainable_ids()) {
+      const Tensor &a = *kept.grad(id), &b = *decoded.grad(id);
+      EXPECT_EQ(std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()), 0)
+          << program.parameter(id).name;
+    }
+    EXPECT_TRUE(CheckGradients(program, &kept, inputs, {}).ok());
+  }
 }
 
 }  // namespace

@@ -119,8 +119,25 @@ int64_t Program::TrainableParameterCount(LayerRange range) const {
   return count;
 }
 
+void Program::StoreFrozen(ops::WeightStorage storage) {
+  std::vector<bool> stays(parameters_.size(), false);
+  for (const NodeInfo& node : nodes_) {
+    for (size_t i = 0; i < node.parameters.size(); ++i) {
+      if (!node.node->DecodesWeight(static_cast<int>(i))) stays[node.parameters[i].value()] = true;
+    }
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].trainable && !stays[i]) parameters_[i].storage = storage;
+  }
+}
+
 int64_t Program::ParameterBytes(LayerRange range) const {
-  return ParameterCount(range) * SizeOf(DType::kF32);
+  const auto [begin, end] = ParameterRange(range);
+  int64_t bytes = 0;
+  for (int i = begin; i < end; ++i) {
+    bytes += ops::StoredBytes(parameters_[i].storage, parameters_[i].shape.num_elements());
+  }
+  return bytes;
 }
 
 NodeWork Program::Work(NodeId id) const {

@@ -56,6 +56,7 @@ struct ParameterInfo {
   bool decay = true;  // true if weight decay applies (not to biases and norms)
   int layer = -1;
   bool trainable = true;  // false in frozen layers, and for some in trainable ones
+  ops::WeightStorage storage = ops::WeightStorage::kFp32;  // see Program::StoreFrozen
 };
 
 struct ValueInfo {
@@ -126,7 +127,11 @@ class Program {
 
   // Parameters of the range, as a half-open range of ids (a layer's ids are contiguous).
   std::pair<int, int> ParameterRange(LayerRange range) const;
-  // Bytes of the parameters in fp32.
+  // Keeps the parameters that are not trained, and that only convolutions and linear layers read,
+  // in this type. Activations, gradients and all other parameters stay as they are.
+  void StoreFrozen(ops::WeightStorage storage);
+
+  // Bytes of the parameters as they are kept: in fp32, unless StoreFrozen says otherwise.
   int64_t ParameterBytes(LayerRange range) const;
   int64_t ParameterCount(LayerRange range) const;
   int64_t TrainableParameterCount(LayerRange range) const;

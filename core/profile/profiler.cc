@@ -227,13 +227,20 @@ class Profiler {
     if (is_backbone) DistributeOptimizerTime(TypicalLoadTime(times.optimizer_steps), profile);
   }
 
-  // Returns the first layers with about 64 million parameters, or all layers if there are fewer.
-  // This is far more than a cache holds, so the time of an optimizer step is proportional to the
-  // number.
+  // Returns the first layers with about 64 million trainable parameters, or all layers if there are
+  // fewer. This is far more than a cache holds, so the time of an optimizer step is proportional to
+  // the number. Frozen parameters of these layers take memory too: of adapters, the first layers
+  // with 1 GiB of both are enough.
   static LayerRange LayersToOptimize(const ComponentProfile& profile) {
-    constexpr int64_t kEnoughBytes = 256 << 20;
+    constexpr int64_t kEnoughBytes = 256 << 20, kMaxBytes = 1 << 30;
+    int64_t trainable = 0, all = 0;
     int end = 0;
-    while (end < profile.layers_size() && TrainableBytes(profile, {0, end}) < kEnoughBytes) ++end;
+    while (end < profile.layers_size() && trainable < kEnoughBytes &&
+           (all < kMaxBytes || trainable == 0)) {
+      const LayerProfile& layer = profile.layers(end++);
+      trainable += layer.trainable_parameter_bytes();
+      all += layer.parameter_bytes();
+    }
     return {0, end};
   }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
+#include "core/nn/execution.h"
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -123,6 +124,79 @@ TEST(FluxTest, LossAndGradientsOfAStepAreThoseOfTorch) {
   EXPECT_LT(errors.losses, 1e-6);
   EXPECT_LT(errors.gradient, 3e-5) << errors.parameter;
   EXPECT_EQ(errors.num_trained, pipeline->model().backbone().program.num_parameters());
+}
+
+// The whole network with its weights in fewer bits against fp32: loss and gradients of a step.
+TEST(FluxTest, WeightsInOtherTypesErrAsStated) {
+  struct Step {
+    Tensor losses;
+    NamedTensors gradients;
+    int64_t bytes;
+  };
+  const auto run = [](ops::WeightStorage storage) {
+    LoadModelOptions options;
+    options.lora = {2, 1, {}};
+    options.base_storage = options.frozen_storage = storage;
+    const auto pipeline = Load(SmallFlux(), options);
+    const Goldens goldens = OpenGoldens();
+    const nn::Program& program = pipeline->model().backbone().program;
+    nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
+    NamedTensors weights = DenoiserOf(*pipeline);
+    for (auto& [name, tensor] : weights) {
+      if (!absl::EndsWith(name, nn::kLoraUp)) continue;
+      int i = 0;
+      for (float& x : tensor.span<float>()) x = 0.01f * static_cast<float>(++i % 17 - 8);
+    }
+    EXPECT_TRUE(parameters.Load(weights).ok());
+    auto inputs = EmbedTexts(*pipeline, kPrompts);
+    EXPECT_TRUE(inputs.ok()) << inputs.status();
+    inputs->insert({{"latents", goldens.Get("train/latents")},
+                    {"noise", goldens.Get("train/noise")},
+                    {"timesteps", goldens.Get("train/timesteps")}});
+    for (const auto& condition : pipeline->denoiser().conditions()) {
+      (*inputs)[condition->name()] =
+          *condition->ForTraining(/*loader=*/nullptr, /*step=*/0, {0, 2}, Device::Cpu());
+    }
+    nn::ValueMap values, grads;
+    for (const auto& [name, tensor] : *inputs) values[program.InputNamed(name)] = tensor;
+    nn::RangeState state;
+    EXPECT_TRUE(nn::Forward(program, program.all_layers(), parameters, {}, &values, &state).ok());
+    const ValueId loss = program.OutputNamed("loss");
+    Step step{values[loss], {}, parameters.master_bytes()};
+    grads[loss] = Tensor::FromHost<float>(Device::Cpu(), {2}, {0.5f, 0.5f});
+    EXPECT_TRUE(nn::Backward(program, program.all_layers(), &parameters, &state, &grads).ok());
+    for (nn::ParameterId id : parameters.trainable_ids()) {
+      step.gradients[program.parameter(id).name] = parameters.grad(id).Clone();
+    }
+    return step;
+  };
+  const Step exact = run(ops::WeightStorage::kFp32);
+  for (const auto storage : {ops::WeightStorage::kBf16, ops::WeightStorage::kInt8}) {
+    const bool is_int8 = storage == ops::WeightStorage::kInt8;
+    const std::string type(ops::WeightStorageName(storage));
+    const Step step = run(storage);
+    EXPECT_LT(step.bytes, exact.bytes * (is_int8 ? 0.5 : 0.65)) << type;
+    const double of_losses = RelativeError(step.losses, exact.losses);
+    double squares = 0, error_squares = 0;
+    for (const auto& [name, expected] : exact.gradients) {
+      const double norm = Norm(expected), error = RelativeError(step.gradients.at(name), expected);
+      squares += norm * norm;
+      if (norm > 0) error_squares += error * norm * error * norm;
+    }
+    const double of_gradients = std::sqrt(error_squares / squares);
+    RecordProperty(type + "_losses", absl::StrCat(of_losses));
+    RecordProperty(type + "_gradients", absl::StrCat(of_gradients));
+    RecordProperty(type + "_bytes", absl::StrCat(step.bytes, " of ", exact.bytes));
+    EXPECT_LT(of_losses, is_int8 ? 0.01 : 0.003) << type;
+    EXPECT_LT(of_gradients, is_int8 ? 0.1 : 0.03) << type;
+    EXPECT_GT(of_gradients, is_int8 ? 1e-3 : 3e-4) << type;
+  }
+  LoadModelOptions options;
+  options.base_storage = ops::WeightStorage::kInt8;
+  EXPECT_EQ(
+      ErrorOf(SmallFlux(), options),
+      "all weights of the transformer are trained, so none can be kept in int8; train adapters "
+      "(--model.lora_rank), or keep them in fp32");
 }
 
 TEST(FluxTest, SavesAFolderThatLoadsTheSame) {

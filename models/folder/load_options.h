@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
+#include "core/ops/product/weight.h"
 #include "models/diffusion/flow_matching.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/lora/lora.h"
@@ -30,6 +31,9 @@ struct LoadModelOptions {
   // With a rank > 0, only low-rank adapters are trained: of lora.targets or, if there are none, of
   // the attentions (transformers: also of feed-forward networks).
   nn::LoraSpec lora = {};
+  // How weights of the backbone that are not trained are kept, and those of the text encoders.
+  ops::WeightStorage base_storage = ops::WeightStorage::kFp32;
+  ops::WeightStorage frozen_storage = ops::WeightStorage::kFp32;
   LoraFormat lora_format = LoraFormat::kDiffusers;  // format of the file to which they are saved
   // A file of low-rank adapters, or a folder with one (FindLoraFile). Empty selects the folder's
   // own file (kLoraFile), if there is one. Adapters that are merged into the weights are scaled by

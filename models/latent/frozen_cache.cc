@@ -37,10 +37,10 @@ std::string FingerprintOf(const LatentPipeline& pipeline, int component) {
   fingerprint.AddNumber(kCacheVersion).Add(config.ok() ? *config : "");
   const nn::ParameterSet& parameters = *pipeline.frozen_parameters()[component];
   for (const nn::ParameterId id : parameters.ids()) {
-    const Tensor& master = parameters.weight(id).master();
-    fingerprint.Add(parameters.program().parameter(id).name).Add(master.shape().ToString());
+    const Tensor values = parameters.weight(id).As(DType::kF32);
+    fingerprint.Add(parameters.program().parameter(id).name).Add(values.shape().ToString());
     fingerprint.Add(
-        {static_cast<const char*>(master.raw_data()), static_cast<size_t>(master.size_bytes())});
+        {static_cast<const char*>(values.raw_data()), static_cast<size_t>(values.size_bytes())});
   }
   return fingerprint.ToString();
 }

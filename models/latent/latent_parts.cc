@@ -32,13 +32,17 @@ absl::StatusOr<std::vector<nn::Component>> LatentParts::MakeEncoders(ImageSize s
   encoders.push_back({kVaeEncoderName, false, std::move(vae_encoder), {}});
   for (const TextEncoder& encoder : text_encoders) {
     DPIPE_ASSIGN_OR_RETURN(nn::Program program, encoder.build());
+    program.StoreFrozen(frozen_storage);
     encoders.push_back({encoder.name, false, std::move(program), {}});
   }
   return encoders;
 }
 
 absl::StatusOr<std::vector<nn::Component>> LatentParts::MakeDenoiser(ImageSize size) const {
-  return denoiser->MakeComponents(LatentSizeOf(size), {objective.get(), lora});
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components,
+                         denoiser->MakeComponents(LatentSizeOf(size), {objective.get(), lora}));
+  for (nn::Component& component : components) component.program.StoreFrozen(base_storage);
+  return components;
 }
 
 absl::StatusOr<std::vector<nn::Component>> LatentParts::MakeComponents(ImageSize size) const {

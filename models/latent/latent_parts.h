@@ -46,6 +46,9 @@ struct LatentParts {
   // True if the unconditional half of guidance reads zeros instead of the embeddings of no text.
   bool zeros_without_text = false;
   nn::LoraSpec lora = {};
+  // See LoadModelOptions. The VAE, which is small, is kept in fp32.
+  ops::WeightStorage base_storage = ops::WeightStorage::kFp32;
+  ops::WeightStorage frozen_storage = ops::WeightStorage::kFp32;
   std::vector<std::string> notes;  // sentences for the user about the configurations
 
   // Returns the number of which the sides of pictures must be multiples: the VAE's factor times the

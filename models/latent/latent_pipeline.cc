@@ -58,10 +58,26 @@ absl::Status CheckLoraTargets(const nn::Program& program, const nn::LoraSpec& lo
       "last parts, as in the weights' names: attn.to_q"));
 }
 
+// Returns InvalidArgument if all weights are trained, and thus kept in fp32.
+absl::Status CheckStorage(const nn::Model& model, ops::WeightStorage base_storage) {
+  for (int c = 0; c < model.num_components(); ++c) {
+    const nn::Program& program = model.component(c).program;
+    for (int i = 0; model.component(c).is_backbone && i < program.num_parameters(); ++i) {
+      if (program.parameter(nn::ParameterId(i)).storage == base_storage) return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("all weights of the ", model.backbone().program.name(),
+                   " are trained, so none can be kept in ", ops::WeightStorageName(base_storage),
+                   "; train adapters (--model.lora_rank), or keep them in fp32"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LatentPipeline>> LatentPipeline::Load(
     LatentParts parts, const LoadModelOptions& options) {
+  parts.base_storage = options.base_storage;
+  parts.frozen_storage = options.frozen_storage;
   auto pipeline = std::unique_ptr<LatentPipeline>(new LatentPipeline(std::move(parts)));
   LatentPipeline& own = *pipeline;
   own.notes_ = own.parts_.notes;
@@ -72,6 +88,7 @@ absl::StatusOr<std::unique_ptr<LatentPipeline>> LatentPipeline::Load(
                          nn::Model::Create(std::filesystem::path(own.folder()).filename().string(),
                                            std::move(components)));
   own.model_ = std::make_unique<nn::Model>(std::move(model));
+  DPIPE_RETURN_IF_ERROR(CheckStorage(*own.model_, options.base_storage));
   DPIPE_RETURN_IF_ERROR(own.LoadAdapters(options));
   own.frozen_is_random_ = true;
   for (const std::string& name : own.WeightFolders()) {

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -55,7 +57,21 @@ void ConvertTo(const SafetensorsView& view, float* to, const Convert& convert) {
 }
 
 bool IsReadable(const std::string& dtype) {
-  return dtype == "F32" || dtype == "F16" || dtype == "BF16";
+  return dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F8_E4M3";
+}
+
+// An 8-bit number: 4 bits of exponent with bias 7, 3 of fraction, no infinities.
+struct Fp8 {
+  uint8_t bits;
+};
+
+float ToFloat(Fp8 x) {
+  const int exponent = x.bits >> 3 & 0xf, fraction = x.bits & 7;
+  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(fraction), -9)
+                              : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+  return (x.bits & 0x80) != 0 ? -magnitude : magnitude;
 }
 
 // Copies the tensor's values; `to` must have room for as many elements.
@@ -64,6 +80,13 @@ void CopyTo(const SafetensorsView& view, float* to) {
     std::memcpy(to, view.bytes.data(), view.bytes.size());
   } else if (view.dtype == "F16") {
     ConvertTo<uint16_t>(view, to, HalfToFloat);
+  } else if (view.dtype == "F8_E4M3") {
+    static const std::array<float, 256>* const table = [] {
+      auto* all = new std::array<float, 256>;
+      for (int i = 0; i < 256; ++i) (*all)[i] = ToFloat({static_cast<uint8_t>(i)});
+      return all;
+    }();
+    ConvertTo<uint8_t>(view, to, [](uint8_t bits) { return (*table)[bits]; });
   } else {
     ConvertTo<Bf16>(view, to, [](Bf16 x) { return static_cast<float>(x); });
   }
@@ -120,7 +143,7 @@ std::string Mismatch(const SafetensorsView& view, const nn::ParameterInfo& param
   if (has_shape && IsReadable(view.dtype)) return "";
   return absl::StrCat(parameter.name, " is ", view.dtype, " ", Shape(view.shape).ToString(),
                       ", expected ", parameter.shape.ToString(),
-                      IsReadable(view.dtype) ? "" : " of F32, F16 or BF16");
+                      IsReadable(view.dtype) ? "" : " of F32, F16, BF16 or F8_E4M3");
 }
 
 Expected ExpectedOf(const std::vector<nn::ParameterInfo>& parameters) {
@@ -221,8 +244,8 @@ absl::Status CheckFinite(const std::string& file, const std::string& tensor,
 
 absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device) {
   if (!IsReadable(view.dtype)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(ShowText(view.name), " is ", view.dtype, ", expected F32, F16 or BF16"));
+    return absl::InvalidArgumentError(absl::StrCat(ShowText(view.name), " is ", view.dtype,
+                                                   ", expected F32, F16, BF16 or F8_E4M3"));
   }
   Tensor tensor = Tensor::Empty(device, Shape(view.shape), DType::kF32);
   CopyTo(view, tensor.data<float>());

@@ -39,7 +39,7 @@ struct LoadWeightsOptions {
 // A component's weights on the disk: mapped files, of which each parameter's bytes are read when it
 // is. Thread-safe.
 //
-// - Reads fp32, fp16 and bf16.
+// - Reads fp32, fp16, bf16 and fp8 (E4M3, without scales, as FLUX.1 is published).
 // - Accepts older names: a VAE's attention query, key, value and proj_attn; a text encoder's
 //   without "text_model.". Ignores a text encoder's integer position_ids.
 // - A linear layer's weight [out, in] may be stored as the [out, in, 1, 1] of a 1 x 1 convolution,

@@ -88,12 +88,42 @@ TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
   EXPECT_NE(message.find("\n  1 missing: b.weight\n  2 surplus: c, d.e\n  2 wrong: "),
             std::string::npos)
       << message;
-  EXPECT_NE(message.find("a.bias is I64 [2], expected [2] of F32, F16 or BF16"), std::string::npos);
+  EXPECT_NE(message.find("a.bias is I64 [2], expected [2] of F32, F16, BF16 or F8_E4M3"),
+            std::string::npos);
   EXPECT_NE(message.find("a.weight is F32 [3, 2], expected [2, 3]"), std::string::npos);
   LoadWeightsOptions options;
   options.ignored_prefixes = {"d.", "c"};
   EXPECT_EQ(LoadWeights(path, {&a, &b}, Device::Cpu(), options).status().message().find("surplus"),
             absl::string_view::npos);
+}
+
+// FLUX.1 is published in it. All 256 numbers are compared with the definition of the format, OCP's
+// 8-bit floating point specification: bias 7, no infinities, NaN with all bits but the sign.
+TEST(WeightsTest, ReadsFp8) {
+  nn::ProgramBuilder builder("fp8");
+  const ValueId x = builder.AddInput("x", {Shape({254}), nn::Element::kCompute});
+  builder.BeginLayer("a", nn::LayerKind::kTrainable);
+  builder.MarkOutput(nn::AddLinear(&builder, "a", x, {1, /*bias=*/false}), "y");
+  const nn::Program program = builder.Build();
+  std::vector<uint8_t> bits;
+  for (int i = 0; i < 256; ++i) {
+    if ((i & 0x7f) != 0x7f) bits.push_back(static_cast<uint8_t>(i));
+  }
+  const std::string path = TestPath("fp8.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {View("a.weight", "F8_E4M3", {1, 254}, bits)}).ok());
+  const auto weights = LoadWeights(path, {&program}, Device::Cpu());
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const int exponent = bits[i] >> 3 & 15;
+    const double significand = (bits[i] & 7) / 8.0 + (exponent > 0 ? 1 : 0);
+    const double magnitude = significand * std::pow(2.0, std::max(exponent, 1) - 7);
+    EXPECT_EQ(weights->at("a.weight").data<float>()[i], bits[i] < 128 ? magnitude : -magnitude)
+        << static_cast<int>(bits[i]);
+  }
+  bits[3] = 0xff;
+  ASSERT_TRUE(WriteSafetensors(path, {View("a.weight", "F8_E4M3", {1, 254}, bits)}).ok());
+  EXPECT_EQ(LoadWeights(path, {&program}, Device::Cpu()).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 // torch.compile and DataParallel put a prefix before every name.

@@ -117,6 +117,10 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
   }
   DPIPE_ASSIGN_OR_RETURN(options.lora_format,
                          models::ParseLoraFormat(config.model().lora_format()));
+  DPIPE_ASSIGN_OR_RETURN(options.base_storage,
+                         ops::ParseWeightStorage(config.model().base_dtype()));
+  DPIPE_ASSIGN_OR_RETURN(options.frozen_storage,
+                         ops::ParseWeightStorage(config.model().frozen_dtype()));
   options.min_snr_gamma = config.objective().min_snr_gamma();
   options.self_conditioning = config.objective().self_conditioning() > 0;
   if (!config.objective().prediction_type().empty()) {

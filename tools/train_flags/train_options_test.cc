@@ -114,6 +114,8 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--model.lora_format=kohya",
                              "--model.lora_targets=attn.to_q,ff.net.2",
                              "--model.max_sequence_length=128",
+                             "--model.base_dtype=int8",
+                             "--model.frozen_dtype=bf16",
                              "--samples.sampler=dpm++"});
   ASSERT_TRUE(config.ok()) << config.status();
   const auto options = OptionsOf(*config, Silent);
@@ -131,6 +133,8 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.lora_format, models::LoraFormat::kKohya);
   EXPECT_THAT(options->setup.model.lora.targets, ::testing::ElementsAre("attn.to_q", "ff.net.2"));
   EXPECT_EQ(options->setup.model.max_sequence_length, 128);
+  EXPECT_TRUE(options->setup.model.base_storage == ops::WeightStorage::kInt8);
+  EXPECT_TRUE(options->setup.model.frozen_storage == ops::WeightStorage::kBf16);
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);

@@ -35,6 +35,7 @@ class Conv2dNode : public Node {
       : params_(params), x_(Shape({1, x[0], x[1], x[2]})), w_(w), addend_(addend) {}
 
   absl::string_view kind() const override { return "conv2d"; }
+  bool DecodesWeight(int i) const override { return i == 0; }
   ValueType output() const override {
     const Shape y = ops::Conv2dOutputShape(params_, x_, w_);
     return {Shape({y[1], y[2], y[3]}), Element::kCompute};
@@ -121,6 +122,7 @@ class LinearNode : public Node {
   }
 
   absl::string_view kind() const override { return "linear"; }
+  bool DecodesWeight(int i) const override { return i == 0; }
   ValueType output() const override { return {y_, Element::kCompute}; }
   NodeWork Work(const WorkContext& context) const override {
     return WorkOfProduct({roofline::OpClass::kMatmul, y_.num_elements() * in_,

@@ -31,7 +31,7 @@ absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x
   absl::StatusOr<Tensor> y;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "conv2d", [&] { y = ref::Conv2dForward(params, x, w, bias, addend); },
-      [&] { y = WithAddend(cpu::Conv2dForward(params, x, w, bias), addend); },
+      [&] { y = WithAddend(cpu::Conv2dForward(params, x, *DecodedWeight(w), bias), addend); },
       [&] { y = cuda::Conv2dForward(params, x, w, bias, addend); }));
   return y;
 }
@@ -44,7 +44,7 @@ absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor&
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "conv2d's input gradient",
       [&] { dx = ref::Conv2dInputGrad(params, dy, w, x_shape); },
-      [&] { dx = cpu::Conv2dInputGrad(params, dy, w, x_shape); },
+      [&] { dx = cpu::Conv2dInputGrad(params, dy, *DecodedWeight(w), x_shape); },
       [&] { dx = cuda::Conv2dInputGrad(params, dy, w, x_shape); }));
   return dx;
 }

@@ -31,7 +31,7 @@ absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Ten
   absl::StatusOr<Tensor> y;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "linear", [&] { y = ref::LinearForward(x, w, bias, addend); },
-      [&] { y = WithAddend(cpu::LinearForward(x, w, bias), addend); },
+      [&] { y = WithAddend(cpu::LinearForward(x, *DecodedWeight(w), bias), addend); },
       [&] { y = cuda::LinearForward(x, w, bias, addend); }));
   return y;
 }
@@ -44,7 +44,7 @@ absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w, const 
   absl::StatusOr<Tensor> dx;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "linear's input gradient", [&] { dx = ref::LinearInputGrad(dy, w, addend); },
-      [&] { dx = WithAddend(cpu::LinearInputGrad(dy, w), addend); },
+      [&] { dx = WithAddend(cpu::LinearInputGrad(dy, *DecodedWeight(w)), addend); },
       [&] { dx = cuda::LinearInputGrad(dy, w, addend); }));
   return dx;
 }

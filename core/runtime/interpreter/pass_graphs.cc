@@ -42,7 +42,7 @@ std::vector<const void*> Addresses(const PassCall& call) {
   std::vector<const void*> addresses;
   ForEachParameter(call, [&](nn::ParameterId id) {
     addresses.push_back(&parameters.weight(id));
-    addresses.push_back(parameters.weight(id).master().raw_data());
+    addresses.push_back(parameters.weight(id).stored_data());
   });
   if (call.kind == PassKind::kForward || call.kind == PassKind::kInputGrad) return addresses;
   for (nn::ParameterId id : parameters.trainable_ids()) {

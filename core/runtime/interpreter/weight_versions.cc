@@ -59,7 +59,7 @@ std::unique_ptr<nn::ParameterSet> WeightVersions::CopyOfCurrent() const {
       nn::ParameterSet::OnDemand(weights_->program(), weights_->layers(), weights_->device());
   copy->AllocateMasters(copy->layers());
   for (nn::ParameterId id : copy->ids()) {
-    Tensor(copy->weight(id).master()).CopyFrom(weights_->weight(id).master());
+    copy->mutable_weight(id)->Assign(weights_->weight(id));
   }
   return copy;
 }

@@ -36,6 +36,20 @@ bool LooksAhead(const Plan& plan) {
   return false;
 }
 
+// Ranks exchange shards in fp32.
+absl::Status CheckShardable(const nn::Program& program, LayerRange layers) {
+  const auto [begin, end] = program.ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    const nn::ParameterInfo& parameter = program.parameter(nn::ParameterId(i));
+    if (parameter.storage == ops::WeightStorage::kFp32) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the plan divides the weights of ", program.name(), " among ranks, but '", parameter.name,
+        "' is kept in ", ops::WeightStorageName(parameter.storage),
+        "; keep frozen weights in fp32, or use a strategy that does not divide weights"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionOptions options) {
@@ -151,6 +165,7 @@ absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers,
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
     const LayerRange layers = LayersIn(stage);
     const nn::Program& program = options_.model->component(stage.component()).program;
+    if (stage.sharded()) DPIPE_RETURN_IF_ERROR(CheckShardable(program, layers));
     auto& [parameters, on_demand] = (*by_layers)[{stage.component(), layers}];
     if (parameters == nullptr) {
       if (stage.sharded()) {

@@ -162,7 +162,7 @@ std::vector<StateTensor> LocalSession::OwnParameters() const {
     for (const auto& set : rank->parameters) {
       for (nn::ParameterId id : set->ids()) {
         all.push_back(ElementwiseState(kWeightKind, set->program().parameter(id).name,
-                                       set->part(id), set->weight(id).master()));
+                                       set->part(id), set->weight(id).As(DType::kF32)));
       }
     }
   }
