@@ -166,7 +166,7 @@ TEST(FluxTest, WeightsInOtherTypesErrAsStated) {
     grads[loss] = Tensor::FromHost<float>(Device::Cpu(), {2}, {0.5f, 0.5f});
     EXPECT_TRUE(nn::Backward(program, program.all_layers(), &parameters, &state, &grads).ok());
     for (nn::ParameterId id : parameters.trainable_ids()) {
-      step.gradients[program.parameter(id).name] = parameters.grad(id).Clone();
+      step.gradients[program.parameter(id).name] = parameters.grad(id)->Clone();
     }
     return step;
   };
@@ -187,9 +187,11 @@ TEST(FluxTest, WeightsInOtherTypesErrAsStated) {
     RecordProperty(type + "_losses", absl::StrCat(of_losses));
     RecordProperty(type + "_gradients", absl::StrCat(of_gradients));
     RecordProperty(type + "_bytes", absl::StrCat(step.bytes, " of ", exact.bytes));
-    EXPECT_LT(of_losses, is_int8 ? 0.01 : 0.003) << type;
-    EXPECT_LT(of_gradients, is_int8 ? 0.1 : 0.03) << type;
-    EXPECT_GT(of_gradients, is_int8 ? 1e-3 : 3e-4) << type;
+    // Measured: losses 1.9e-4 in bf16 and 3.0e-4 in int8, gradients 4.2e-3 and 1.3e-2. The bounds
+    // are three times that, and a third: less would mean that the weights were not rounded.
+    EXPECT_LT(of_losses, is_int8 ? 9e-4 : 6e-4) << type;
+    EXPECT_LT(of_gradients, is_int8 ? 3.8e-2 : 1.25e-2) << type;
+    EXPECT_GT(of_gradients, is_int8 ? 4.2e-3 : 1.4e-3) << type;
   }
   LoadModelOptions options;
   options.base_storage = ops::WeightStorage::kInt8;
