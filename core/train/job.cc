@@ -55,7 +55,6 @@ absl::StatusOr<ModelProfile> SlowestProfile(ProcessGroup* processes, ModelProfil
   return ParseProfile(slowest, store.NameOf(0));
 }
 
-
 // Returns an optimizer step like the runtime's: norm, update, clearing.
 ProfilerInputs::OptimizerStepFn WholeOptimizerStep(const AdamWOptions& options,
                                                    const nn::ParameterSet& parameters) {

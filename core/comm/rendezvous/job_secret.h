@@ -47,7 +47,8 @@ class JobSecret {
   std::string Hex() const;
   // Its source, for messages: "DPIPE_JOB_SECRET", "the file /home/ann/.dpipe/job_secret".
   const std::string& source() const { return source_; }
-  // Proves knowledge of the secret: returns the HMAC-SHA256 of `text`, kHmacBytes long (HmacSha256).
+  // Proves knowledge of the secret: returns the HMAC-SHA256 of `text`, kHmacBytes long
+  // (HmacSha256).
   std::string Sign(absl::string_view text) const;
 
  private:
