@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/files/local_path.h"
@@ -41,7 +42,8 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
     if (model == name) return ProgramDataPath(absl::StrCat("data/models/", name));
   }
   const std::string folder = UserPath(model);
-  if (model.find('/') == std::string::npos && !std::filesystem::exists(folder)) {
+  std::error_code error;  // such as of a name that is too long
+  if (model.find('/') == std::string::npos && !std::filesystem::exists(folder, error)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "unknown --model=", ShowText(model),
         "; give a folder in diffusers layout or a built-in name: ", ShowNames(BuiltInModels()),
