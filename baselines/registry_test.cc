@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "core/planner/strategy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -58,6 +59,25 @@ TEST(RegistryTest, EveryNamedStrategyMayRecomputeAndShard) {
   const Strategy composed = *FindStrategy("schedule=1f1b");
   EXPECT_EQ(composed.recompute(), "none");
   EXPECT_EQ(composed.shard(), "none");
+}
+
+TEST(RegistryTest, WeightsMayBeKeptWhole) {
+  for (const NamedStrategy& named : NamedStrategies()) {
+    SCOPED_TRACE(named.strategy.name());
+    Strategy strategy = named.strategy;
+    KeepWeightsWhole(strategy);
+    EXPECT_TRUE(CheckStrategy(strategy).ok());
+    if (named.strategy.shard() == "none|zero1") {
+      EXPECT_EQ(strategy.shard(), "none");
+      EXPECT_EQ(strategy.schedule().find("/zero"), std::string::npos) << strategy.schedule();
+    } else {
+      EXPECT_EQ(strategy.shard(), named.strategy.shard());
+    }
+  }
+  Strategy ours = *FindStrategy("opendiffusionpipe");
+  KeepWeightsWhole(ours);
+  EXPECT_NE(ours.schedule().find("wave/skip_aware|1f1b/dapple"), std::string::npos);
+  EXPECT_NE(ours.schedule().find("|single|"), std::string::npos);
 }
 
 TEST(RegistryTest, CompositionsAndAblations) {

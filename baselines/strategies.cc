@@ -11,7 +11,7 @@ const std::vector<StrategyRow>& StrategyRows() {
 
       // Data parallelism, as in DistributedDataParallel: every device holds the whole model and
       // runs the frozen components and the backbone on its share of the batch. Gradients are
-      // summed in buckets that overlap the backward pass. The search chooses the numberof
+      // summed in buckets that overlap the backward pass. The search chooses the number of
       // micro-batches (gradient accumulation).
       {Family::kDataParallel, "data_parallel", "partitioner=none,schedule=single,shard=none",
        "whole model on every device, all-reduce in buckets (PyTorch DDP)"},
@@ -169,12 +169,12 @@ const std::vector<StrategyRow>& StrategyRows() {
       //
       // `diffusionpipe` differs: it uses bubbles of any length, one device at a time, keeps a
       // sample on one device, divides samples unevenly, takes one partial batch per chain,
-      // compares several packings, and improves its cuts by simulation. `//bench:ablation --steps`
+      // compares several packings, and improves its cuts by simulation. `//bench:ablation --
+      // --steps`
       // shows what each brings.
       {Family::kFilling, "diffusionpipe-paper",
-       "partitioner=by_bound,schedule=1f1b|cascaded,frozen=fill,fill_rule=published,recompute=none,"
-       "shard=none,"
-       "min_bubble_us=10000,local_batches=4|8|12|16|24|32|48|64|96",
+       "partitioner=by_bound,schedule=1f1b|cascaded,frozen=fill,fill_rule=published,"
+       "min_bubble_us=10000,local_batches=4|8|12|16|24|32|48|64|96,recompute=none,shard=none",
        "whole frozen layers on the devices that idle together (DiffusionPipe, our reading)"},
 
       // This project's own strategy: frozen work fills the bubbles of the schedule that simulates

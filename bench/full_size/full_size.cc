@@ -22,6 +22,7 @@
 #include "core/command_line/flag_range.h"
 #include "core/ops/product/weight.h"
 #include "core/planner/search.h"
+#include "core/planner/strategy.h"
 #include "core/report/machine.h"
 #include "core/report/plan_text.h"
 #include "core/train/job.h"
@@ -161,7 +162,8 @@ class FullSize {
 
   absl::StatusOr<RunResult> Train(const std::string& strategy_name, int stages,
                                   const std::vector<DeviceWorker*>& workers) {
-    DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(strategy_name));
+    DPIPE_ASSIGN_OR_RETURN(Strategy strategy, FindStrategy(strategy_name));
+    if (!model_->model().BackbonesAreFp32()) KeepWeightsWhole(strategy);
     TrainingJob devices;  // avoids a copy of the model
     devices.workers = workers;
     DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(devices));

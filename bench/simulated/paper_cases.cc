@@ -112,8 +112,8 @@ std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups) {
 }
 
 std::vector<GridEntry> FillSteps() {
-  const std::string untuned = "diffusionpipe,recompute=none,shard=none";
-  const std::string own = untuned + ",partitioner=by_bound";
+  const std::string plain = "diffusionpipe,recompute=none,shard=none";
+  const std::string own = plain + ",partitioner=by_bound";
   return {{"as published", "diffusionpipe-paper"},
           {"bubbles of any length", "diffusionpipe-paper,min_bubble_us=0"},
           {"partial batches of any size", "diffusionpipe-paper,min_bubble_us=0,local_batches="},
@@ -121,7 +121,7 @@ std::vector<GridEntry> FillSteps() {
           {"uneven samples", own + ",one_partial=true,fill_walks=1"},
           {"one partial batch per chain", own + ",fill_walks=1"},
           {"several packings", own},
-          {"cuts by simulation", untuned},
+          {"cuts by simulation", plain},
           {"recomputation", "diffusionpipe,shard=none"},
           {"sharded optimizer's state", "diffusionpipe"},
           {"every schedule", "opendiffusionpipe,tune=false"},
@@ -166,12 +166,8 @@ std::vector<MapCluster> SmallClusters() {
 }
 
 std::vector<GridEntry> MapContenders() {
-  std::vector<GridEntry> contenders;
-  for (const char* name : {"data_parallel", "zero1", "zero3", "1f1b", "zb-v", "diffusionpipe"}) {
-    contenders.push_back({name, std::string(name) + ",recompute=auto"});
-  }
-  contenders.push_back({"opendiffusionpipe", "opendiffusionpipe"});
-  return contenders;
+  return Named(
+      {"data_parallel", "zero1", "zero3", "1f1b", "zb-v", "diffusionpipe", "opendiffusionpipe"});
 }
 
 std::vector<std::string> LinkSpeedModels() {

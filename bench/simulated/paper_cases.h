@@ -62,8 +62,7 @@ std::vector<MapCluster> LinkClusters();
 // Returns 2 to 8 cards of 24 GB, and 2 nodes of 8 A100 on a slow network.
 std::vector<MapCluster> SmallClusters();
 
-// Returns the strategies that maps compare, the simplest first. All may recompute activations on
-// devices whose memory they would exceed, as opendiffusionpipe does.
+// Returns the strategies that maps compare, the simplest first.
 std::vector<GridEntry> MapContenders();
 
 // Returns the cases of the chapter on link speeds for modelled profiles of an A100.

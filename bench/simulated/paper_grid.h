@@ -97,9 +97,9 @@ struct GridResult {
 // Returns the ratio of images per second; NaN if either is null.
 double Speedup(const Outcome* of, const Outcome* over);
 
-// The folder of a device's profiles: "a100_80gb".
+// Returns the profile of a model on a device of roofline::Devices(), "a100_80gb".
 using MakeProfile = std::function<absl::StatusOr<ModelProfile>(const std::string& model,
-                                                               const std::string& folder)>;
+                                                               const std::string& device)>;
 
 struct GridOptions {
   // <profiles>/{a100_80gb,h100_sxm,h200_sxm}/<model>.textproto

@@ -223,6 +223,16 @@ std::string ComponentText(const Component& component) {
 
 }  // namespace
 
+bool Model::BackbonesAreFp32() const {
+  for (const int c : backbones_) {
+    const Program& program = components_[c].program;
+    for (int i = 0; i < program.num_parameters(); ++i) {
+      if (program.parameter(ParameterId(i)).storage != ops::WeightStorage::kFp32) return false;
+    }
+  }
+  return true;
+}
+
 absl::Status CheckSameStructure(const Model& a, const Model& b) {
   const auto count = [](const Model& model) { return absl::StrCat(model.num_components()); };
   DPIPE_RETURN_IF_ERROR(Differ("the number of components", count(a), count(b)));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/base/text/show.h"
@@ -146,6 +147,21 @@ std::vector<Sharding> ShardAlternatives(const Strategy& strategy) {
     }
   }
   return alternatives;
+}
+
+void KeepWeightsWhole(Strategy& strategy) {
+  const std::vector<std::string> shardings = ShardNames(strategy);
+  const std::string none = NameOf(Sharding::kNone);
+  if (std::find(shardings.begin(), shardings.end(), none) == shardings.end()) return;
+  const std::vector<ScheduleAlternative> alternatives = ScheduleAlternatives(strategy);
+  const std::vector<std::string> texts = absl::StrSplit(strategy.schedule(), '|');
+  std::vector<std::string> whole;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (ShardingOf(alternatives[i].shard) == Sharding::kNone) whole.push_back(texts[i]);
+  }
+  if (whole.empty()) return;
+  strategy.set_shard(none);
+  strategy.set_schedule(absl::StrJoin(whole, "|"));
 }
 
 absl::Status CheckStrategy(const Strategy& strategy) {

@@ -14,7 +14,7 @@
 
 namespace dpipe::models {
 
-// Kinds ignore options that only others use.
+// Kinds ignore options that only others use, unless they say otherwise.
 struct LoadModelOptions {
   std::string kind;             // a ModelKind's name; empty selects it by the folder
   int image_size = 0;           // pixels per side; 0 selects the size in the folder's configuration

@@ -76,7 +76,7 @@ TEST(UNetTest, BuildsStableDiffusion21) {
       << "noisy latents";
 }
 
-void CheckGradientsAndSplits(const nn::Program& program) {
+void CheckSmallUNet(const nn::Program& program) {
   const auto device = Device::Cpu();
   device->allocator().set_poison(true);
   nn::ParameterSet parameters(program, program.all_layers(), device);
@@ -100,7 +100,7 @@ TEST(UNetTest, GradientsAndSplits) {
                           : Training(diffusion::PredictionType::kEpsilon);
     const auto program = BuildUNetForTraining(config, {4, 6, 3}, training);
     ASSERT_TRUE(program.ok()) << program.status();
-    CheckGradientsAndSplits(*program);
+    CheckSmallUNet(*program);
   }
 }
 
@@ -137,7 +137,7 @@ TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
   EXPECT_EQ(program->value(program->InputNamed("noise")).type.shape, (Shape{4, 6, 4}));
   // Only the first layer reads them, so they only need to reach the first stage.
   EXPECT_EQ(coordinates.last_layer, 0);
-  CheckGradientsAndSplits(*program);
+  CheckSmallUNet(*program);
 }
 
 // The further channels may have another purpose, as in instruct-pix2pix.

@@ -17,7 +17,7 @@ ScheduleRequest Request(int devices, int micro_batches) {
   return request;
 }
 
-// 1F1B and GPipe idle for (p - 1) (F + B) of (m + p - 1) (F + B), ZB-V not at all in the middle.
+// 1F1B and GPipe idle for (p - 1) (F + B) of (m + p - 1) (F + B).
 TEST(TimedScheduleTest, ClosedForms) {
   for (const char* name : {"1f1b", "gpipe"}) {
     for (const int p : {2, 4}) {
@@ -27,8 +27,8 @@ TEST(TimedScheduleTest, ClosedForms) {
       EXPECT_NEAR(timed->bubble_ratio, (p - 1) / (8.0 + p - 1), 1e-6) << name << p;
     }
   }
-  // Two stages per device: 8 micro-batches take 8 * 2 * 3, and each of the p - 1 = 3 devices
-  // before the last waits for one pass.
+  // Two stages per device: 8 micro-batches take 8 * 2 * 3. With equal times every device
+  // idles for p - 1 = 3 passes in all.
   const auto zb_v = SimulateSchedule("zb-v", Request(4, 8), {1, 1, 1, 0});
   ASSERT_TRUE(zb_v.ok()) << zb_v.status();
   EXPECT_NEAR(zb_v->step, 48 + 3, 1e-6);

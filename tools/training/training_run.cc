@@ -10,6 +10,7 @@
 #include "core/base/host/available_memory.h"
 #include "core/planner/possible_shapes.h"
 #include "core/planner/search.h"
+#include "core/planner/strategy.h"
 #include "core/profile/profile_match.h"
 #include "core/report/plan_text.h"
 #include "core/schedule/file_formats/plan_io.h"
@@ -159,6 +160,7 @@ absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
   if (leads()) say(CacheText(*cache, options_.setup.cache_folder));
   // Frozen work that cannot be cached fills bubbles.
   if (setup_->cache_is_partial()) strategy_.set_frozen("fill");
+  if (!setup_->model().model().BackbonesAreFp32()) KeepWeightsWhole(strategy_);
   return absl::OkStatus();
 }
 

@@ -274,4 +274,17 @@ absl::Status CheckSplits(const Program& program, ParameterSet* parameters, const
   return absl::OkStatus();
 }
 
+absl::Status CheckGradientsAndSplits(const Program& program, int int_bound) {
+  const auto device = Device::Cpu();
+  device->allocator().set_poison(true);
+  ParameterSet parameters(program, program.all_layers(), device);
+  parameters.InitRandom(1);
+  const ValueMap inputs = RandomInputs(program, device, 3, DType::kF32, int_bound, 2);
+  DPIPE_RETURN_IF_ERROR(CheckGradients(program, &parameters, inputs, {}));
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    DPIPE_RETURN_IF_ERROR(CheckSplits(program, &parameters, inputs, RunOptions{dtype}, 3));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace dpipe::nn

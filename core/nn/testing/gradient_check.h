@@ -43,6 +43,10 @@ absl::Status CheckGradients(const Program& program, ParameterSet* parameters,
 absl::Status CheckSplits(const Program& program, ParameterSet* parameters, const ValueMap& inputs,
                          const RunOptions& options, uint64_t seed, int stride = 1);
 
+// Both checks of a program, with random parameters and 3 random samples, on a CPU that fills what
+// it allocates with NaN; CheckSplits in fp32 and in bf16. Integers are uniform in [0, int_bound).
+absl::Status CheckGradientsAndSplits(const Program& program, int int_bound = 1);
+
 }  // namespace dpipe::nn
 
 #endif  // DPIPE_CORE_NN_TESTING_GRADIENT_CHECK_H_

@@ -24,11 +24,11 @@ absl::StatusOr<Tensor> CombineSamples(const Tensor& x_weights, const Tensor& x,
 // device of `index`, int32 [B]. NaN if the index is outside the table.
 absl::StatusOr<Tensor> LookUp(absl::Span<const float> table, const Tensor& index);
 
-// Returns y[b] = scale / (a + b x[b] + c x[b]^2), computed in double, fp32 [B] as x: a loss weight
-// per noise level.
 struct Quadratic {
-  double a, b, c;
+  double a, b, c;  // a + b x + c x^2
 };
+// Returns y[b] = scale / quadratic(x[b]), fp32 [B], from x, fp32 [B]: a loss weight per noise
+// level. Computes in double. Infinite where the quadratic is 0.
 absl::StatusOr<Tensor> InverseQuadratic(double scale, const Quadratic& quadratic, const Tensor& x);
 
 // A sample of a diagonal normal distribution whose mean and log-variance come from a network: the

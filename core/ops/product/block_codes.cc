@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/ops/cuda/kernels/elementwise.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/ops/product/block_codes_kernel.h"
 #include "core/ops/support/parallel.h"
 #include "core/ops/support/vector_clones.h"
 #include "core/tensor/device_work.h"

@@ -148,6 +148,35 @@ struct GegluGrad {
   }
 };
 
+// Numbers per thread: one pack of bf16, or two of fp32.
+constexpr int kCodesPerThread = kPack<Bf16>;
+
+template <typename T>
+struct DecodeCodes {
+  int64_t n, block;
+  const int8_t* codes;
+  const float* scales;
+  T* to;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    ForEachPack<Bf16>(n, [this](int64_t i, int count) {
+      const float scale = scales[i / block];
+      uint64_t bits = 0;
+      if (count == kCodesPerThread) {
+        bits = *reinterpret_cast<const uint64_t*>(codes + i);
+      } else {
+        for (int j = 0; j < count; ++j) {
+          bits |= uint64_t{static_cast<uint8_t>(codes[i + j])} << (8 * j);
+        }
+      }
+      float x[kCodesPerThread];
+      DPIPE_UNROLL for (int j = 0; j < kCodesPerThread; ++j) {
+        x[j] = scale * static_cast<float>(static_cast<int8_t>(bits >> (8 * j) & 0xff));
+      }
+      StoreSpan(to + i, count, x);
+    });
+  }
+};
+
 }  // namespace
 
 template <typename T>
@@ -215,6 +244,13 @@ void MapConvert(const Stream& stream, int64_t n, const From* from, To* to) {
   Launch(stream, BlocksFor(Packs<Bf16>(n)), Convert<From, To>{n, from, to});
 }
 
+template <typename T>
+void DecodeBlocks(const Stream& stream, int64_t n, int64_t block, const int8_t* codes,
+                  const float* scales, T* to) {
+  DPIPE_CHECK_EQ(block % kCodesPerThread, 0);
+  Launch(stream, BlocksFor(Packs<Bf16>(n)), DecodeCodes<T>{n, block, codes, scales, to});
+}
+
 #define DPIPE_INSTANTIATE(T)                                                                   \
   template void MapActivation(const Stream&, Activation, int64_t, const T*, T*);               \
   template void MapActivationGrad(const Stream&, Activation, int64_t, const T*, const T*, T*); \
@@ -229,5 +265,7 @@ DPIPE_INSTANTIATE(Bf16)
 template void MapAxpy(const Stream&, int64_t, float, const Bf16*, float*);
 template void MapConvert(const Stream&, int64_t, const float*, Bf16*);
 template void MapConvert(const Stream&, int64_t, const Bf16*, float*);
+template void DecodeBlocks(const Stream&, int64_t, int64_t, const int8_t*, const float*, float*);
+template void DecodeBlocks(const Stream&, int64_t, int64_t, const int8_t*, const float*, Bf16*);
 
 }  // namespace dpipe::ops::cuda

@@ -40,6 +40,12 @@ void MapAxpy(const Stream& stream, int64_t n, float factor, const T* x, U* y);
 template <typename From, typename To>
 void MapConvert(const Stream& stream, int64_t n, const From* from, To* to);
 
+// to[i] = codes[i] * scales[i / block] for n numbers (product/block_codes.h); `block` is a multiple
+// of 8. Codes are aligned to 8 bytes.
+template <typename T>
+void DecodeBlocks(const Stream& stream, int64_t n, int64_t block, const int8_t* codes,
+                  const float* scales, T* to);
+
 // The rest combines channels-last data [batch, positions, channels] with per-channel numbers of a
 // sample (channels.cu.cc).
 //
