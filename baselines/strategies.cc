@@ -20,14 +20,14 @@ const std::vector<StrategyRow>& StrategyRows() {
       // and updates a part of the optimizer's state. Gradients are reduced to their owners. The
       // new weights are gathered in buckets when the next step begins. Each bucket is gathered one
       // pass before the first forward pass that needs it. The frozen components and earlier passes
-      // hide the collective.
+      // hide the collective. Weights that are not trained are neither divided nor gathered.
       {Family::kDataParallel, "zero1", "partitioner=none,schedule=single,shard=zero1",
        "data parallelism with the optimizer's state sharded (ZeRO-1)"},
 
       // ZeRO-3 (Rajbhandari et al., SC 2020), as in FullyShardedDataParallel: data parallelism in
-      // which each device keeps a part of the weights, gradients and moments. A bucket's weights
-      // are gathered before its forward pass and before its backward pass, one bucket ahead. Its
-      // gradients are reduced to their owners.
+      // which each device keeps a part of the weights, trained or not, and of the gradients and
+      // moments. A bucket's weights are gathered before its forward pass and before its backward
+      // pass, one bucket ahead. Its gradients are reduced to their owners.
       {Family::kDataParallel, "zero3", "partitioner=none,schedule=single,shard=zero3",
        "data parallelism with weights, gradients and moments sharded (ZeRO-3, FSDP)"},
 

@@ -167,6 +167,26 @@ INSTANTIATE_TEST_SUITE_P(Plans, ShardedTest, ::testing::Bool(),
                            return std::string(info.param ? "direct" : "lowered");
                          });
 
+// ZeRO-1 keeps the weights that adapters adapt on every rank, ZeRO-3 divides them.
+TEST(ShardedAdaptersTest, ComputeWhatOneDeviceComputes) {
+  for (const bool once : {false, true}) {
+    Experiment experiment;
+    experiment.model.lora_rank = 2;
+    experiment.plan.sharded = true;
+    experiment.plan.gathers_once = once;
+    experiment.plan.num_groups = 2;
+    const std::string name = once ? "ZeRO-1" : "ZeRO-3";
+    const auto plan = PlanOf(experiment, Listed({{{0}, 2}}));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->stages(0).keeps_frozen_weights(), once);
+    ExpectSame(experiment, Listed({{{0}, 2}}), name + ", data parallel");
+    ExpectSame(experiment, Listed({{{0, 1}, 3}}), name + ", two stages");
+    experiment.plan.recompute = true;
+    experiment.plan.recompute_blocks = 3;
+    ExpectSame(experiment, Listed({{{0}, 2}}, /*split=*/false), name + ", recomputing");
+  }
+}
+
 // With one micro-batch, the sums equal those of whole gradients, and a rank needs less memory.
 TEST(ShardedMemoryTest, TrainsTheSameWithLessMemory) {
   Experiment experiment;

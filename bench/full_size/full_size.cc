@@ -163,7 +163,7 @@ class FullSize {
   absl::StatusOr<RunResult> Train(const std::string& strategy_name, int stages,
                                   const std::vector<DeviceWorker*>& workers) {
     DPIPE_ASSIGN_OR_RETURN(Strategy strategy, FindStrategy(strategy_name));
-    if (!model_->model().BackbonesAreFp32()) KeepWeightsWhole(strategy);
+    if (!model_->model().BackbonesAreFp32()) KeepFrozenWeightsWhole(strategy);
     TrainingJob devices;  // avoids a copy of the model
     devices.workers = workers;
     DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(devices));

@@ -268,8 +268,7 @@ MapChapter FineTuningChapter() {
       "Which strategies fit, and how fast each is, at ", kFineTuningDeviceBatch,
       " samples per device and step: all weights, or adapters of rank 16. Weights that are not "
       "trained are held once, in bf16; trained ones in fp32 with two moments and a bf16 copy. "
-      "zero3 divides all weights as FSDP does; zero1 here also divides, and gathers every step, "
-      "weights that are not trained, so with adapters data_parallel is the rival. Every strategy "
+      "zero3 divides all weights as FSDP does, zero1 only those that are trained. Every strategy "
       "may recompute activations where it would exceed the memory. Strategies without a pipeline "
       "hold frozen encoders whole on every device; other systems divide or offload them, so \"only "
       "pipelines fit\" is said of these strategies as they are planned here. Priced with NCCL's "

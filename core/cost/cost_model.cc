@@ -240,6 +240,17 @@ int64_t CostModel::StateBytes(int component, LayerRange layers) const {
   return masters + working_copy + gradients + std::llround(parameters * (kept > 0 ? kept : 8));
 }
 
+int64_t CostModel::FrozenStateBytes(int component, LayerRange layers) const {
+  const int64_t weights = ParameterBytes(component, layers) - GradientBytes(component, layers);
+  return weights + (profile_->dtype() == "bf16" ? weights / 2 : 0);
+}
+
+int64_t CostModel::ShardedStateBytes(int component, LayerRange layers, int64_t shards,
+                                     bool keeps_frozen) const {
+  const int64_t kept = keeps_frozen ? FrozenStateBytes(component, layers) : 0;
+  return kept + (StateBytes(component, layers) - kept + shards - 1) / shards;
+}
+
 int64_t CostModel::StageBytes(int component, LayerRange layers, int local_batch,
                               int in_flight) const {
   return StateBytes(component, layers) +

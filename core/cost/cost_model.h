@@ -126,6 +126,12 @@ class CostModel {
   // and the optimizer's state (ModelProfile.optimizer_bytes_per_parameter). If the profile's dtype
   // is bf16, also of the bf16 working copy.
   int64_t StateBytes(int component, LayerRange layers) const;
+  // The part of StateBytes of weights that are not trained.
+  int64_t FrozenStateBytes(int component, LayerRange layers) const;
+  // StateBytes on one of `shards` ranks that divide it. If `keeps_frozen`, weights that are not
+  // trained are not divided.
+  int64_t ShardedStateBytes(int component, LayerRange layers, int64_t shards,
+                            bool keeps_frozen) const;
   // StateBytes, plus the bytes that `in_flight` micro-batches of `local_batch` samples keep for
   // their backward passes, plus the largest layer's workspace.
   int64_t StageBytes(int component, LayerRange layers, int local_batch, int in_flight) const;

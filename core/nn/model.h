@@ -60,8 +60,8 @@ class Model {
   int BackboneNumber(int component) const;
   // Returns -1 if there is no such component.
   int FindComponent(const std::string& name) const;
-  // False if parameters of a backbone are kept in another type (Program::StoreFrozen). They cannot
-  // be divided among ranks, which exchange parts in fp32.
+  // False if frozen parameters of a backbone are kept in another type (Program::StoreFrozen). They
+  // cannot be divided among ranks, which exchange parts in fp32.
   bool BackbonesAreFp32() const;
 
  private:

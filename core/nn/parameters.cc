@@ -78,12 +78,17 @@ ParameterSet::ParameterSet(const Program& program, LayerRange layers,
 }
 
 std::unique_ptr<ParameterSet> ParameterSet::OfShards(const Program& program, LayerRange layers,
-                                                     std::shared_ptr<Device> device, Shard shard) {
+                                                     std::shared_ptr<Device> device, Shard shard,
+                                                     bool trainable_only) {
   auto set = std::unique_ptr<ParameterSet>(
       new ParameterSet(program, layers, std::move(device), /*is_sharded=*/true, shard));
-  set->AllocateMasters(layers);
+  if (trainable_only) set->ids_ = set->trainable_ids_;
   set->AllocateGradRow();
-  for (ParameterId id : set->ids_) set->mutable_weight(id)->FillZero();
+  for (ParameterId id : set->ids_) {
+    Entry& entry = set->entries_[id.value() - set->first_id_];
+    entry.weight = set->NewWeight(id);
+    entry.weight->FillZero();
+  }
   return set;
 }
 
@@ -181,7 +186,26 @@ std::shared_ptr<ops::Weight> ParameterSet::WeightOf(ParameterId id, Tensor value
 
 void ParameterSet::ReleaseMasters(LayerRange layers) {
   const auto [begin, end] = program_->ParameterRange(layers);
-  for (int i = begin; i < end; ++i) entries_[i - first_id_].weight = nullptr;
+  for (int i = begin; i < end; ++i) {
+    const bool is_kept = !kept_ids_.empty() && !IsTrainable(ParameterId(i));
+    if (!is_kept) entries_[i - first_id_].weight = nullptr;
+  }
+}
+
+absl::Status ParameterSet::KeepFrozen(const ParameterSource& source) {
+  for (ParameterId id : ids_) {
+    if (IsTrainable(id)) continue;
+    entries_[id.value() - first_id_].weight = NewWeight(id);
+    DPIPE_RETURN_IF_ERROR(LoadOne(id, source));
+    kept_ids_.push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterSet::LoadOne(ParameterId id, const ParameterSource& source) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor value, source.Read(program_->parameter(id)));
+  mutable_weight(id)->Assign(part(id).Of(value));
+  return absl::OkStatus();
 }
 
 bool ParameterSet::HasMasters(LayerRange layers) const {
@@ -339,10 +363,7 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
 }
 
 absl::Status ParameterSet::Load(const ParameterSource& source) {
-  for (ParameterId id : ids_) {
-    DPIPE_ASSIGN_OR_RETURN(const Tensor value, source.Read(program_->parameter(id)));
-    mutable_weight(id)->Assign(part(id).Of(value));
-  }
+  for (ParameterId id : ids_) DPIPE_RETURN_IF_ERROR(LoadOne(id, source));
   return absl::OkStatus();
 }
 

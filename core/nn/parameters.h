@@ -39,15 +39,17 @@ struct ParameterPart {
 //
 // If parameters are sharded over ranks, a rank has two sets. One holds shards: this rank's part of
 // every parameter, of its gradient and of its optimizer state. The other is on demand: its masters
-// and gradients exist only between Allocate and Release calls.
+// and gradients exist only between Allocate and Release calls. If only trainable parameters are
+// sharded, the set of shards has no others, and the set on demand keeps the frozen ones.
 class ParameterSet {
  public:
   // Masters are zero until InitRandom or Load. Gradients are allocated and zero.
   ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device);
-  // Creates a set of shards: masters and gradients are one-dimensional, the shard of each
-  // parameter's elements. Layers cannot be run with such a set.
+  // Creates a set of shards, of all parameters or of the trainable ones: masters and gradients are
+  // one-dimensional, the shard of each parameter's elements. Layers cannot be run with such a set.
   static std::unique_ptr<ParameterSet> OfShards(const Program& program, LayerRange layers,
-                                                std::shared_ptr<Device> device, Shard shard);
+                                                std::shared_ptr<Device> device, Shard shard,
+                                                bool trainable_only = false);
   static std::unique_ptr<ParameterSet> OnDemand(const Program& program, LayerRange layers,
                                                 std::shared_ptr<Device> device);
   // Creates a set whose masters share the storage of `tensors`, as for Load, and must not be
@@ -72,12 +74,17 @@ class ParameterSet {
   bool Fits(const Program& program, LayerRange layers) const;
   const std::shared_ptr<Device>& device() const { return device_; }
 
-  // Ids of all parameters and of the trainable ones, increasing.
+  // Ids of all parameters of the set and of the trainable ones, increasing.
   const std::vector<ParameterId>& ids() const { return ids_; }
   const std::vector<ParameterId>& trainable_ids() const { return trainable_ids_; }
   bool Contains(ParameterId id) const;
   ParameterPart part(ParameterId id) const;
 
+  // For sets on demand: reads all frozen parameters. ReleaseMasters then keeps them. Errors as for
+  // Load.
+  absl::Status KeepFrozen(const ParameterSource& source);
+  // Returns the ids of the parameters that KeepFrozen has read, increasing.
+  const std::vector<ParameterId>& kept_ids() const { return kept_ids_; }
   // For sets on demand. Masters are uninitialised after AllocateMasters, gradients are zero after
   // AllocateGrads; existing ones stay unchanged.
   void AllocateMasters(LayerRange layers);
@@ -133,6 +140,7 @@ class ParameterSet {
   };
   ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device,
                bool is_sharded, Shard shard);
+  absl::Status LoadOne(ParameterId id, const ParameterSource& source);
   const Entry& entry(ParameterId id) const;
   bool IsTrainable(ParameterId id) const;
   // Allocates all gradients as one row of zeros.
@@ -154,7 +162,7 @@ class ParameterSet {
   const Shard shard_;
   int first_id_ = 0;
   std::vector<Entry> entries_;
-  std::vector<ParameterId> ids_, trainable_ids_;
+  std::vector<ParameterId> ids_, trainable_ids_, kept_ids_;
   Tensor grads_;  // storage of all gradients; undefined on demand
 };
 

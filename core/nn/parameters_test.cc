@@ -236,6 +236,41 @@ ParameterId Named(const Program& program, const std::string& name) {
   return ParameterId(0);
 }
 
+TEST(ParameterSetTest, TrainableParametersAloneMayBeSharded) {
+  Program program = Adapted();
+  program.StoreFrozen(ops::WeightStorage::kInt8);
+  const LayerRange layers = program.all_layers();
+  const int64_t trained_bytes = 4 * program.TrainableParameterCount(layers);
+  const ParameterSourcePtr source = RandomSource(3);
+  int64_t bytes = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto shards = ParameterSet::OfShards(program, layers, Device::Cpu(), {i, 3},
+                                               /*trainable_only=*/true);
+    EXPECT_EQ(shards->ids(), shards->trainable_ids());
+    ASSERT_TRUE(shards->Load(*source).ok());
+    bytes += shards->master_bytes();
+    EXPECT_EQ(shards->grad_bytes(), shards->master_bytes());
+  }
+  EXPECT_EQ(bytes, trained_bytes);
+
+  ParameterSet whole(program, layers, Device::Cpu());
+  ASSERT_TRUE(whole.Load(*source).ok());
+  const auto set = ParameterSet::OnDemand(program, layers, Device::Cpu());
+  ASSERT_TRUE(set->KeepFrozen(*source).ok());
+  EXPECT_EQ(set->kept_ids().size() + set->trainable_ids().size(), set->ids().size());
+  EXPECT_EQ(set->master_bytes(), whole.master_bytes() - trained_bytes);
+  EXPECT_FALSE(set->HasMasters(layers));
+  set->AllocateMasters(layers);
+  EXPECT_TRUE(set->HasMasters(layers));
+  EXPECT_EQ(set->master_bytes(), whole.master_bytes());
+  set->ReleaseMasters(layers);
+  EXPECT_EQ(set->master_bytes(), whole.master_bytes() - trained_bytes);
+  for (ParameterId id : set->kept_ids()) {
+    const Tensor kept = set->weight(id).As(DType::kF32), own = whole.weight(id).As(DType::kF32);
+    EXPECT_EQ(std::memcmp(kept.raw_data(), own.raw_data(), own.size_bytes()), 0);
+  }
+}
+
 TEST(ParameterSetTest, FrozenWeightsOfProductsMayBeKeptInOtherTypes) {
   Program program = Adapted();
   const int64_t plain_bytes = program.ParameterBytes(program.all_layers());

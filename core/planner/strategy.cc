@@ -149,19 +149,19 @@ std::vector<Sharding> ShardAlternatives(const Strategy& strategy) {
   return alternatives;
 }
 
-void KeepWeightsWhole(Strategy& strategy) {
-  const std::vector<std::string> shardings = ShardNames(strategy);
-  const std::string none = NameOf(Sharding::kNone);
-  if (std::find(shardings.begin(), shardings.end(), none) == shardings.end()) return;
+void KeepFrozenWeightsWhole(Strategy& strategy) {
+  const std::string divided = NameOf(Sharding::kZero3);
+  std::vector<std::string> shardings = ShardNames(strategy);
+  shardings.erase(std::remove(shardings.begin(), shardings.end(), divided), shardings.end());
   const std::vector<ScheduleAlternative> alternatives = ScheduleAlternatives(strategy);
   const std::vector<std::string> texts = absl::StrSplit(strategy.schedule(), '|');
-  std::vector<std::string> whole;
+  std::vector<std::string> schedules;
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (ShardingOf(alternatives[i].shard) == Sharding::kNone) whole.push_back(texts[i]);
+    if (alternatives[i].shard != divided) schedules.push_back(texts[i]);
   }
-  if (whole.empty()) return;
-  strategy.set_shard(none);
-  strategy.set_schedule(absl::StrJoin(whole, "|"));
+  if (shardings.empty() || schedules.empty()) return;
+  strategy.set_shard(absl::StrJoin(shardings, "|"));
+  strategy.set_schedule(absl::StrJoin(schedules, "|"));
 }
 
 absl::Status CheckStrategy(const Strategy& strategy) {

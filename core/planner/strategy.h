@@ -39,9 +39,10 @@ bool Relaxes(const Strategy& strategy);
 // the strategy's compression or relaxed weights exclude. `strategy` passes CheckStrategy.
 std::vector<Sharding> ShardAlternatives(const Strategy& strategy);
 
-// Leaves out alternatives that divide weights, for models whose weights cannot be divided. A
-// strategy without another alternative stays as it is. `strategy` passes CheckStrategy.
-void KeepWeightsWhole(Strategy& strategy);
+// Leaves out alternatives that divide weights that are not trained (ZeRO-3), for models in which
+// these cannot be divided. A strategy without another alternative stays as it is. `strategy` passes
+// CheckStrategy.
+void KeepFrozenWeightsWhole(Strategy& strategy);
 
 // Returns the sizes that strategy.local_batches() names, increasing. `strategy` passes
 // CheckStrategy.

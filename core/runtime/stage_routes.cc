@@ -233,8 +233,9 @@ absl::Status CheckShards(const Plan& plan) {
       const bool overlap = stage.layers().begin() < other.layers().end() &&
                            other.layers().begin() < stage.layers().end();
       if (!overlap) continue;
-      if (other.sharded() && std::equal(stage.ranks().begin(), stage.ranks().end(),
-                                        other.ranks().begin(), other.ranks().end())) {
+      if (other.sharded() && other.keeps_frozen_weights() == stage.keeps_frozen_weights() &&
+          std::equal(stage.ranks().begin(), stage.ranks().end(), other.ranks().begin(),
+                     other.ranks().end())) {
         continue;
       }
       return absl::InvalidArgumentError(absl::StrCat("stage ", stage.id(),

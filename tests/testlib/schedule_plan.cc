@@ -302,6 +302,7 @@ absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const 
   LowerOptions lower;
   lower.bucket_bytes = 8192;  // several buckets per stage
   if (options.sharded) lower.shard = ShardPolicy::kBuckets;
+  if (options.gathers_once) lower.gather = GatherPolicy::kOnce;
   lower.recv_lookahead = options.recv_lookahead;
   lower.reduce_each_micro_batch = options.reduce_each_micro_batch;
   DPIPE_ASSIGN_OR_RETURN(Plan plan, options.frozen_hosts.empty()

@@ -24,6 +24,7 @@ struct SchedulePlanOptions {
   // gathered, used, reduced and released pass by pass.
   bool sharded = false;
   // For lowered plans:
+  bool gathers_once = false;             // GatherPolicy::kOnce for LowerOptions.gather
   bool reduce_each_micro_batch = false;  // LowerOptions.reduce_each_micro_batch
   int frozen_quantum = 1;
   int recv_lookahead = 1;  // LowerOptions.recv_lookahead

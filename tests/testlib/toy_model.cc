@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/nn/blocks/lora.h"
 #include "core/nn/execution.h"
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/norm_nodes.h"
@@ -65,19 +66,26 @@ nn::Program FrozenProgram(const std::string& name, const std::string& input,
 
 // A block of three layers that reads the context, and the skip if there is one, and adds to x.
 ValueId AddBlock(ProgramBuilder* builder, const std::string& name, ValueId x, ValueId context,
-                 ValueId skip, int64_t width) {
+                 ValueId skip, int64_t width, int lora_rank) {
+  nn::LoraSpec lora;
+  lora.rank = lora_rank;
+  builder->FreezeParameters(lora_rank > 0);
   builder->BeginLayer(name + ".up", LayerKind::kTrainable);
   if (skip != ValueId()) {
     x = AddLinear(builder, name + ".join", AddConcat(builder, {x, skip}), Out(width));
   }
   const ValueId residual = x;
   ValueId h = AddLayerNorm(builder, name + ".norm", x, ops::LayerNormParams());
-  h = AddLinear(builder, name + ".up", h, Out(2 * width));
+  builder->FreezeParameters(false);
+  h = AddLinearWithLora(builder, name + ".up", h, Out(2 * width), lora);
+  builder->FreezeParameters(lora_rank > 0);
   builder->BeginLayer(name + ".mix", LayerKind::kTrainable);
   const ValueId c = AddLinear(builder, name + ".context", context, Out(2 * width));
   h = AddActivation(builder, AddSum(builder, h, c), ops::Activation::kSilu);
   builder->BeginLayer(name + ".down", LayerKind::kTrainable);
-  return AddSum(builder, residual, AddLinear(builder, name + ".down", h, Out(width)));
+  builder->FreezeParameters(false);
+  h = AddLinearWithLora(builder, name + ".down", h, Out(width), lora);
+  return AddSum(builder, residual, h);
 }
 
 // `prefix` distinguishes the layers and parameters of two backbones; `code_name` is the first
@@ -92,14 +100,16 @@ nn::Program BackboneProgram(const ToyModelOptions& options, const std::string& p
   builder.BeginLayer(prefix + "in", LayerKind::kTrainable);
   ValueId x = AddSum(&builder, code, AddCast(&builder, noise, Element::kCompute));
   if (self_conditioning) x = AddSum(&builder, x, builder.AddInput("estimate", vector));
+  builder.FreezeParameters(options.lora_rank > 0);
   x = AddLinear(&builder, prefix + "in", x, Out(options.width));
+  builder.FreezeParameters(false);
   const ValueId skip = x;  // read again by the last layer
   std::vector<ValueId> block_outputs;
   for (int i = 0; i < options.num_blocks; ++i) {
     const int partner = options.num_blocks - 1 - i;
     const ValueId block_skip = options.u_shaped && partner < i ? block_outputs[partner] : ValueId();
-    x = AddBlock(&builder, absl::StrCat(prefix, "block.", i), x, context, block_skip,
-                 options.width);
+    x = AddBlock(&builder, absl::StrCat(prefix, "block.", i), x, context, block_skip, options.width,
+                 options.lora_rank);
     block_outputs.push_back(x);
   }
   builder.BeginLayer(prefix + "out", LayerKind::kTrainable);

@@ -23,6 +23,8 @@ struct ToyModelOptions {
   bool u_shaped = false;      // block num_blocks - 1 - i also reads the output of block i
   bool second_backbone = false;
   bool self_conditioning = false;  // of the first backbone
+  // If positive, trains only adapters of this rank in the blocks, and the backbones' last layers.
+  int lora_rank = 0;
 };
 
 // Makes a model with the components "encoder" (pixels -> code), "text" (words -> context) and

@@ -160,7 +160,7 @@ absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
   if (leads()) say(CacheText(*cache, options_.setup.cache_folder));
   // Frozen work that cannot be cached fills bubbles.
   if (setup_->cache_is_partial()) strategy_.set_frozen("fill");
-  if (!setup_->model().model().BackbonesAreFp32()) KeepWeightsWhole(strategy_);
+  if (!setup_->model().model().BackbonesAreFp32()) KeepFrozenWeightsWhole(strategy_);
   return absl::OkStatus();
 }
 

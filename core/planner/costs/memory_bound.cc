@@ -75,8 +75,10 @@ MemoryBound::MemoryBound(const CostModel& cost) : cost_(cost) {
     Layer& total = totals_.emplace_back();
     for (int l = 0; l < cost.num_layers(backbone); ++l) {
       layers.push_back({static_cast<double>(cost.StateBytes(backbone, {l, l + 1})),
+                        static_cast<double>(cost.FrozenStateBytes(backbone, {l, l + 1})),
                         static_cast<double>(cost.SavedBytesPerSample(backbone, {l, l + 1}))});
       total.state += layers.back().state;
+      total.frozen += layers.back().frozen;
       total.saved += layers.back().saved;
       smallest_saved_ = std::min(smallest_saved_, layers.back().saved);
     }
@@ -150,6 +152,12 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
   const double samples = static_cast<double>(shape.micro_batch_size()) / replicas;
   const double shards =
       shape.shards_state() ? static_cast<double>(replicas) * shape.num_groups() : 1;
+  // Of a layer or a sum of layers, on one rank.
+  const bool keeps_frozen = shape.sharding == Sharding::kZero1;
+  const auto state_of = [&](const Layer& layer) {
+    const double kept = keeps_frozen ? layer.frozen : 0;
+    return kept + (layer.state - kept) / shards;
+  };
   const bool restores_layers = recomputes && in_blocks && !structure->splits;
   const auto kept = [&](const Copy& copy) {
     return samples * (restores_layers ? 0 : recomputes ? copy.recomputed : copy.kept);
@@ -159,7 +167,7 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
     const auto parts = static_cast<double>(structure->stages[b].size());
     for (const std::vector<Copy>& copies : structure->stages[b]) {
       for (const Copy& copy : copies) {
-        weight[copy.device] += (totals_[b].state / shards + kept(copy) * totals_[b].saved) / parts;
+        weight[copy.device] += (state_of(totals_[b]) + kept(copy) * totals_[b].saved) / parts;
       }
     }
   }
@@ -182,14 +190,14 @@ std::optional<double> MemoryBound::ShareOf(const PipelineShape& shape, const Fro
       for (const std::vector<Copy>& copies : structure->stages[b]) {
         std::pair<double, double>& price = prices.emplace_back(0, 0);
         for (const Copy& copy : copies) {
-          price.first += weight[copy.device] / (structure->each * shards);
+          price.first += weight[copy.device] / structure->each;
           price.second += weight[copy.device] * kept(copy) / structure->each;
         }
       }
       for (const Layer& layer : layers[b]) {
         double least = std::numeric_limits<double>::max();
         for (const auto& [state, saved] : prices) {
-          least = std::min(least, state * layer.state + saved * layer.saved);
+          least = std::min(least, state * state_of(layer) + saved * layer.saved);
         }
         total += least;
       }

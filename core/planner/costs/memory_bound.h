@@ -66,7 +66,8 @@ class MemoryBound {
   };
   struct Layer {
     double state = 0;
-    double saved = 0;  // per sample
+    double frozen = 0;  // the part of state that ZeRO-1 does not divide
+    double saved = 0;   // per sample
   };
   using Key = std::tuple<std::string, int, int, int, int, int>;
 

@@ -126,6 +126,33 @@ TEST(MemoryBoundTest, EqualLayersGiveTheEvenDivision) {
   EXPECT_EQ(*MemoryBound(unlimited).ShareOf(shape, {}, false, false), 0);
 }
 
+// By hand: 8 layers of 1000 bytes of weights, of which 100 are trained (400 of state), whole on
+// each of 4 devices. ZeRO-1 divides what is trained, ZeRO-3 everything.
+TEST(MemoryBoundTest, OnlyZero3DividesFrozenWeights) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 8;
+  uniform.parameter_bytes = 1000;
+  ModelProfile profile = UniformProfile(uniform);
+  for (LayerProfile& layer : *profile.mutable_components(0)->mutable_layers()) {
+    layer.set_trainable_parameter_bytes(100);
+  }
+  ClusterSpec cluster = IdealCluster(4);
+  cluster.set_memory_bytes_per_device(2000);
+  const CostModel cost = *CostModel::Create(profile, cluster);
+  PipelineShape shape;
+  shape.schedule = "single";
+  shape.num_devices = shape.devices_per_pipeline = 4;
+  shape.num_stages = shape.num_micro_batches = 1;
+  shape.global_batch = 4;
+  const auto share = [&](Sharding sharding) {
+    shape.sharding = sharding;
+    return *MemoryBound(cost).ShareOf(shape, {}, false, false);
+  };
+  EXPECT_NEAR(share(Sharding::kNone), 8 * (900 + 400) / 2000., 1e-9);
+  EXPECT_NEAR(share(Sharding::kZero1), 8 * (900 + 100) / 2000., 1e-9);
+  EXPECT_NEAR(share(Sharding::kZero3), 8 * (225 + 100) / 2000., 1e-9);
+}
+
 // 32 devices are merged into 16, each representing two.
 TEST(MemoryBoundTest, MergedNeighboursNeedNoMoreThanEachAlone) {
   UniformProfileOptions uniform;

@@ -63,8 +63,8 @@ struct StageCostsOptions {
   int first_host = 0;
   // True if a stage's weights, gradients and moments are divided over its ranks of all groups.
   bool shards_state = false;
-  // If so: true if weights are gathered once per step (GatherPolicy::kOnce), and true if gradients
-  // are reduced at its end (SyncPolicy::kEnd).
+  // If so: true if trained weights are divided and gathered once per step (GatherPolicy::kOnce),
+  // and true if gradients are reduced at its end (SyncPolicy::kEnd).
   bool gathers_once = false;
   bool reduces_at_end = false;
   // If so, and weights are not gathered once: true if a stage that is alone in its pipeline may

@@ -223,8 +223,16 @@ TEST(StageCostsTest, ShardedStagesHoldAsMuchAsTheirPlans) {
   uniform.value_bytes = 0;
   uniform.parameter_bytes = 40;
   uniform.saved_bytes = 7;
-  const CostModel cost = *CostModel::Create(UniformProfile(uniform), Cluster());
-  for (const char* name : {"1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "zeropp"}) {
+  ModelProfile adapters = UniformProfile(uniform);
+  for (LayerProfile& layer : *adapters.mutable_components(0)->mutable_layers()) {
+    layer.set_trainable_parameter_bytes(8);
+  }
+  const CostModel costs_of[] = {*CostModel::Create(UniformProfile(uniform), Cluster()),
+                                *CostModel::Create(adapters, Cluster())};
+  const char* const names[] = {"1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "zeropp"};
+  for (int i = 0; i < 2 * 6; ++i) {
+    const CostModel& cost = costs_of[i / 6];
+    const char* const name = names[i % 6];
     for (const bool once : {false, true}) {
       for (const bool recompute : {false, true}) {
         // What is kept from an input gradient to its weight gradient is not counted there.

@@ -37,15 +37,16 @@ bool LooksAhead(const Plan& plan) {
 }
 
 // Ranks exchange shards in fp32.
-absl::Status CheckShardable(const nn::Program& program, LayerRange layers) {
-  const auto [begin, end] = program.ParameterRange(layers);
+absl::Status CheckShardable(const nn::Program& program, const Stage& stage) {
+  const auto [begin, end] = program.ParameterRange(LayersIn(stage));
   for (int i = begin; i < end; ++i) {
     const nn::ParameterInfo& parameter = program.parameter(nn::ParameterId(i));
+    if (stage.keeps_frozen_weights() && !parameter.trainable) continue;
     if (parameter.storage == ops::WeightStorage::kFp32) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "the plan divides the weights of ", program.name(), " among ranks, but '", parameter.name,
         "' is kept in ", ops::WeightStorageName(parameter.storage),
-        "; keep frozen weights in fp32, or use a strategy that does not divide weights"));
+        "; keep frozen weights in fp32, or use a strategy that does not divide frozen weights"));
   }
   return absl::OkStatus();
 }
@@ -165,16 +166,19 @@ absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers,
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
     const LayerRange layers = LayersIn(stage);
     const nn::Program& program = options_.model->component(stage.component()).program;
-    if (stage.sharded()) DPIPE_RETURN_IF_ERROR(CheckShardable(program, layers));
+    if (stage.sharded()) DPIPE_RETURN_IF_ERROR(CheckShardable(program, stage));
     auto& [parameters, on_demand] = (*by_layers)[{stage.component(), layers}];
     if (parameters == nullptr) {
       if (stage.sharded()) {
         const auto place = std::find(ranks.begin(), ranks.end(), rank);
         const Shard shard{static_cast<int>(place - ranks.begin()), ranks.size()};
-        state.parameters.push_back(
-            nn::ParameterSet::OfShards(program, layers, state.device, shard));
+        state.parameters.push_back(nn::ParameterSet::OfShards(program, layers, state.device, shard,
+                                                              stage.keeps_frozen_weights()));
         state.on_demand.push_back(nn::ParameterSet::OnDemand(program, layers, state.device));
         on_demand = state.on_demand.back().get();
+        if (stage.keeps_frozen_weights()) {
+          DPIPE_RETURN_IF_ERROR(on_demand->KeepFrozen(*options_.initial_parameters));
+        }
       } else {
         state.parameters.push_back(
             std::make_unique<nn::ParameterSet>(program, layers, state.device));

@@ -36,13 +36,14 @@ absl::Status CheckPlan(const LocalSessionOptions& options, const Plan& plan) {
   return absl::OkStatus();
 }
 
-// Returns each rank's layers: (rank, component, first layer, last layer, true if sharded).
-std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
-  std::set<std::tuple<int, int, int, int, bool>> holdings;
+// Returns each rank's layers: (rank, component, first layer, last layer, true if sharded, true if
+// sharded without frozen weights).
+std::set<std::tuple<int, int, int, int, bool, bool>> Holdings(const Plan& plan) {
+  std::set<std::tuple<int, int, int, int, bool, bool>> holdings;
   for (const Stage& stage : plan.stages()) {
     for (int rank : stage.ranks()) {
       holdings.emplace(rank, stage.component(), stage.layers().begin(), stage.layers().end(),
-                       stage.sharded());
+                       stage.sharded(), stage.keeps_frozen_weights());
     }
   }
   return holdings;

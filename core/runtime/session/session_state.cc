@@ -158,13 +158,15 @@ std::vector<StateTensor> LocalSession::OwnState(const SessionCommand::State& wan
 
 std::vector<StateTensor> LocalSession::OwnParameters() const {
   std::vector<StateTensor> all;
-  for (const auto& rank : ranks_) {
-    for (const auto& set : rank->parameters) {
-      for (nn::ParameterId id : set->ids()) {
-        all.push_back(ElementwiseState(kWeightKind, set->program().parameter(id).name,
-                                       set->part(id), set->weight(id).As(DType::kF32)));
-      }
+  const auto add = [&](const nn::ParameterSet& set, const std::vector<nn::ParameterId>& ids) {
+    for (nn::ParameterId id : ids) {
+      all.push_back(ElementwiseState(kWeightKind, set.program().parameter(id).name, set.part(id),
+                                     set.weight(id).As(DType::kF32)));
     }
+  };
+  for (const auto& rank : ranks_) {
+    for (const auto& set : rank->parameters) add(*set, set->ids());
+    for (const auto& set : rank->on_demand) add(*set, set->kept_ids());
   }
   return all;
 }

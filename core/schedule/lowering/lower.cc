@@ -96,6 +96,11 @@ class Lowering {
 
  private:
   int ComponentOf(int stage) const { return component_[layout_.stages[stage].chain]; }
+  // ZeRO-1 gathers what the optimizer has changed.
+  bool KeepsFrozenWeights(int stage) const {
+    return options_.gather == GatherPolicy::kOnce &&
+           cost_.FrozenStateBytes(ComponentOf(stage), layout_.stages[stage].layers) > 0;
+  }
 
   void SetHeader(Plan* plan) const;
   void AddStages(Plan* plan) const;
@@ -163,6 +168,7 @@ void Lowering::AddStages(Plan* plan) const {
     stage->set_recompute(place.recompute);
     for (int cut : place.recompute_cuts) stage->add_recompute_cuts(cut);
     stage->set_sharded(sharded[s]);
+    stage->set_keeps_frozen_weights(sharded[s] && KeepsFrozenWeights(static_cast<int>(s)));
     SetRange(place.layers, stage->mutable_layers());
     for (int g = 0; g < layout_.num_groups(); ++g) {
       for (int i = 0; i < layout_.replicas[place.device]; ++i) {
@@ -226,7 +232,8 @@ void Lowering::AddItem(const RankPosition& position, const WorkItem& item,
     return instruction->set_bytes(cost_.GradientBytes(ComponentOf(item.stage), item.layers));
   }
   if (item.kind == Instruction::GATHER_PARAMS) {
-    return instruction->set_bytes(GatheredBytes(cost_, ComponentOf(item.stage), item.layers));
+    return instruction->set_bytes(
+        GatheredBytes(cost_, ComponentOf(item.stage), item.layers, KeepsFrozenWeights(item.stage)));
   }
   if (item.kind != Instruction::LOAD_BATCH) instruction->set_micro_batch(item.micro_batch);
   SetRange(SamplesOf(layout_, position.group, layout_.stages[item.stage].chain, position.device,

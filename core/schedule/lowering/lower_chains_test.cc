@@ -316,6 +316,86 @@ TEST(LowerChainsTest, ShardedByHand) {
             "stages 0 and 2 are copies of the same layers, which cannot be sharded");
 }
 
+// 4 layers of 100 bytes of weights, of which 20 are trained, that save 30 bytes per sample.
+Case Adapters(const std::string& dtype, ShardPolicy shard, GatherPolicy gather) {
+  UniformProfileOptions options;
+  options.parameter_bytes = 100;
+  options.saved_bytes = 30;
+  ModelProfile profile = UniformProfile(options);
+  profile.set_dtype(dtype);
+  for (LayerProfile& layer : *profile.mutable_components(0)->mutable_layers()) {
+    layer.set_trainable_parameter_bytes(20);
+  }
+  Case c = MakeCase(profile, {{{0}, 1, 0, 0}}, {{F(0, 0), B(0, 0)}}, 2, 1);
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.set_devices_share_memory(true);  // no memory for reductions
+  c.cost = *CostModel::Create(profile, cluster);
+  c.layout.layers = {{0, 4}};
+  c.options.bucket_bytes = 100;
+  c.options.shard = shard;
+  c.options.gather = gather;
+  return c;
+}
+
+// The account of adapters on two ranks, per layer: 80 bytes of frozen weights; 20 of trained ones,
+// 20 of gradients and 40 of moments; 30 of activations. Gradients of all layers are one bucket.
+TEST(LowerChainsTest, AdaptersByHand) {
+  struct Account {
+    int frozen, trained, gathered, gradients, activations;
+    int state() const { return frozen + trained; }
+    int peak() const { return state() + gathered + gradients + activations; }
+  };
+  const auto expect = [](const Plan& plan, const CostModel& cost, const Account& account) {
+    ASSERT_EQ(VerifyPlan(plan, cost), absl::OkStatus());
+    const RankMemory memory = MemoryOfRank(plan, 0, cost);
+    EXPECT_EQ(memory.state_bytes, account.state());
+    EXPECT_EQ(memory.peak_bytes, account.peak());
+  };
+  const auto bytes_of = [](const Plan& plan, Instruction::Kind kind) {
+    std::vector<int64_t> bytes;
+    for (const Instruction& i : plan.devices(0).instructions()) {
+      if (i.kind() == kind) bytes.push_back(i.bytes());
+    }
+    return bytes;
+  };
+  const Case whole = Adapters("fp32", ShardPolicy::kNone, GatherPolicy::kPassByPass);
+  expect(*whole.Lower(), whole.cost, {4 * 80, 4 * 80, 0, 0, 4 * 30});
+
+  // ZeRO-1 divides what is trained. It divided all weights: 160 + 160 of state, 400 gathered.
+  for (const ShardPolicy shard : {ShardPolicy::kBuckets, ShardPolicy::kStages}) {
+    const Case once = Adapters("fp32", shard, GatherPolicy::kOnce);
+    const Plan plan = *once.Lower();
+    EXPECT_TRUE(plan.stages(0).keeps_frozen_weights());
+    EXPECT_EQ(ListOf(plan, 0), "G0-4 F0 B0 R0-4 D0-4 O");
+    EXPECT_EQ(bytes_of(plan, Instruction::GATHER_PARAMS), std::vector<int64_t>{80});
+    EXPECT_EQ(bytes_of(plan, Instruction::REDUCE_GRADS), std::vector<int64_t>{80});
+    expect(plan, once.cost, {4 * 80, 4 * 80 / 2, 80, 80, 4 * 30});
+    Plan damaged = plan;
+    damaged.mutable_stages(0)->set_keeps_frozen_weights(false);
+    EXPECT_EQ(VerifyPlan(damaged, once.cost).message(),
+              "rank 0, instruction 0 (GATHER_PARAMS): bytes is 80 and must be 400");
+    damaged.mutable_stages(0)->set_keeps_frozen_weights(true);
+    damaged.mutable_stages(0)->set_sharded(false);
+    EXPECT_EQ(VerifyPlan(damaged, once.cost).message(),
+              "stage 0 keeps frozen weights, but is not sharded");
+  }
+  // Working copies take half as much as the weights, and are what is gathered.
+  const Case bf16 = Adapters("bf16", ShardPolicy::kBuckets, GatherPolicy::kOnce);
+  expect(*bf16.Lower(), bf16.cost, {4 * 120, 4 * 90 / 2, 40, 80, 4 * 30});
+
+  // ZeRO-3 divides all weights and gathers two layers at a time. It gathered a bucket of gradients
+  // at a time, all 400 bytes.
+  const Case each = Adapters("fp32", ShardPolicy::kBuckets, GatherPolicy::kPassByPass);
+  const Plan plan = *each.Lower();
+  EXPECT_FALSE(plan.stages(0).keeps_frozen_weights());
+  EXPECT_EQ(ListOf(plan, 0),
+            "G0-1 G1-2 F0 D0-1 G2-3 F0 D1-2 G3-4 F0 D2-3 F0 G2-3 B0 D3-4 G1-2 B0 D2-3 G0-1 B0 "
+            "D1-2 B0 R0-4 D0-1 O");
+  EXPECT_EQ(bytes_of(plan, Instruction::GATHER_PARAMS), std::vector<int64_t>(7, 100));
+  EXPECT_EQ(bytes_of(plan, Instruction::REDUCE_GRADS), std::vector<int64_t>{80});
+  expect(plan, each.cost, {4 * 80 / 2, 4 * 80 / 2, 200, 80, 4 * 30});
+}
+
 // ---- Random schedules ----
 
 int Between(RandomStream& stream, int low, int high) {
@@ -373,6 +453,14 @@ ModelProfile RandomModel(RandomStream& stream, int num_backbones) {
     *profile.add_components() = copy;
   }
   return profile;
+}
+
+void HalveTrained(ModelProfile* profile) {
+  for (ComponentProfile& component : *profile->mutable_components()) {
+    for (LayerProfile& layer : *component.mutable_layers()) {
+      layer.set_trainable_parameter_bytes(layer.trainable_parameter_bytes() / 2);
+    }
+  }
 }
 
 std::vector<LayerRange> RandomCuts(RandomStream& stream, int num_layers, int num_stages) {
@@ -439,11 +527,12 @@ std::vector<int> BatchSizes(const Schedule& schedule, int num_backbones, int uni
 }
 
 TEST(LowerChainsTest, AllPlansAreValid) {
-  int several_stages = 0, twins = 0, sharded = 0;
+  int several_stages = 0, twins = 0, sharded = 0, keep_frozen = 0;
   for (int i = 0; i < 600; ++i) {
     RandomStream stream(41, i, 0, RandomPurpose::kTest);
     const int num_backbones = Between(stream, 1, 2);
-    const ModelProfile profile = RandomModel(stream, num_backbones);
+    ModelProfile profile = RandomModel(stream, num_backbones);
+    if (i % 2 == 1) HalveTrained(&profile);
     const int num_layers = profile.components(profile.components_size() - 1).layers_size();
     const auto chains = RandomChains(stream, num_backbones, std::min(6, num_layers));
     ListScheduleOptions list;
@@ -485,16 +574,21 @@ TEST(LowerChainsTest, AllPlansAreValid) {
     const bool copies = static_cast<int>(chains.size()) > num_backbones;
     if (!copies) options.shard = static_cast<ShardPolicy>(stream.NextBelow(3));
     options.reduce_each_micro_batch = stream.NextBelow(2) == 0;
+    options.gather = static_cast<GatherPolicy>(stream.NextBelow(2));
     const auto plan = LowerPlan(*placed, *schedule, options, *cost);
     ASSERT_TRUE(plan.ok()) << i << ": " << plan.status();
     ASSERT_EQ(VerifyPlan(*plan, *cost), absl::OkStatus()) << i << "\n" << schedule->ToString();
     several_stages += schedule->num_stages() > schedule->num_devices();
     twins += copies;
-    for (const Stage& stage : plan->stages()) sharded += stage.sharded();
+    for (const Stage& stage : plan->stages()) {
+      sharded += stage.sharded();
+      keep_frozen += stage.keeps_frozen_weights();
+    }
   }
   EXPECT_GT(several_stages, 300);
   EXPECT_GT(twins, 100);
   EXPECT_GT(sharded, 100);
+  EXPECT_GT(keep_frozen, 50);
 }
 
 }  // namespace

@@ -32,18 +32,19 @@ enum class SyncPolicy {
 
 // Whether a stage on several ranks divides its weights, gradients and moments over them. Its passes
 // then run in parts; each part is gathered before a pass and released after it (param_gathers.h).
-// Unsharded gradients are kept until they are reduced: after the last micro-batch, or after each
-// one (WorkOptions::reduce_each_micro_batch), so that only shards accumulate.
+// Unsharded gradients are kept until they are reduced, in buckets of one or more parts: after the
+// last micro-batch, or after each one (WorkOptions::reduce_each_micro_batch), so that only shards
+// accumulate.
 enum class ShardPolicy {
   kNone,
-  kBuckets,  // one part per bucket of the gradient reductions
+  kBuckets,  // parts are buckets of what is divided (gradient_buckets.h)
   kStages,   // the whole stage is one part
 };
 
-// How long a sharded stage keeps its gathered weights.
+// How long a sharded stage keeps its gathered weights, and which weights are divided.
 enum class GatherPolicy {
-  kPassByPass,  // ZeRO-3
-  kOnce,        // ZeRO-1: from the first to the last pass of a step
+  kPassByPass,  // ZeRO-3: all weights
+  kOnce,        // ZeRO-1: from the first to the last pass of a step; only trained weights
 };
 
 struct WorkOptions {

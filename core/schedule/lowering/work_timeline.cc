@@ -44,7 +44,11 @@ class Timing {
         lanes_(schedule.num_devices()) {
     for (const StagePlacement& stage : layout.stages) {
       component_.push_back(BackboneComponent(cost, layout.chains[stage.chain].backbone));
-      parts_.push_back(MakeParts(static_cast<int>(parts_.size())));
+      const int s = static_cast<int>(parts_.size());
+      parts_.push_back(MakeParts(s));
+      reduced_.push_back(JoinToBuckets(parts_[s], options.bucket_bytes, [&](LayerRange layers) {
+        return cost.GradientBytes(component_[s], layers);
+      }));
     }
   }
 
@@ -86,7 +90,7 @@ class Timing {
   const std::vector<bool> sharded_;  // by stage
   std::vector<int> component_;       // by stage
   // By stage, from the last layers to the first: what is gathered, or reduced, at once.
-  std::vector<std::vector<LayerRange>> parts_;
+  std::vector<std::vector<LayerRange>> parts_, reduced_;
   std::vector<std::vector<TimedWork>> lanes_;           // by device
   std::vector<std::vector<Nanos>> forward_, gradient_;  // ends, by stage and micro-batch
   std::vector<std::vector<int>> collectives_;           // the devices of each reduction
@@ -116,7 +120,10 @@ std::vector<LayerRange> Timing::MakeParts(int stage) const {
   const bool whole =
       sharded_[stage] ? options_.shard == ShardPolicy::kStages : options_.sync == SyncPolicy::kEnd;
   if (whole) return {layers};
-  return GradientBuckets(cost_, component_[stage], layers, options_.bucket_bytes);
+  // Small gradients of large weights would make one large bucket of them.
+  const bool gathers_all = sharded_[stage] && options_.gather == GatherPolicy::kPassByPass;
+  const auto buckets = gathers_all ? WeightBuckets : GradientBuckets;
+  return buckets(cost_, component_[stage], layers, options_.bucket_bytes);
 }
 
 LayerRange Timing::PartOf(const WorkItem& item) const {
@@ -251,7 +258,7 @@ void Timing::AddReductions() {
       const bool each = options_.reduce_each_micro_batch && sharded_[item.stage];
       if (!each && !IsLastOfStage({Pass::kForward, item.micro_batch, item.stage})) continue;
       const bool at_the_end = !each && options_.sync == SyncPolicy::kEnd;
-      for (const LayerRange& part : parts_[item.stage]) {
+      for (const LayerRange& part : reduced_[item.stage]) {
         if (part.Intersect(item.layers).empty()) continue;
         Nanos& time = ready[{weights_.OfStage(item.stage), part, each ? item.micro_batch : -1}];
         time = at_the_end ? kAtTheEnd : std::max(time, node.end);

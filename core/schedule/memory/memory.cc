@@ -52,9 +52,9 @@ RankMemory PlanMemory::OfRank(int rank) const {
   for (int s : stages_[rank]) {
     const Stage& stage = plan_.stages(s);
     if (stage.forward_only()) continue;
-    const int64_t state = cost_.StateBytes(stage.component(), LayersIn(stage));
     const int64_t shards = stage.sharded() ? stage.ranks_size() * cost_.num_groups() : 1;
-    memory.state_bytes += (state + shards - 1) / shards;
+    memory.state_bytes += cost_.ShardedStateBytes(stage.component(), LayersIn(stage), shards,
+                                                  stage.keeps_frozen_weights());
     memory.state_bytes +=
         WeightCopies(plan_, rank) * cost_.ParameterBytes(stage.component(), LayersIn(stage));
   }

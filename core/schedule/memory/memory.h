@@ -2,8 +2,8 @@
 //
 // A rank holds:
 //   - weights, gradients and moments of its stages. A forward-only stage shares those of its second
-//     lap, a sharded stage has an even share, and a relaxed plan adds the maximum number of weight
-//     copies that it needs;
+//     lap, a sharded stage has an even share (of trained weights only, if it keeps frozen ones),
+//     and a relaxed plan adds the maximum number of weight copies that it needs;
 //   - weights of the frozen layers that it runs;
 //   - communicator buffers for the sums over the ranks of its stages
 //     (core/base/reduction_chunks.h);

@@ -194,7 +194,8 @@ void PassMemory::AddSharded(MemoryTimeline* timeline) const {
   for (int i = 0; i < list_.size(); ++i) {
     const Instruction& instruction = list_[i];
     if (instruction.stage() < 0 || !plan_.stages(instruction.stage()).sharded()) continue;
-    const int component = plan_.stages(instruction.stage()).component();
+    const Stage& stage = plan_.stages(instruction.stage());
+    const int component = stage.component();
     const LayerRange layers = LayersIn(instruction);
     const auto key = std::make_pair(component, layers);
     switch (instruction.kind()) {
@@ -203,7 +204,8 @@ void PassMemory::AddSharded(MemoryTimeline* timeline) const {
         break;
       case Instruction::RELEASE_PARAMS:
         if (gathered.count(key) == 0) break;
-        timeline->Hold(gathered[key], i, GatheredBytes(cost_, component, layers));
+        timeline->Hold(gathered[key], i,
+                       GatheredBytes(cost_, component, layers, stage.keeps_frozen_weights()));
         break;
       case Instruction::BACKWARD:
       case Instruction::WEIGHT_GRAD:

@@ -22,8 +22,9 @@ std::vector<PassGathers> PlanGathers(const std::vector<int>& parts, bool once) {
   return gathers;
 }
 
-int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers) {
-  const int64_t masters = cost.ParameterBytes(component, layers);
+int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers, bool keeps_frozen) {
+  const int64_t masters =
+      keeps_frozen ? cost.GradientBytes(component, layers) : cost.ParameterBytes(component, layers);
   return cost.profile().dtype() == "bf16" ? masters / 2 : masters;
 }
 

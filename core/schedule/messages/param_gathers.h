@@ -25,8 +25,8 @@ struct PassGathers {
 std::vector<PassGathers> PlanGathers(const std::vector<int>& parts, bool once = false);
 
 // Returns the bytes that a gather of these layers moves and then holds: their weights in the
-// profile's dtype.
-int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers);
+// profile's dtype; if `keeps_frozen` (Stage.keeps_frozen_weights), only those that are trained.
+int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers, bool keeps_frozen);
 
 }  // namespace dpipe
 

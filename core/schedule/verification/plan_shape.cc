@@ -251,6 +251,11 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   shape.forward_only = stage.forward_only();
   if (stage.recompute()) shape.blocks = BlocksOf(stage);
   shape.sharded = stage.sharded();
+  shape.keeps_frozen_weights = stage.keeps_frozen_weights();
+  if (shape.keeps_frozen_weights && !shape.sharded) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage ", s, " keeps frozen weights, but is not sharded"));
+  }
   shape.num_micro_batches = plan.chains(stage.chain()).num_micro_batches();
   stages_.push_back(std::move(shape));
   return absl::OkStatus();

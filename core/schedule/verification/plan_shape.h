@@ -21,7 +21,7 @@ struct StageShape {
   int component = 0;
   int device = 0;  // an index of PlanShape::device
   LayerRange layers;
-  bool forward_only = false, sharded = false;
+  bool forward_only = false, sharded = false, keeps_frozen_weights = false;
   std::vector<LayerRange> blocks;                   // that it recomputes; empty if it does not
   int previous = -1, next = -1;                     // stages of the chain
   bool local_previous = false, local_next = false;  // true if they are on the same ranks

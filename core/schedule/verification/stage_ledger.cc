@@ -320,7 +320,8 @@ absl::Status StageLedger::Gather(const InstructionAt& at, const Instruction& gat
         absl::StrCat(at.Name(), "the parameters of stage ", gather.stage(),
                      " are not sharded, so there is nothing to gather"));
   }
-  DPIPE_RETURN_IF_ERROR(CheckBytes(at, gather, GatheredBytes(cost_, stage.component, layers)));
+  DPIPE_RETURN_IF_ERROR(CheckBytes(
+      at, gather, GatheredBytes(cost_, stage.component, layers, stage.keeps_frozen_weights)));
   for (int l = layers.begin; l < layers.end; ++l) {
     uint8_t& gathered = gathered_[stage.component][l];
     if (gathered)
