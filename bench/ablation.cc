@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "baselines/registry.h"
 #include "bench/simulated/paper_cases.h"
 #include "bench/simulated/paper_grid.h"
 #include "bench/simulated/planner_grid.h"
@@ -68,6 +71,19 @@ constexpr Variant kVariants[] = {{"", ""},
                                  {"filling", ",frozen=first"},
                                  {"four fifths of the budget", "", kSmallBudgetPart}};
 
+// Returns the strategy that the variant makes of it. Alternatives may state a sharding of their
+// own.
+absl::StatusOr<std::string> VariantOf(const std::string& strategy, const Variant& variant) {
+  std::string changed = absl::StrCat(strategy, variant.change);
+  if (variant.left_out != std::string("sharding")) return changed;
+  DPIPE_ASSIGN_OR_RETURN(const Strategy whole, FindStrategy(strategy));
+  std::vector<std::string> schedules;
+  for (const absl::string_view schedule : absl::StrSplit(whole.schedule(), '|')) {
+    if (!absl::StrContains(schedule, "/zero")) schedules.emplace_back(schedule);
+  }
+  return absl::StrCat(changed, ",schedule=", absl::StrJoin(schedules, "|"));
+}
+
 template <size_t kCount>
 bool Contains(const char* const (&names)[kCount], const std::string& name) {
   return std::find(names, names + kCount, name) != names + kCount;
@@ -76,7 +92,7 @@ bool Contains(const char* const (&names)[kCount], const std::string& name) {
 // The gains of an option in the cases that have a plan without it.
 struct Gains {
   int cases = 0, refused = 0;
-  double sum = 0, most = 1;
+  double sum = 0, least = 1e9, most = 0;
 };
 
 absl::Status RunOptions() {
@@ -94,10 +110,10 @@ absl::Status RunOptions() {
         const bool fills = strategy == "diffusionpipe" || strategy == "opendiffusionpipe";
         if (variant.left_out == std::string("filling") && !fills) continue;
         if (variant.left_out == std::string("tuning") && strategy != "opendiffusionpipe") continue;
-        DPIPE_ASSIGN_OR_RETURN(
-            const GridAnswer answer,
-            planner.Plan(absl::StrCat(strategy, variant.change), point.global_batch,
-                         PlanOptions().simulation_budget / variant.budget_part));
+        DPIPE_ASSIGN_OR_RETURN(const std::string changed, VariantOf(strategy, variant));
+        DPIPE_ASSIGN_OR_RETURN(const GridAnswer answer,
+                               planner.Plan(changed, point.global_batch,
+                                            PlanOptions().simulation_budget / variant.budget_part));
         std::printf("%s,%s,%d,%s,%s,%.4f,%.2f,\"%s\"\n", point.cluster.c_str(), point.model.c_str(),
                     point.global_batch, strategy.c_str(), variant.left_out, answer.throughput,
                     answer.planning_s, answer.plan.c_str());
@@ -110,18 +126,23 @@ absl::Status RunOptions() {
           continue;
         }
         ++gains.cases;
-        gains.sum += std::log(whole / answer.throughput);
-        gains.most = std::max(gains.most, whole / answer.throughput);
+        const double gain = whole / answer.throughput;
+        gains.sum += std::log(gain);
+        gains.least = std::min(gains.least, gain);
+        gains.most = std::max(gains.most, gain);
       }
     }
   }
   std::printf(
-      "\n# Throughput over that without the option: geometric mean, maximum; cases that "
-      "fit only with it:\n");
+      "\n# Throughput over that without the option: geometric mean, minimum and maximum; cases "
+      "that fit only with it:\n");
   for (const auto& [key, gains] : all) {
-    std::printf("# %s, %s: %.4f %.4f of %d; %d\n", key.first.c_str(), key.second.c_str(),
-                gains.cases > 0 ? std::exp(gains.sum / gains.cases) : 1, gains.most, gains.cases,
-                gains.refused);
+    std::printf("# %s, %s: ", key.first.c_str(), key.second.c_str());
+    if (gains.cases > 0) {
+      std::printf("%.4f, %.4f to %.4f of %d cases; ", std::exp(gains.sum / gains.cases),
+                  gains.least, gains.most, gains.cases);
+    }
+    std::printf("%d\n", gains.refused);
   }
   return absl::OkStatus();
 }
