@@ -10,6 +10,7 @@
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
+#include "core/report/timeline/timeline_svg.h"
 #include "core/schedule/file_formats/torch_csv.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/verification/verify.h"
@@ -18,6 +19,7 @@
 #include "tools/planning/plan_result_text.h"
 #include "tools/planning/proto_file.h"
 #include "tools/planning/schedule_text.h"
+#include "tools/planning/timed_schedule.h"
 
 DEFINE_string(profile, "", "file of the model's profile (ModelProfile)");
 DEFINE_string(cluster, "", "file of the cluster to run on (ClusterSpec)");
@@ -42,7 +44,11 @@ DEFINE_string(
     output_self_conditioned, "",
     "file to write the plan to of steps with self-conditioning, which run the backbone twice");
 DEFINE_bool(list, false, "show the strategies, schedules and partitioners, and exit");
-DEFINE_string(schedule, "", "with --to_torch_csv: schedule to write instead of a plan's");
+DEFINE_string(schedule, "", "schedule to describe, draw or write, without a model");
+DEFINE_string(times, "",
+              "with --schedule: times of a stage's forward, input-gradient and weight-gradient "
+              "passes and, if wanted, of a message, in any unit: 1,1,1 or 1,1.2,0.8,0.1");
+DEFINE_string(picture, "out/schedule.svg", "with --times: file to draw the step to; empty: none");
 DEFINE_string(to_torch_csv, "",
               "file to write the schedule to, as torch.distributed.pipelining reads it");
 DEFINE_bool(csv_messages, false, "with --to_torch_csv: also write the messages between devices");
@@ -72,6 +78,8 @@ constexpr char kUsage[] =
     "      --cluster=data/clusters/a100_8x1.textproto\n"
     "  bazel run //tools:plan -- --list\n"
     "  bazel run //tools:plan -- --schedule=zb-v --num_stages=4 --num_micro_batches=8 \\\n"
+    "      --times=1,1,1\n"
+    "  bazel run //tools:plan -- --schedule=zb-v --num_stages=4 --num_micro_batches=8 \\\n"
     "      --to_torch_csv=zbv.csv\n"
     "  bazel run //tools:plan -- --from_torch_csv=zbv.csv\n"
     "  bazel run //tools:plan -- --from_torch_csv=zbv.csv --global_batch=256 --output=zbv.pb \\\n"
@@ -98,6 +106,29 @@ absl::Status ShowTorchCsv() {
   return absl::OkStatus();
 }
 
+absl::Status ShowTimedSchedule(const ScheduleRequest& request) {
+  absl::StatusOr<PassTimes> times = ParsePassTimes(FLAGS_times);
+  if (!times.ok()) return AsCommandLineError(times.status());
+  DPIPE_ASSIGN_OR_RETURN(const TimedSchedule timed,
+                         SimulateSchedule(FLAGS_schedule, request, *times));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, TimedScheduleText(timed, *times));
+  std::fputs(text.c_str(), stdout);
+  if (!FLAGS_picture.empty()) {
+    report::TimelineOptions options;
+    options.draw_memory = false;
+    options.window = {2, 1};
+    const std::string title = absl::StrCat(FLAGS_schedule, ": ", request.num_devices, " devices, ",
+                                           request.num_micro_batches, " micro-batches, times ",
+                                           FLAGS_times, " (here in ms)");
+    DPIPE_ASSIGN_OR_RETURN(const std::string svg, report::TimelineSvg(timed.trace, title, options));
+    const std::string path = UserPath(FLAGS_picture);
+    DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, svg));
+    std::printf("\nPicture:    %s\n", path.c_str());
+  }
+  return FLAGS_to_torch_csv.empty() ? absl::OkStatus() : WriteTorchCsv(timed.schedule);
+}
+
 absl::Status MakeAndWriteSchedule() {
   if (FLAGS_num_stages < 1 || FLAGS_num_micro_batches < 1) {
     return CommandLineError("--schedule needs --num_stages and --num_micro_batches");
@@ -106,6 +137,7 @@ absl::Status MakeAndWriteSchedule() {
   request.num_devices = FLAGS_num_stages;
   request.num_micro_batches = FLAGS_num_micro_batches;
   request.stages_per_device = FLAGS_stages_per_device;
+  if (!FLAGS_times.empty()) return ShowTimedSchedule(request);
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(FLAGS_schedule, request));
   std::fputs(ScheduleText(schedule).c_str(), stdout);
   return FLAGS_to_torch_csv.empty() ? absl::OkStatus() : WriteTorchCsv(schedule);
@@ -190,7 +222,8 @@ int main(int argc, char** argv) {
        {"Search",
         {"num_stages", "num_micro_batches", "micro_batch_size", "devices_per_pipeline",
          "stages_per_device", "simulation_budget", "exact"}},
+       {"Schedules without a model", {"schedule", "times", "picture"}},
        {"PyTorch schedules",
-        {"to_torch_csv", "schedule", "csv_messages", "csv_send_waits", "from_torch_csv"}}}};
+        {"to_torch_csv", "csv_messages", "csv_send_waits", "from_torch_csv"}}}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

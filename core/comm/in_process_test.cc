@@ -1,9 +1,11 @@
 #include "core/comm/in_process.h"
+
 #include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
+
 #include "absl/time/clock.h"
 #include "core/base/check.h"
 #include "core/comm/testing/conformance.h"

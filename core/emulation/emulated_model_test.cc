@@ -1,7 +1,9 @@
 #include "core/emulation/emulated_model.h"
+
 #include <cmath>
 #include <string>
 #include <utility>
+
 #include "core/base/philox.h"
 #include "core/cost/testing/fake_profile.h"
 #include "core/nn/execution.h"

@@ -1,6 +1,8 @@
 #include "core/train/training_loop.h"
+
 #include <string>
 #include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 

@@ -1,5 +1,7 @@
 #include "data/captions/sample_findings.h"
+
 #include <cstddef>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
 

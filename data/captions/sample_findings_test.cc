@@ -1,4 +1,5 @@
 #include "data/captions/sample_findings.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,8 @@
 #include "data/order/sample_order.h"
+
 #include <numeric>
 #include <utility>
+
 #include "core/base/check.h"
 #include "core/base/philox.h"
 

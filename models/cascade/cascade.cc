@@ -65,6 +65,7 @@ absl::StatusOr<nn::Program> StoredProgram(const CascadePart& part, bool widened)
 absl::StatusOr<std::unique_ptr<TrainableModel>> Cascade::Load(const std::string& folder,
                                                               const LoadModelOptions& options) {
   auto model = std::unique_ptr<Cascade>(new Cascade());
+  DPIPE_RETURN_IF_ERROR(CheckNoFlowOptions(options, folder));
   model->folder_ = folder;
   model->options_ = options;
   DPIPE_RETURN_IF_ERROR(model->ReadIndex());

@@ -1,6 +1,8 @@
 #include "models/clip_text/clip_text.h"
+
 #include <algorithm>
 #include <cstring>
+
 #include "absl/strings/match.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"

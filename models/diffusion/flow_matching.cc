@@ -17,12 +17,6 @@ constexpr double kPi = 3.14159265358979323846;
 // Above it, mode's curve is not monotone any more (arXiv 2403.03206, section 3.1).
 constexpr double kMaxModeScale = 2 / (kPi - 2);
 
-std::vector<float> OfEach(const Tensor& levels, double (*f)(double)) {
-  std::vector<float> values;
-  for (const float level : levels.span<float>()) values.push_back(static_cast<float>(f(level)));
-  return values;
-}
-
 }  // namespace
 
 absl::StatusOr<Tensor> FlowInput(const Tensor& x0, const Tensor& noise, const Tensor& levels,
@@ -39,15 +33,6 @@ absl::StatusOr<Tensor> FlowInput(const Tensor& x0, const Tensor& noise, const Te
 absl::StatusOr<Tensor> FlowTarget(const Tensor& x0, const Tensor& noise) {
   const std::vector<float> plus(x0.dim(0), 1.0f), minus(x0.dim(0), -1.0f);
   return ops::CombineSamples(plus, noise, minus, x0, DType::kF32);
-}
-
-absl::StatusOr<FlowDensity> ParseFlowDensity(absl::string_view name) {
-  if (name == "uniform") return FlowDensity::kUniform;
-  if (name == "logit_normal") return FlowDensity::kLogitNormal;
-  if (name == "mode") return FlowDensity::kMode;
-  return absl::InvalidArgumentError(absl::StrCat("unknown density of noise levels '",
-                                                 std::string(name),
-                                                 "'; use uniform, logit_normal or mode"));
 }
 
 absl::StatusOr<FlowWeight> ParseFlowWeight(absl::string_view name) {
@@ -113,20 +98,16 @@ absl::StatusOr<Tensor> FlowTimesteps(const FlowSchedule& schedule, const Tensor&
   return ops::Scale(static_cast<float>(schedule.options().num_train_timesteps), levels);
 }
 
-Tensor FlowWeights(FlowWeight weight, const Tensor& levels) {
-  std::vector<float> weights;
+absl::StatusOr<Tensor> FlowWeights(FlowWeight weight, const Tensor& levels) {
   switch (weight) {
     case FlowWeight::kOne:
-      weights = OfEach(levels, [](double) { return 1.0; });
       break;
     case FlowWeight::kSigmaSqrt:
-      weights = OfEach(levels, [](double s) { return 1 / (s * s); });
-      break;
+      return ops::InverseQuadratic(1, {0, 0, 1}, levels);
     case FlowWeight::kCosmap:
-      weights = OfEach(levels, [](double s) { return 2 / (kPi * (1 - 2 * s + 2 * s * s)); });
-      break;
+      return ops::InverseQuadratic(2 / kPi, {1, -2, 2}, levels);
   }
-  return Tensor::FromHost<float>(levels.device(), levels.shape(), weights);
+  return ops::InverseQuadratic(1, {1, 0, 0}, levels);
 }
 
 absl::StatusOr<Tensor> SampleFlow(const FlowSchedule& schedule, const FlowSampleOptions& options,

@@ -31,7 +31,7 @@ enum class FlowDensity {
   kMode,         // 1 - v - mode_scale (cos(pi v / 2)^2 - 1 + v)
 };
 
-// Weights of a sample's loss (compute_loss_weighting_for_sd3).
+// Weights of a sample's loss by its noise level s (compute_loss_weighting_for_sd3).
 enum class FlowWeight {
   kOne,
   kSigmaSqrt,  // 1 / s^2
@@ -42,14 +42,11 @@ struct FlowSamplingOptions {
   FlowDensity density = FlowDensity::kUniform;
   double logit_mean = 0, logit_std = 1;
   double mode_scale = 1.29;
-  // Applied to the drawn levels, after the schedule's own shift: s' = shift s / (1 + (shift - 1)
-  // s).
+  // Applied to the drawn levels, after the schedule's own shift (ShiftLevel).
   double shift = 1;
 };
 
-// Parse "uniform", "logit_normal" or "mode"; "none", "sigma_sqrt" or "cosmap". Return
-// InvalidArgument with these names for any other.
-absl::StatusOr<FlowDensity> ParseFlowDensity(absl::string_view name);
+// Parses "none", "sigma_sqrt" or "cosmap". Returns InvalidArgument with these names for any other.
 absl::StatusOr<FlowWeight> ParseFlowWeight(absl::string_view name);
 
 // Immutable; thread-safe.
@@ -82,8 +79,8 @@ class FlowLevels {
 // Returns the timesteps that the model is given, fp32 [B]: num_train_timesteps times the levels.
 absl::StatusOr<Tensor> FlowTimesteps(const FlowSchedule& schedule, const Tensor& levels);
 
-// Returns the losses' weights, fp32 [B], from levels that the host can read.
-Tensor FlowWeights(FlowWeight weight, const Tensor& levels);
+// Returns the losses' weights, fp32 [B].
+absl::StatusOr<Tensor> FlowWeights(FlowWeight weight, const Tensor& levels);
 
 struct FlowSampleOptions {
   std::vector<double> levels;  // of FlowSchedule::SamplingLevels

@@ -6,7 +6,6 @@
 
 #include "core/base/check.h"
 #include "core/ops/diffusion/diffusion.h"
-#include "models/diffusion/flow_matching.h"
 
 namespace dpipe::diffusion {
 namespace {
@@ -32,9 +31,12 @@ class FlowNoisingNode : public nn::Node {
   const Shape shape_;
 };
 
-// Inputs: prediction, x0, noise, perhaps the weight. Saves prediction, target, and the weight.
+// Inputs: prediction, x0, noise and, if levels differ in weight, the level. Saves prediction,
+// target and weights.
 class FlowLossNode : public nn::Node {
  public:
+  explicit FlowLossNode(FlowWeight weight) : weight_(weight) {}
+
   absl::string_view kind() const override { return "flow_loss"; }
   nn::ValueType output() const override { return {Shape(), nn::Element::kF32}; }
   nn::NodeWork Work(const nn::WorkContext& context) const override {
@@ -50,22 +52,24 @@ class FlowLossNode : public nn::Node {
   absl::StatusOr<Tensor> Forward(const nn::NodeContext&, absl::Span<const Tensor> inputs,
                                  nn::SavedTensors* saved) const override {
     DPIPE_ASSIGN_OR_RETURN(const Tensor target, FlowTarget(inputs[1], inputs[2]));
-    const Tensor weights = inputs.size() == 4 ? inputs[3] : Tensor();
-    if (saved != nullptr) {
-      *saved = {inputs[0], target};
-      if (weights.defined()) saved->push_back(weights);
+    Tensor weights;
+    if (weight_ != FlowWeight::kOne) {
+      DPIPE_ASSIGN_OR_RETURN(weights, FlowWeights(weight_, inputs[3]));
     }
+    if (saved != nullptr) *saved = {inputs[0], target, weights};
     return ops::MseLossForward(inputs[0], target, weights);
   }
 
   absl::StatusOr<std::vector<Tensor>> InputGrad(const nn::NodeContext&, nn::SavedTensors* saved,
                                                 const Tensor& d_loss) const override {
-    const nn::SavedTensors& s = *saved;
-    std::vector<Tensor> grads(s.size() == 3 ? 4 : 3);
-    DPIPE_ASSIGN_OR_RETURN(
-        grads[0], ops::MseLossInputGrad(s[0], s[1], s.size() == 3 ? s[2] : Tensor(), d_loss));
+    std::vector<Tensor> grads(weight_ == FlowWeight::kOne ? 3 : 4);
+    DPIPE_ASSIGN_OR_RETURN(grads[0],
+                           ops::MseLossInputGrad((*saved)[0], (*saved)[1], (*saved)[2], d_loss));
     return grads;
   }
+
+ private:
+  const FlowWeight weight_;
 };
 
 }  // namespace
@@ -77,12 +81,12 @@ ValueId AddFlowNoising(nn::ProgramBuilder* builder, ValueId x0, ValueId noise, V
                           {x0, noise, level});
 }
 
-ValueId AddFlowLoss(nn::ProgramBuilder* builder, const FlowLossInputs& inputs) {
+ValueId AddFlowLoss(nn::ProgramBuilder* builder, FlowWeight weight, const FlowLossInputs& inputs) {
   DPIPE_CHECK_EQ(builder->shape(inputs.prediction), builder->shape(inputs.x0));
   DPIPE_CHECK_EQ(builder->shape(inputs.noise), builder->shape(inputs.x0));
   std::vector<ValueId> values = {inputs.prediction, inputs.x0, inputs.noise};
-  if (inputs.weight.has_value()) values.push_back(*inputs.weight);
-  return builder->AddNode(std::make_unique<FlowLossNode>(), values);
+  if (weight != FlowWeight::kOne) values.push_back(inputs.level);
+  return builder->AddNode(std::make_unique<FlowLossNode>(weight), values);
 }
 
 }  // namespace dpipe::diffusion

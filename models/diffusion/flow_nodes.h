@@ -3,9 +3,8 @@
 #ifndef DPIPE_MODELS_DIFFUSION_FLOW_NODES_H_
 #define DPIPE_MODELS_DIFFUSION_FLOW_NODES_H_
 
-#include <optional>
-
 #include "core/nn/program_builder.h"
+#include "models/diffusion/flow_matching.h"
 
 namespace dpipe::diffusion {
 
@@ -14,14 +13,14 @@ namespace dpipe::diffusion {
 ValueId AddFlowNoising(nn::ProgramBuilder* builder, ValueId x0, ValueId noise, ValueId level);
 
 struct FlowLossInputs {
-  ValueId prediction;             // in the compute dtype
-  ValueId x0, noise;              // fp32
-  std::optional<ValueId> weight;  // fp32 [] (FlowWeights); none: 1
+  ValueId prediction;  // in the compute dtype
+  ValueId x0, noise;   // fp32
+  ValueId level;       // fp32 []; not read if all levels weigh the same
 };
 
 // Adds a sample's mean squared error against noise - x0, times its weight, fp32 []. Only the
 // prediction gets a gradient.
-ValueId AddFlowLoss(nn::ProgramBuilder* builder, const FlowLossInputs& inputs);
+ValueId AddFlowLoss(nn::ProgramBuilder* builder, FlowWeight weight, const FlowLossInputs& inputs);
 
 }  // namespace dpipe::diffusion
 

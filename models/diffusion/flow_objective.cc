@@ -20,16 +20,21 @@ absl::StatusOr<FlowObjective> FlowObjective::Create(const FlowSchedule& schedule
   return FlowObjective(schedule, std::move(levels), options);
 }
 
+ValueId FlowObjective::AddLevel(nn::ProgramBuilder* builder, ValueId timesteps) const {
+  return nn::AddScale(builder, timesteps,
+                      static_cast<float>(1.0 / schedule_.options().num_train_timesteps));
+}
+
 ValueId FlowObjective::AddNoising(nn::ProgramBuilder* builder, ValueId x0, ValueId noise,
                                   ValueId timesteps) const {
-  const ValueId level = nn::AddScale(
-      builder, timesteps, static_cast<float>(1.0 / schedule_.options().num_train_timesteps));
-  return AddFlowNoising(builder, x0, noise, level);
+  return AddFlowNoising(builder, x0, noise, AddLevel(builder, timesteps));
 }
 
 ValueId FlowObjective::AddLoss(nn::ProgramBuilder* builder,
                                const DiffusionLossInputs& inputs) const {
-  return AddFlowLoss(builder, {inputs.prediction, inputs.x0, inputs.noise, std::nullopt});
+  FlowLossInputs loss = {inputs.prediction, inputs.x0, inputs.noise, inputs.timesteps};
+  if (options_.weight != FlowWeight::kOne) loss.level = AddLevel(builder, inputs.timesteps);
+  return AddFlowLoss(builder, options_.weight, loss);
 }
 
 double FlowObjective::LevelAtQuantile(double quantile) const {

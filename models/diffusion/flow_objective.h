@@ -18,12 +18,13 @@ namespace dpipe::diffusion {
 // What a model family adds to its folder's scheduler.
 struct FlowObjectiveOptions {
   FlowSamplingOptions training;  // how training draws noise levels
+  FlowWeight weight = FlowWeight::kOne;
   FlowSchedule::Spacing spacing = FlowSchedule::Spacing::kTrained;  // of the levels of drawing
   // Positions of a sample per image token, for a dynamic shift: 2 x 2 patches.
   int positions_per_token = 4;
 };
 
-// Timesteps are fp32, num_train_timesteps times the noise level. All losses weigh the same.
+// Timesteps are fp32, num_train_timesteps times the noise level.
 //
 // Training does not shift by resolution, as in diffusers' training scripts. Drawing does if the
 // schedule is dynamic, by the size of the noise.
@@ -61,6 +62,8 @@ class FlowObjective : public Objective {
                 const FlowObjectiveOptions& options)
       : schedule_(schedule), levels_(std::move(levels)), options_(options) {}
 
+  // Adds timesteps [] -> levels [].
+  ValueId AddLevel(nn::ProgramBuilder* builder, ValueId timesteps) const;
   // Returns the levels of drawing a sample with this many image tokens.
   absl::StatusOr<std::vector<double>> DrawingLevels(int num_steps, int64_t image_tokens) const;
   double LevelAtQuantile(double quantile) const;

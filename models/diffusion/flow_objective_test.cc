@@ -47,17 +47,44 @@ nn::Program Training(const FlowObjective& objective) {
 TEST(FlowObjectiveTest, GradientsAndSplits) {
   const auto device = Device::Cpu();
   device->allocator().set_poison(true);
-  const nn::Program program = Training(Make(StaticShift()));
-  nn::ParameterSet parameters(program, program.all_layers(), device);
-  parameters.InitRandom(1);
-  const nn::ValueMap inputs = nn::RandomInputs(program, device, 3, DType::kF32, 1, 2);
-  const absl::Status gradients = nn::CheckGradients(program, &parameters, inputs, {});
-  EXPECT_TRUE(gradients.ok()) << gradients;
-  for (const DType dtype : {DType::kF32, DType::kBf16}) {
-    const absl::Status splits =
-        nn::CheckSplits(program, &parameters, inputs, nn::RunOptions{dtype}, 3);
-    EXPECT_TRUE(splits.ok()) << splits;
+  for (const FlowWeight weight : {FlowWeight::kOne, FlowWeight::kCosmap}) {
+    FlowObjectiveOptions options;
+    options.weight = weight;
+    const nn::Program program = Training(Make(StaticShift(), options));
+    nn::ParameterSet parameters(program, program.all_layers(), device);
+    parameters.InitRandom(1);
+    const nn::ValueMap inputs = nn::RandomInputs(program, device, 3, DType::kF32, 1, 2);
+    const absl::Status gradients = nn::CheckGradients(program, &parameters, inputs, {});
+    EXPECT_TRUE(gradients.ok()) << gradients;
+    for (const DType dtype : {DType::kF32, DType::kBf16}) {
+      const absl::Status splits =
+          nn::CheckSplits(program, &parameters, inputs, nn::RunOptions{dtype}, 3);
+      EXPECT_TRUE(splits.ok()) << splits;
+    }
   }
+}
+
+// The loss, and so its gradient, is the plain one times its level's weight.
+TEST(FlowObjectiveTest, WeightsOfLevels) {
+  const auto device = Device::Cpu();
+  const auto losses = [&](FlowWeight weight) {
+    FlowObjectiveOptions options;
+    options.weight = weight;
+    const nn::Program program = Training(Make({}, options));
+    nn::ParameterSet parameters(program, program.all_layers(), device);
+    parameters.InitRandom(1);
+    nn::ValueMap values = nn::RandomInputs(program, device, 2, DType::kF32, 1, 2);
+    values[program.InputNamed("timesteps")] = Tensor::FromHost<float>(device, {2}, {250, 1000});
+    EXPECT_TRUE(nn::Forward(program, program.all_layers(), parameters, {}, &values, nullptr).ok());
+    return Values(values.at(program.OutputNamed("loss")));
+  };
+  const std::vector<double> plain = losses(FlowWeight::kOne);
+  const std::vector<double> sigma = losses(FlowWeight::kSigmaSqrt);
+  const std::vector<double> cosmap = losses(FlowWeight::kCosmap);
+  EXPECT_NEAR(sigma[0], 16 * plain[0], 1e-5 * sigma[0]);
+  EXPECT_NEAR(sigma[1], plain[1], 1e-6 * plain[1]);
+  EXPECT_NEAR(cosmap[0], 2 / (M_PI * 0.625) * plain[0], 1e-6 * plain[0]);
+  EXPECT_NEAR(cosmap[1], 2 / M_PI * plain[1], 1e-6 * plain[1]);
 }
 
 // With the identity as the backbone, the loss is the mean of ((1 - s) x0 + s noise - (noise -

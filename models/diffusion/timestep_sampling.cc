@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
 #include "models/diffusion/draws.h"
 
@@ -23,13 +21,6 @@ double Slope(const NoiseSchedule& schedule, int t) {
 }
 
 }  // namespace
-
-absl::StatusOr<TimestepSampling> ParseTimestepSampling(absl::string_view name) {
-  if (name == "uniform") return TimestepSampling::kUniform;
-  if (name == "speed") return TimestepSampling::kSpeed;
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown timestep sampling '", std::string(name), "'; use uniform or speed"));
-}
 
 TimestepDistribution::TimestepDistribution(TimestepSampling sampling, const NoiseSchedule& schedule)
     : sampling_(sampling), num_timesteps_(schedule.num_timesteps()) {

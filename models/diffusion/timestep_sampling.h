@@ -5,8 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-#include "core/base/status.h"
 #include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
 
@@ -18,9 +16,6 @@ enum class TimestepSampling {
   // hardly grows teach little, so they are drawn a fifth as often.
   kSpeed,
 };
-
-// Parses "uniform" or "speed". Returns InvalidArgument with both names for any other.
-absl::StatusOr<TimestepSampling> ParseTimestepSampling(absl::string_view name);
 
 // Immutable; thread-safe.
 class TimestepDistribution {

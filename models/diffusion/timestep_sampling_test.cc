@@ -60,11 +60,5 @@ TEST(TimestepSamplingTest, SpeedDrawsMatchItsProbabilities) {
   ops::ExpectSameBits(speed.Draw(Device::Cpu(), 7, 3, 20, 5), drawn.Slice(20, 25));
 }
 
-TEST(TimestepSamplingTest, UnknownNameListsValidNames) {
-  EXPECT_EQ(*ParseTimestepSampling("speed"), TimestepSampling::kSpeed);
-  EXPECT_EQ(ParseTimestepSampling("fast").status().message(),
-            "unknown timestep sampling 'fast'; use uniform or speed");
-}
-
 }  // namespace
 }  // namespace dpipe::diffusion

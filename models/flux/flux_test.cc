@@ -199,6 +199,9 @@ TEST(FluxTest, PartsThatDoNotFitAreNamed) {
   options.min_snr_gamma = 5;
   EXPECT_EQ(ErrorOf(folder, options),
             folder + ": min-SNR weighting is not supported for FLUX.1; leave it out");
+  options.min_snr_gamma = 0;
+  options.flow_sampling.mode_scale = 2;
+  EXPECT_THAT(ErrorOf(folder, options), HasSubstr("mode_scale is 2; expected a number from -1"));
 }
 
 // Adds adapters whose up parts are not zero, and saves them.

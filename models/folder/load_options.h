@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
+#include "models/diffusion/flow_matching.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/lora/lora.h"
 
@@ -17,6 +19,11 @@ struct LoadModelOptions {
   int image_size = 0;           // pixels per side; 0 selects the size in the folder's configuration
   int max_sequence_length = 0;  // tokens of a text for T5; 0 selects the model's usual number
   double min_snr_gamma = 0;     // 0 weights all timesteps equally
+  // For models of flow matching: the density from which training draws noise levels, empty for the
+  // family's own; its parameters; and the weights of losses.
+  std::optional<diffusion::FlowDensity> flow_density;
+  diffusion::FlowSamplingOptions flow_sampling;
+  diffusion::FlowWeight flow_weight = diffusion::FlowWeight::kOne;
   // Override the folder's scheduler configuration.
   std::optional<diffusion::PredictionType> prediction_type;
   std::optional<bool> zero_terminal_snr;
@@ -37,6 +44,10 @@ struct LoadModelOptions {
   // at zero. Not with self-conditioning.
   bool coordinates = false;
 };
+
+// Returns InvalidArgument with the folder and the option if one of flow matching is set, for a
+// model that is trained on a noise schedule.
+absl::Status CheckNoFlowOptions(const LoadModelOptions& options, const std::string& folder);
 
 }  // namespace dpipe::models
 

@@ -23,8 +23,12 @@ absl::Status ReadFlowObjective(const LoadModelOptions& options, const std::strin
       ReadSchedulerFile(parts->folder, {options.prediction_type, options.zero_terminal_snr}));
   if (!parts->scheduler.note.empty()) parts->notes.push_back(parts->scheduler.note);
   DPIPE_ASSIGN_OR_RETURN(const diffusion::FlowSchedule schedule, FlowScheduleOf(parts->scheduler));
+  diffusion::FlowObjectiveOptions chosen = objective;
+  chosen.training = options.flow_sampling;
+  chosen.training.density = options.flow_density.value_or(objective.training.density);
+  chosen.weight = options.flow_weight;
   DPIPE_ASSIGN_OR_RETURN(diffusion::FlowObjective flow,
-                         diffusion::FlowObjective::Create(schedule, objective));
+                         diffusion::FlowObjective::Create(schedule, chosen));
   parts->objective = std::make_shared<diffusion::FlowObjective>(std::move(flow));
   return absl::OkStatus();
 }

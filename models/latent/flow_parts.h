@@ -11,7 +11,8 @@
 
 namespace dpipe::models {
 
-// Reads the folder's scheduler; sets parts->scheduler and parts->objective, and adds to its notes.
+// `objective` is the family's own; options.flow_density and its neighbours change it. Reads the
+// folder's scheduler; sets parts->scheduler and parts->objective, and adds to its notes.
 // Returns InvalidArgument with the file if the scheduler is not one of flow matching, and for
 // options that `family` lacks: self-conditioning, coordinates, min-SNR weights, a prediction type,
 // a terminal SNR.

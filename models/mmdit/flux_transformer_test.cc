@@ -1,6 +1,8 @@
 #include "models/mmdit/flux_transformer.h"
+
 #include <algorithm>
 #include <cstring>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"

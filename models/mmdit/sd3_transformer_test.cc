@@ -1,6 +1,8 @@
 #include "models/mmdit/sd3_transformer.h"
+
 #include <cmath>
 #include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"

@@ -87,6 +87,7 @@ absl::StatusOr<LatentParts> ReadStableDiffusionXl(const std::string& path,
   DPIPE_ASSIGN_OR_RETURN(const PipelineFolder folder, PipelineFolder::Open(path));
   DPIPE_RETURN_IF_ERROR(folder.CheckClass({kStableDiffusionXlClass}));
   DPIPE_RETURN_IF_ERROR(CheckEncoders(folder));
+  DPIPE_RETURN_IF_ERROR(CheckNoFlowOptions(options, path));
   LatentParts parts(folder);
   UNetSetup unet;
   DPIPE_ASSIGN_OR_RETURN(unet.config, ReadUNet(folder.ConfigOf("unet")));

@@ -63,6 +63,7 @@ absl::StatusOr<LatentParts> ReadStableDiffusion(const std::string& path,
   DPIPE_RETURN_IF_ERROR(
       folder.CheckLacks({"text_encoder_2", "text_encoder_3", "transformer", "prior"},
                         "one unet with one text_encoder"));
+  DPIPE_RETURN_IF_ERROR(CheckNoFlowOptions(options, path));
   LatentParts parts(folder);
   UNetSetup unet;
   DPIPE_ASSIGN_OR_RETURN(unet.config, ReadUNet(folder, &parts.notes));

@@ -1,5 +1,7 @@
 #include "models/t5/t5.h"
+
 #include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"

@@ -91,6 +91,12 @@ absl::StatusOr<Schedule> ScheduleOfPlan(const Plan& plan) {
 }
 
 std::string ScheduleText(const Schedule& schedule) {
+  return ScheduleText(schedule, absl::StrFormat("Unit costs: makespan %d, bubble ratio %.1f %%\n",
+                                                schedule.Makespan(kUnitCosts),
+                                                100 * schedule.BubbleRatio(kUnitCosts)));
+}
+
+std::string ScheduleText(const Schedule& schedule, const std::string& costs) {
   std::map<char, int> passes;
   size_t num_slots = 0;
   std::vector<int> stashed;
@@ -108,10 +114,8 @@ std::string ScheduleText(const Schedule& schedule) {
   for (size_t c = 0; c < schedule.chains().size(); ++c) {
     absl::StrAppend(&text, c > 0 ? " + " : "", schedule.chains()[c].num_micro_batches);
   }
-  absl::StrAppend(&text, " micro-batches\nPasses:     ", absl::StrJoin(counts, ", "),
-                  "\nUnit costs: makespan ", schedule.Makespan(kUnitCosts), ", bubble ratio ",
-                  absl::StrFormat("%.1f %%", 100 * schedule.BubbleRatio(kUnitCosts)),
-                  "\nStashed:    at most ", absl::StrJoin(stashed, ", "),
+  absl::StrAppend(&text, " micro-batches\nPasses:     ", absl::StrJoin(counts, ", "), "\n", costs,
+                  "Stashed:    at most ", absl::StrJoin(stashed, ", "),
                   " (stage, micro-batch) pairs per device\n");
   if (num_slots <= kMaxSlots) absl::StrAppend(&text, "\n", schedule.ToString());
   if (text.back() != '\n') text += '\n';

@@ -20,6 +20,8 @@ absl::StatusOr<Schedule> ScheduleOfPlan(const Plan& plan);
 // micro-batches of a device where every forward, input-gradient and weight-gradient pass takes one
 // unit of time and messages none; then the order itself, where it is not too long to read.
 std::string ScheduleText(const Schedule& schedule);
+// As above, with other lines for the makespan and the bubble ratio.
+std::string ScheduleText(const Schedule& schedule, const std::string& costs);
 
 }  // namespace dpipe::tools
 

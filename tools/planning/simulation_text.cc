@@ -157,6 +157,7 @@ std::string DeviceTable(const TraceIndex& index, const CostModel& cost) {
   const std::vector<DeviceTime> devices = report::DeviceTimes(index, index.SteadySteps());
   const std::vector<std::string> stages = StagesByRank(index.plan(), index.num_devices());
   const auto& peaks = index.trace().peak_memory_bytes();
+  const bool has_memory = std::any_of(peaks.begin(), peaks.end(), [](int64_t b) { return b > 0; });
   std::vector<std::pair<std::vector<std::string>, std::vector<int>>> rows;
   for (int rank = 0; rank < index.num_devices(); ++rank) {
     const DeviceTime& device = devices[rank];
@@ -164,9 +165,11 @@ std::string DeviceTable(const TraceIndex& index, const CostModel& cost) {
     for (BubbleReason reason : kReasons) {
       cells.push_back(Percent(device.idle_ns[reason] / device.step_ns));
     }
-    cells.push_back(rank < peaks.size() ? FormatBytes(peaks[rank]) : "-");
-    const int64_t limit = rank < cost.num_devices() ? cost.MemoryLimitOf(rank) : 0;
-    cells.push_back(limit > 0 ? FormatBytes(limit) : "-");
+    if (has_memory) {
+      cells.push_back(rank < peaks.size() ? FormatBytes(peaks[rank]) : "-");
+      const int64_t limit = rank < cost.num_devices() ? cost.MemoryLimitOf(rank) : 0;
+      cells.push_back(limit > 0 ? FormatBytes(limit) : "-");
+    }
     const auto same = std::find_if(rows.begin(), rows.end(),
                                    [&cells](const auto& row) { return row.first == cells; });
     if (same != rows.end()) {
@@ -175,8 +178,10 @@ std::string DeviceTable(const TraceIndex& index, const CostModel& cost) {
       rows.push_back({cells, {rank}});
     }
   }
-  Table table({"device", "stages", "busy", "warm-up", "steady", "cool-down", "sync", "optimizer",
-               "peak memory", "of"});
+  std::vector<std::string> titles = {"device", "stages",    "busy", "warm-up",
+                                     "steady", "cool-down", "sync", "optimizer"};
+  if (has_memory) titles.insert(titles.end(), {"peak memory", "of"});
+  Table table(titles);
   table.SetAlign(0, Table::Align::kLeft);
   table.SetAlign(1, Table::Align::kLeft);
   for (const auto& [cells, ranks] : rows) {

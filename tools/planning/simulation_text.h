@@ -21,7 +21,7 @@ std::string RanksText(const std::vector<int>& ranks, size_t max_ranges = 4);
 std::string PlanHeader(const Plan& plan, const CostModel& cost);
 
 // Returns a table with one row per group of devices with equal numbers: stages, shares of busy time
-// and of each reason for bubbles, peak memory and limit.
+// and of each reason for bubbles and, if the trace has memory, its peak and limit.
 std::string DeviceTable(const report::TraceIndex& index, const CostModel& cost);
 
 // Returns the trace's critical path by kind of work and device: the `max_rows` largest items,

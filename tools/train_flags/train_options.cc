@@ -126,6 +126,19 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
   if (!config.objective().zero_terminal_snr().empty()) {
     options.zero_terminal_snr = config.objective().zero_terminal_snr() == "true";
   }
+  if (config.objective().timesteps() == "uniform") {
+    options.flow_density = diffusion::FlowDensity::kUniform;
+  } else if (config.objective().timesteps() == "logit_normal") {
+    options.flow_density = diffusion::FlowDensity::kLogitNormal;
+  } else if (config.objective().timesteps() == "mode") {
+    options.flow_density = diffusion::FlowDensity::kMode;
+  }
+  options.flow_sampling.logit_mean = config.objective().logit_mean();
+  options.flow_sampling.logit_std = config.objective().logit_std();
+  options.flow_sampling.mode_scale = config.objective().mode_scale();
+  options.flow_sampling.shift = config.objective().timestep_shift();
+  DPIPE_ASSIGN_OR_RETURN(options.flow_weight,
+                         diffusion::ParseFlowWeight(config.objective().loss_weighting()));
   return options;
 }
 
@@ -186,8 +199,9 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.caption_drop = config.objective().caption_drop();
   options.mean_latents = config.objective().mean_latents();
   options.offset_noise = config.objective().offset_noise();
-  DPIPE_ASSIGN_OR_RETURN(options.timesteps,
-                         diffusion::ParseTimestepSampling(config.objective().timesteps()));
+  if (config.objective().timesteps() == "speed") {
+    options.timesteps = diffusion::TimestepSampling::kSpeed;
+  }
   if (config.objective().self_conditioning() > 0) {
     options.self_conditioning_probability = config.objective().self_conditioning();
   }

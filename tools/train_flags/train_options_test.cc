@@ -67,6 +67,23 @@ TEST(TrainOptionsTest, CheckIsOnlyACommandFlag) {
   EXPECT_THAT(ErrorOf({"--check=yes"}), HasSubstr("--check=yes: --check takes no value"));
 }
 
+TEST(TrainOptionsTest, FieldsOfFlowMatchingReachTheTrainer) {
+  const auto config = Parse({"--timesteps=mode", "--objective.logit_mean=-0.5",
+                             "--objective.logit_std=2", "--objective.mode_scale=0.8",
+                             "--objective.timestep_shift=3", "--objective.loss_weighting=cosmap"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto options = OptionsOf(*config, Silent);
+  ASSERT_TRUE(options.ok()) << options.status();
+  const models::LoadModelOptions& model = options->setup.model;
+  EXPECT_EQ(model.flow_density, diffusion::FlowDensity::kMode);
+  EXPECT_EQ(model.flow_sampling.logit_mean, -0.5);
+  EXPECT_EQ(model.flow_sampling.logit_std, 2);
+  EXPECT_EQ(model.flow_sampling.mode_scale, 0.8);
+  EXPECT_EQ(model.flow_sampling.shift, 3);
+  EXPECT_EQ(model.flow_weight, diffusion::FlowWeight::kCosmap);
+  EXPECT_EQ(options->setup.timesteps, diffusion::TimestepSampling::kUniform);
+}
+
 TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   const auto config = Parse({"--data=/pictures",
                              "--evaluation.data=/held/out",
@@ -105,6 +122,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.data.held_out_folder, "/held/out");
   EXPECT_EQ(options->setup.offset_noise, 0.05);
   EXPECT_EQ(options->setup.timesteps, diffusion::TimestepSampling::kSpeed);
+  EXPECT_FALSE(options->setup.model.flow_density.has_value());
   EXPECT_TRUE(options->setup.model.self_conditioning);
   EXPECT_EQ(options->setup.self_conditioning_probability, 0.25);
   EXPECT_EQ(options->setup.model.zero_terminal_snr, true);

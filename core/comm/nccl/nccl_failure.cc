@@ -1,6 +1,8 @@
 #include "core/comm/nccl/nccl_failure.h"
+
 #include <algorithm>
 #include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/running_clock.h"

@@ -1,9 +1,12 @@
 #include "core/comm/rendezvous/socket.h"
+
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+
 #include <algorithm>
 #include <thread>
+
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -54,6 +54,16 @@ TEST_P(SamplesParityTest, LookUp) {
   }
 }
 
+TEST_P(SamplesParityTest, InverseQuadratic) {
+  for (const int samples : {1, 300}) {
+    ExpectParity({Random({samples}, DType::kF32)}, {1e-7, 0},
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*InverseQuadratic(2, {1, -2, 2}, in[0]),
+                                  *InverseQuadratic(1, {0, 0, 1}, in[0])};
+                 });
+  }
+}
+
 TEST_P(SamplesParityTest, MseLoss) {
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 5, 7}, Shape{2, 4097}, Shape{5, 33, 40}}) {
     for (const bool weighted : {false, true}) {

@@ -40,6 +40,12 @@ TEST(CombineTest, WeightsArePerSample) {
   EXPECT_EQ(Values(*CombineSamples(a, x, b, y, DType::kF32)), (std::vector<double>{6, 12, 6, 8}));
 }
 
+TEST(CombineTest, InverseQuadraticByHand) {
+  const Tensor x = Tensor::FromHost<float>(Device::Cpu(), {3}, {0, 0.5f, 2});
+  EXPECT_EQ(Values(*InverseQuadratic(10, {1, -2, 2}, x)), (std::vector<double>{10, 20, 2}));
+  EXPECT_EQ(Values(*InverseQuadratic(1, {0, 0, 1}, x))[1], 4);
+}
+
 TEST(CombineTest, LooksUpEntriesOfATable) {
   const Tensor index = Tensor::FromHost<int32_t>(Device::Cpu(), {5}, {2, 0, 2, -1, 3});
   const std::vector<double> y = Values(*LookUp({10, 20, 30}, index));

@@ -62,6 +62,24 @@ absl::StatusOr<Tensor> LookUp(absl::Span<const float> table, const Tensor& index
   return y;
 }
 
+absl::StatusOr<Tensor> InverseQuadratic(double scale, const Quadratic& quadratic, const Tensor& x) {
+  DPIPE_CHECK_EQ(x.shape().rank(), 1);
+  CheckFp32(x, x.shape());
+  const auto [a, b, c] = quadratic;
+  Tensor y = Tensor::Empty(x.device(), x.shape(), DType::kF32);
+  const auto loop = [&, a = a, b = b, c = c] {  // one number per sample
+    for (int64_t i = 0; i < x.dim(0); ++i) {
+      const double at = x.data<float>()[i];
+      y.data<float>()[i] = static_cast<float>(scale / (a + b * at + c * at * at));
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*x.device(), "inverse_quadratic", loop, [&, a = a, b = b, c = c] {
+    cuda::InverseQuadratic(cuda::StreamOf(x), x.dim(0), scale, a, b, c, x.data<float>(),
+                           y.data<float>());
+  }));
+  return y;
+}
+
 namespace {
 
 constexpr double kMinLogVariance = -30, kMaxLogVariance = 20;

@@ -24,6 +24,13 @@ absl::StatusOr<Tensor> CombineSamples(const Tensor& x_weights, const Tensor& x,
 // device of `index`, int32 [B]. NaN if the index is outside the table.
 absl::StatusOr<Tensor> LookUp(absl::Span<const float> table, const Tensor& index);
 
+// Returns y[b] = scale / (a + b x[b] + c x[b]^2), computed in double, fp32 [B] as x: a loss weight
+// per noise level.
+struct Quadratic {
+  double a, b, c;
+};
+absl::StatusOr<Tensor> InverseQuadratic(double scale, const Quadratic& quadratic, const Tensor& x);
+
 // A sample of a diagonal normal distribution whose mean and log-variance come from a network: the
 // latents of a VAE (diffusers DiagonalGaussianDistribution), scaled.
 //

@@ -1,10 +1,12 @@
 #include "core/train/optimizer/adamw_optimizer.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
 #include "core/nn/nodes/product_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gmock/gmock.h"

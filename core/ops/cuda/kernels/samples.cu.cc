@@ -65,6 +65,19 @@ struct LookUpPart {
   }
 };
 
+struct InverseQuadraticOfEach {
+  int64_t batch;
+  double scale, a, b, c;
+  const float* x;
+  float* y;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll();
+    if (i >= batch) return;
+    const double at = x[i];
+    y[i] = static_cast<float>(scale / (a + b * at + c * at * at));
+  }
+};
+
 // Computes terms in double, in which squares of fp32 numbers are exact. One block per run of a
 // sample: thread t adds elements t, t + 256, ...
 template <typename Term>
@@ -211,6 +224,11 @@ void LookUpEntries(const Stream& stream, const float* table, int64_t entries, in
     for (int64_t i = first; i < end; ++i) part.table[i - first] = table[i];
     Launch(stream, BlocksFor(batch), part);
   }
+}
+
+void InverseQuadratic(const Stream& stream, int64_t batch, double scale, double a, double b,
+                      double c, const float* x, float* y) {
+  Launch(stream, BlocksFor(batch), InverseQuadraticOfEach{batch, scale, a, b, c, x, y});
 }
 
 int64_t PartialSums(int64_t batch, int64_t size) { return batch * RunsOf(size); }

@@ -38,6 +38,10 @@ void CombineElements(const Stream& stream, const float* x_weights, const float* 
 void LookUpEntries(const Stream& stream, const float* table, int64_t entries, int64_t batch,
                    const int32_t* index, float* y);
 
+// y[i] = scale / (a + b x[i] + c x[i]^2), computed in double.
+void InverseQuadratic(const Stream& stream, int64_t batch, double scale, double a, double b,
+                      double c, const float* x, float* y);
+
 // MseLoss, for samples of `size` elements. `weights` null: ones. partial: workspace of
 // PartialSums(batch, size) numbers.
 int64_t PartialSums(int64_t batch, int64_t size);
