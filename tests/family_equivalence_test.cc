@@ -1,7 +1,8 @@
 // Checks that small models of the large families give one device's losses and parameters by
 // pipeline strategies, bit for bit: SDXL, Stable Diffusion 3 and FLUX.1, and adapters of them,
 // trained with all text encoders and the VAE frozen. Also checks that every synchronous strategy
-// gives one device's gradients of tiny_flux.
+// gives one device's gradients of tiny_flux, and that sharding strategies give those of adapters
+// of tiny_sd and tiny_flux and move as many bytes as their plans say.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
+#include "core/comm/in_process.h"
 #include "core/schedule/generators.h"
 #include "data/scenes/generator.h"
 #include "gtest/gtest.h"
@@ -17,6 +19,7 @@
 #include "models/lora/lora.h"
 #include "models/sdxl/testing/sdxl_folder.h"
 #include "models/trainable/training_setup.h"
+#include "tests/testlib/forwarding_communicator.h"
 #include "tests/testlib/gradients.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/training.h"
@@ -178,21 +181,91 @@ TEST_P(FamilyEquivalenceTest, AdaptersAloneAreTrained) {
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
   }
+  for (const char* strategy : {"zero1", "zero3"}) {
+    const auto actual = train(strategy, 2);
+    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+    EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), testlib::kRoundingDifference)
+        << strategy;
+  }
   EXPECT_EQ(std::count_if(expected->parameters.begin(), expected->parameters.end(),
                           [](const auto& named) { return models::IsLoraParameter(named.first); }),
             2 * GetParam().num_adapted);
 }
 
-// The gradients of two steps, so that work for the next step is covered.
-class TinyFlux {
+// The bytes of a rank's collectives for sharded stages.
+struct Traffic {
+  int64_t gathered = 0, reduced = 0;
+};
+
+class CountingCommunicator : public testlib::ForwardingCommunicator {
  public:
-  static absl::StatusOr<std::unique_ptr<TinyFlux>> Create(DType dtype) {
-    auto flux = std::unique_ptr<TinyFlux>(new TinyFlux(dtype));
-    const models::TrainingSetupOptions options = Options("data/tiny_flux", dtype);
-    DPIPE_ASSIGN_OR_RETURN(flux->plain_, models::TrainingSetup::Create(options));
-    DPIPE_ASSIGN_OR_RETURN(flux->cached_, models::TrainingSetup::Create(options));
-    DPIPE_RETURN_IF_ERROR(flux->cached_->BuildCache(kGradientSteps).status());
-    return flux;
+  CountingCommunicator(std::unique_ptr<Communicator> inner, Traffic* traffic)
+      : ForwardingCommunicator(std::move(inner)), traffic_(*traffic) {}
+
+  StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
+                                   std::vector<Tensor> full, const std::string& what) override {
+    for (const Tensor& tensor : full) traffic_.gathered += tensor.size_bytes();
+    return ForwardingCommunicator::StartAllGather(group, std::move(shards), std::move(full), what);
+  }
+  StartedCollective StartReduceScatterSum(absl::Span<const Rank> group, std::vector<Tensor> full,
+                                          std::vector<Tensor> shards,
+                                          const std::string& what) override {
+    for (const Tensor& tensor : full) traffic_.reduced += tensor.size_bytes();
+    return ForwardingCommunicator::StartReduceScatterSum(group, std::move(full), std::move(shards),
+                                                         what);
+  }
+
+ private:
+  Traffic& traffic_;
+};
+
+// The gradients of two steps, so that work for the next step is covered.
+class SmallModel {
+ public:
+  static absl::StatusOr<std::unique_ptr<SmallModel>> Create(const std::string& folder, DType dtype,
+                                                            int lora_rank = 0) {
+    auto model = std::unique_ptr<SmallModel>(new SmallModel(dtype));
+    models::TrainingSetupOptions options = Options(folder, dtype);
+    options.model.lora.rank = lora_rank;
+    DPIPE_ASSIGN_OR_RETURN(model->plain_, models::TrainingSetup::Create(options));
+    DPIPE_ASSIGN_OR_RETURN(model->cached_, models::TrainingSetup::Create(options));
+    DPIPE_RETURN_IF_ERROR(model->cached_->BuildCache(kGradientSteps).status());
+    return model;
+  }
+
+  // Checks that rank 0 moves as many bytes as the plan says.
+  absl::StatusOr<std::vector<testlib::StepGradients>> GradientsCountedBy(
+      const std::string& strategy, Traffic* planned) {
+    const auto workers = StartWorkers({Device::Cpu(), Device::Cpu()});
+    TrainingJob job = plain_->job();
+    job.workers.clear();
+    for (const auto& worker : workers) job.workers.push_back(worker.get());
+    DPIPE_ASSIGN_OR_RETURN(const Plan plan, ByStrategy(strategy, 2, dtype_)(*job.model));
+    for (const Instruction& instruction : plan.devices(0).instructions()) {
+      const bool gathers = instruction.kind() == Instruction::GATHER_PARAMS;
+      const bool reduces = instruction.kind() == Instruction::REDUCE_GRADS;
+      if (gathers) planned->gathered += instruction.bytes();
+      if (reduces) planned->reduced += instruction.bytes();
+    }
+    std::vector<Traffic> counted(workers.size());
+    job.connect = [&](const std::vector<std::shared_ptr<Device>>& devices, absl::Duration) {
+      std::vector<std::unique_ptr<Communicator>> ranks;
+      for (auto& rank : CreateInProcessCommunicators(static_cast<int>(devices.size()))) {
+        ranks.push_back(
+            std::make_unique<CountingCommunicator>(std::move(rank), &counted[ranks.size()]));
+      }
+      return absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(std::move(ranks));
+    };
+    DPIPE_ASSIGN_OR_RETURN(auto gradients, testlib::GradientsOf(job, plan, kGradientSteps));
+    EXPECT_EQ(counted[0].gathered, kGradientSteps * planned->gathered) << strategy;
+    EXPECT_EQ(counted[0].reduced, kGradientSteps * planned->reduced) << strategy;
+    return gradients;
+  }
+
+  // Bytes of all of the backbone's weights and of the trained ones.
+  int64_t weight_bytes() const { return backbone().ParameterBytes(backbone().all_layers()); }
+  int64_t trained_bytes() const {
+    return 4 * backbone().TrainableParameterCount(backbone().all_layers());
   }
 
   absl::StatusOr<std::vector<testlib::StepGradients>> GradientsBy(const std::string& strategy,
@@ -211,7 +284,8 @@ class TinyFlux {
  private:
   static constexpr int kGradientSteps = 2;
 
-  explicit TinyFlux(DType dtype) : dtype_(dtype) {}
+  explicit SmallModel(DType dtype) : dtype_(dtype) {}
+  const nn::Program& backbone() const { return plain_->model().model().backbone().program; }
   static bool SumsGradients(const Plan& plan) {
     for (const DeviceProgram& device : plan.devices()) {
       for (const Instruction& instruction : device.instructions()) {
@@ -228,7 +302,7 @@ class TinyFlux {
 class TinyFluxTest : public ::testing::TestWithParam<DType> {};
 
 TEST_P(TinyFluxTest, EveryStrategyComputesTheGradientsOfOneDevice) {
-  const auto flux = TinyFlux::Create(GetParam());
+  const auto flux = SmallModel::Create("data/tiny_flux", GetParam());
   ASSERT_TRUE(flux.ok()) << flux.status();
   bool sums = false;
   const auto expected = (*flux)->GradientsBy("data_parallel", 1, &sums);
@@ -252,6 +326,29 @@ INSTANTIATE_TEST_SUITE_P(DTypes, TinyFluxTest, ::testing::Values(DType::kF32, DT
                            return std::string(DTypeName(info.param));
                          });
 
+// zero1 gathers trained weights once per step. zero3 gathers all weights, also once: each of these
+// models is one bucket, which the next pass always reads again.
+TEST(ShardedAdaptersTest, ComputeTheGradientsOfOneDeviceAndMoveWhatIsPlanned) {
+  for (const char* folder : {"data/tiny_sd", "data/tiny_flux"}) {
+    SCOPED_TRACE(folder);
+    const auto model = SmallModel::Create(folder, DType::kF32, /*lora_rank=*/2);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const int64_t weights = (*model)->weight_bytes(), trained = (*model)->trained_bytes();
+    ASSERT_LT(trained, weights / 5);
+    bool sums = false;
+    const auto expected = (*model)->GradientsBy("data_parallel", 1, &sums);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (const std::string strategy : {"zero1", "zero3"}) {
+      Traffic planned;
+      const auto actual = (*model)->GradientsCountedBy(strategy, &planned);
+      ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+      EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), 1e-5) << strategy;
+      EXPECT_EQ(planned.reduced, trained) << strategy;
+      EXPECT_EQ(planned.gathered, strategy == "zero1" ? trained : weights);
+    }
+  }
+}
+
 TEST_P(FamilyEquivalenceTest, AdaptersOfWeightsInOtherTypes) {
   std::vector<double> last_losses;
   for (const auto storage :
@@ -267,6 +364,10 @@ TEST_P(FamilyEquivalenceTest, AdaptersOfWeightsInOtherTypes) {
     EXPECT_EQ(testlib::FirstDifference(*expected, *on_two), "");
     last_losses.push_back(expected->losses.back());
     if (storage == ops::WeightStorage::kFp32) continue;
+    const auto sharded = train("zero1", 2);  // divides only trained weights, which are fp32
+    ASSERT_TRUE(sharded.ok()) << sharded.status();
+    EXPECT_LT(testlib::LargestRelativeDifference(*expected, *sharded),
+              testlib::kRoundingDifference);
     const auto divided = train("zero3", 2);
     EXPECT_EQ(divided.status().code(), absl::StatusCode::kInvalidArgument) << divided.status();
   }
