@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bench/regression/regression.h"
-#include "bench/regression/suite_referee.h"
+#include "bench/regression/run_in_turns.h"
 #include "bench/suite_runner/suite_results.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
@@ -92,19 +92,19 @@ std::string BaselinePath(const Results& results) {
                       "/", results.benchmark(), ".json");
 }
 
-SuitePlayer Player(int i, const std::string& folder) {
-  SuitePlayer player;
-  player.name = i == 0 ? "old" : "new";
-  player.program = UserPath(i == 0 ? FLAGS_old_program : FLAGS_new_program);
-  player.log_path = absl::StrCat(folder, "/", player.name, ".log");
-  player.arguments = {"--suite=" + FLAGS_suite, "--fresh",
-                      absl::StrCat("--out=", folder, "/", player.name)};
-  if (!FLAGS_own_profiles) player.arguments.push_back("--profiles=" + folder + "/profiles");
+SuiteProgram ProgramOf(int i, const std::string& folder) {
+  SuiteProgram program;
+  program.name = i == 0 ? "old" : "new";
+  program.path = UserPath(i == 0 ? FLAGS_old_program : FLAGS_new_program);
+  program.log_path = absl::StrCat(folder, "/", program.name, ".log");
+  program.arguments = {"--suite=" + FLAGS_suite, "--fresh",
+                       absl::StrCat("--out=", folder, "/", program.name)};
+  if (!FLAGS_own_profiles) program.arguments.push_back("--profiles=" + folder + "/profiles");
   const std::string& flags = i == 0 ? FLAGS_old_flags : FLAGS_new_flags;
   for (const auto flag : absl::StrSplit(flags, ' ', absl::SkipEmpty())) {
-    player.arguments.emplace_back(flag);
+    program.arguments.emplace_back(flag);
   }
-  return player;
+  return program;
 }
 
 absl::Status CheckMachines(const Results& old_results, const Results& new_results) {
@@ -145,12 +145,12 @@ absl::StatusOr<int> Compare(const Results& old_results, const Results& new_resul
 
 // Runs both programs once and adds their turns to those of earlier rounds. Being started first may
 // matter by a percent, so the programs alternate.
-absl::Status RunRound(const std::array<SuitePlayer, 2>& players, bool new_first,
+absl::Status RunRound(const std::array<SuiteProgram, 2>& programs, bool new_first,
                       const std::string& folder, const std::string& turns,
                       std::array<Results, 2>* all) {
-  DPIPE_RETURN_IF_ERROR(RunInTurns({players[new_first], players[!new_first]}, turns));
+  DPIPE_RETURN_IF_ERROR(RunInTurns({programs[new_first], programs[!new_first]}, turns));
   for (int i = 0; i < 2; ++i) {
-    const std::string own_folder = absl::StrCat(folder, "/", players[i].name);
+    const std::string own_folder = absl::StrCat(folder, "/", programs[i].name);
     DPIPE_ASSIGN_OR_RETURN(Results results, ReadResults(own_folder));
     Results& sum = (*all)[i];
     if (!sum.cases().empty()) {
@@ -170,7 +170,7 @@ absl::StatusOr<int> ComparePrograms() {
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   std::error_code error;
   std::filesystem::remove_all(folder + "/profiles", error);  // from an earlier run
-  const std::array<SuitePlayer, 2> players = {Player(0, folder), Player(1, folder)};
+  const std::array<SuiteProgram, 2> programs = {ProgramOf(0, folder), ProgramOf(1, folder)};
   // Differs from that of any other run.
   const int64_t chance = MonotonicNow();
   const std::string turns = absl::StrCat(getpid(), "-", chance);
@@ -180,7 +180,7 @@ absl::StatusOr<int> ComparePrograms() {
   Regression regression;
   for (int round = 1; round <= FLAGS_rounds; ++round) {
     const bool new_first = (chance / kNanosPerMicro + round) % 2 == 0;
-    DPIPE_RETURN_IF_ERROR(RunRound(players, new_first, folder, turns, &all));
+    DPIPE_RETURN_IF_ERROR(RunRound(programs, new_first, folder, turns, &all));
     regression = CompareResults(all[0], all[1], options);
     const bool continues = NeedsAnotherRound(regression, round);
     std::printf("Round %d: %s\n", round,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Time of a training step here and in PyTorch with diffusers, measured in turns.
 
-One step is what a trainer does: VAE encoder and text encoder without gradients, noising, the U-Net
-forward and backward, clipping by the global norm, AdamW, clearing the gradients. With --cached the
-latents and text embeddings are there before, and the U-Net is all that runs. Both programs get the
+One step is what a trainer does: VAE encoder and text encoders without gradients, noising, the
+backbone forward and backward, clipping by the global norm, AdamW, clearing the gradients. With --cached the
+latents and text embeddings are there before, and the backbone is all that runs. Both programs get the
 same weights, the same images, captions, noise and timesteps, and the same cores and as many
 threads, or the same GPU. Neither recomputes activations. The losses of the first steps are
 compared, and the global norm of the first one's gradients, before clipping; a program whose answers
@@ -15,7 +15,8 @@ ratios: above 1, this project is faster.
 
 bf16: this project computes in bf16 with fp32 weights, gradients and moments. PyTorch is measured in
 two ways that people use: autocast (the same precisions) and pure bf16 (weights, gradients and
-moments too: less memory traffic, less precise). With --compile also compiled, by torch.compile.
+moments too: less memory traffic, less precise). With --compile the backbone and the frozen parts
+are also compiled, by torch.compile; with --preload also with another allocator.
 
     bazel build -c opt //bench/pytorch_comparison:train_step
     python bench/pytorch_comparison/compare.py --model=tiny_sd --batch=8 --threads=1,2
@@ -80,8 +81,8 @@ def ours(arguments, name, dtype, cores, devices, extra=()):
     return turns.Measured(name, lambda pieces: command + [f"--micro_batches={pieces}"], cores)
 
 
-def pytorch(arguments, name, dtype, cores, extra):
-    command = arguments.torch + [
+def pytorch(arguments, name, dtype, cores, extra, environment=()):
+    command = list(environment) + arguments.torch + [
         f"--dtype={dtype}", f"--folder={arguments.folder}", f"--device={arguments.device}",
         f"--threads={len(cores) or os.cpu_count()}", f"--lr={arguments.lr}"] + extra
     if arguments.cached:
@@ -153,11 +154,24 @@ def programs(arguments, dtype, threads):
     def of_torch(variants):
         return [pytorch(arguments, name, dtype, cores, extra) for name, extra in variants.items()]
 
+    def of_last_variants():
+        variants = compiled_variants(arguments, dtype, found)
+        preloaded = []
+        if arguments.preload:
+            # The last of the eager variants has all that helps eager steps.
+            eager = eager_variants(arguments, dtype)
+            last = {name: eager[name] for name in list(eager)[-2 if dtype == "bf16" else -1:]}
+            library = re.sub(r"^lib|(_minimal)?\.so.*$", "", os.path.basename(arguments.preload))
+            preloaded = [pytorch(arguments, f"{name}, {library}", dtype, cores, extra,
+                                 ["env", f"LD_PRELOAD={arguments.preload}"])
+                         for name, extra in {**last, **variants}.items()]
+        return asked_for(of_torch(variants) + preloaded)
+
     def asked_for(some):
         return [measured for measured in some if re.search(arguments.programs, measured.name)]
 
     found = asked_for(found + of_torch(eager_variants(arguments, dtype)))
-    return found, lambda: asked_for(of_torch(compiled_variants(arguments, dtype, found)))
+    return found, of_last_variants
 
 
 def steps_a_start(arguments):
@@ -301,12 +315,13 @@ def answers_of(row):
 def report_cpu(rows):
     print(f"\n{rows[0]['dtype']}, {rows[0]['threads']} thread(s): seconds a step (median); ratio "
           "to the first line")
-    print(f"{'':42}{'wall':>9}{'ratio':>7}{'cpu':>9}{'ratio':>7}   "
-          f"{'frozen':>8}{'U-Net':>9}{'ratio':>7}{'AdamW':>9}{'RSS GB':>8}{'gradients':>10}"
+    width = max(len(row["program"]) for row in rows) + 2
+    print(f"{'':{width}}{'wall':>9}{'ratio':>7}{'cpu':>9}{'ratio':>7}   "
+          f"{'frozen':>8}{'trained':>9}{'ratio':>7}{'AdamW':>9}{'RSS GB':>8}{'gradients':>10}"
           "  loss of first steps")
     for row in (row for row in rows if "turns" in row):
         parts = row["parts_seconds"]
-        print(f"{row['program']:42}{row['seconds_a_step']:9.4f}"
+        print(f"{row['program']:{width}}{row['seconds_a_step']:9.4f}"
               f"{number(row.get('times_ours'), 7, 2)}{row['cpu_seconds_a_step']:9.4f}"
               f"{number(row.get('times_ours_cpu'), 7, 2)}   {parts['frozen']:8.4f}"
               f"{parts['backbone']:9.4f}{number(row.get('times_ours_backbone'), 7, 2)}"
@@ -502,6 +517,8 @@ def main():
     parser.add_argument("--compile", action="store_true", help="PyTorch also by torch.compile")
     parser.add_argument("--max_autotune", action="store_true",
                         help="with --compile, also in its mode max-autotune-no-cudagraphs")
+    parser.add_argument("--preload", default="", metavar="LIBRARY",
+                        help="on a CPU, PyTorch also with this allocator: libtcmalloc_minimal.so.4")
     parser.add_argument("--engines", default="", metavar="FILE",
                         help="on a GPU, ours also with cuDNN's and cuBLASLt's engines timed before "
                         "the first turn, and kept there")
@@ -542,6 +559,10 @@ def main():
     arguments = parser.parse_args()
     arguments.binary = arguments.binary or [BINARY]
     arguments.torch = arguments.torch or [sys.executable, TORCH]
+    if arguments.preload and arguments.device == "cuda":
+        sys.exit(f"--preload={arguments.preload} is for comparisons on a CPU")
+    if arguments.preload and not os.path.isfile(arguments.preload):
+        sys.exit(f"--preload={arguments.preload}: no such file; give the path of a library")
     if arguments.check:
         sys.exit(subprocess.run(arguments.torch + ["--check"]).returncode)
     if arguments.device == "cuda":

@@ -132,6 +132,27 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(len(run.rows["torch autocast, compiled"]["turns"]), 4)
         self.assertEqual(len(run.rows["torch autocast, compiled"]["states"]), 4)
 
+    def test_pytorch_at_its_best_on_a_cpu(self):
+        with tempfile.NamedTemporaryFile(prefix="libquick_minimal.so") as library:
+            preload = f"LD_PRELOAD={library.name}"
+            run = Run([[["--compile", "--channels_last", preload], {"seconds": 0.25}],
+                       [[preload], {"seconds": 0.75}], [["--compile"], {"seconds": 0.5}],
+                       [["--fused"], {"seconds": 1.0}], [[], {"seconds": 2.0}]],
+                      "--device=cpu", "--threads=1", "--dtype=fp32", "--torch_variants",
+                      "--compile", f"--preload={library.name}", ours=[[[], {"seconds": 0.125}]])
+        self.assertEqual(run.code, 0, run.output + run.errors)
+        quickest = {"torch": 2.0, "torch, fused AdamW": 1.0,
+                    "torch, fused AdamW, channels last": 1.0,
+                    "torch, fused AdamW, channels last, compiled": 0.5,
+                    "torch, fused AdamW, channels last, quick": 0.75,
+                    "torch, fused AdamW, channels last, compiled, quick": 0.25}
+        self.assertEqual({name: row["seconds_a_step"] for name, row in run.rows.items()
+                          if name.startswith("torch")}, quickest)
+        self.assertIn("torch, fused AdamW, channels last, compiled, quick, 256.00; ratio 2.00",
+                      run.output)
+        missing = Run([[[], {}]], "--device=cpu", "--preload=/no/such/library")
+        self.assertIn("/no/such/library: no such file", missing.errors)
+
     def test_shares_of_the_peak_are_of_the_backbone_alone(self):
         rules = [[["--count_operations"], {"operations": 4e12}], [[], {}]]
         cached = Run(rules, "--cached", "--reference=someone=128")

@@ -4,7 +4,7 @@
     fake_program.py RULES ARGUMENTS
 
 RULES is JSON: a list of [words of ARGUMENTS, what to do then]; the first whose words are all there
-holds. What to do: "seconds" of a step, its "loss", "later_loss" and "grad_norm"; "dies", "out_of_memory" or "other" before it is
+holds. LD_PRELOAD=FILE is such a word if the environment has it. What to do: "seconds" of a step, its "loss", "later_loss" and "grad_norm"; "dies", "out_of_memory" or "other" before it is
 ready; "dies_after" so many answers; "kills" that process then.
 """
 
@@ -20,7 +20,8 @@ def main():
     if folder:
         os.makedirs(folder[0], exist_ok=True)
         return
-    rule = next(what for words, what in rules if all(word in arguments for word in words))
+    known = arguments + [f"LD_PRELOAD={os.environ.get('LD_PRELOAD', '')}"]
+    rule = next(what for words, what in rules if all(word in known for word in words))
     if "--count_operations" in arguments:
         if "operations" not in rule:
             sys.exit("cannot count")

@@ -41,14 +41,115 @@ class Marks:
         return sums
 
 
+class StableDiffusion:
+    """The frozen parts and the backbone of a StableDiffusionPipeline."""
+
+    backbone_folder = "unet"
+
+    def __init__(self, torch, folder, low):
+        from diffusers import AutoencoderKL, DDPMScheduler
+        from transformers import CLIPTextModel
+        self.torch, self.low = torch, low
+        self.vae = AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=low)
+        self.text = CLIPTextModel.from_pretrained(folder, subfolder="text_encoder",
+                                                  torch_dtype=low)
+        self.scheduler = DDPMScheduler.from_pretrained(folder, subfolder="scheduler")
+
+    @staticmethod
+    def load_backbone(folder, dtype):
+        from diffusers import UNet2DConditionModel
+        return UNet2DConditionModel.from_pretrained(folder, subfolder="unet", torch_dtype=dtype)
+
+    def parts(self):
+        """The frozen modules that a step runs, by attribute."""
+        return {"encoder": self.vae.encoder, "text": self.text}
+
+    def latents(self, inputs):
+        moments = self.vae.encode(inputs["vae_encoder.pixels"].to(self.low)).latent_dist
+        sample = moments.mean.float() + moments.std.float() * inputs["vae_encoder.vae_noise"]
+        config = self.vae.config
+        return (sample - (config.shift_factor or 0)) * config.scaling_factor
+
+    def frozen(self, inputs):
+        return self.latents(inputs), self.text(inputs["text_encoder.ids"])[0]
+
+    def prediction_and_target(self, network, kept, frozen, inputs):
+        latents, context = frozen
+        noise, timesteps = inputs["unet.noise"], inputs["unet.timesteps"]
+        noisy = self.scheduler.add_noise(latents, noise, timesteps)
+        prediction = network(noisy.to(kept), timesteps, context.to(kept)).sample
+        kind = self.scheduler.config.prediction_type
+        target = {"epsilon": lambda: noise,
+                  "v_prediction": lambda: self.scheduler.get_velocity(latents, noise, timesteps),
+                  "sample": lambda: latents}[kind]()
+        return prediction, target
+
+
+class Flux(StableDiffusion):
+    """Those of a FluxPipeline whose transformer does not embed the guidance."""
+
+    backbone_folder = "transformer"
+
+    def __init__(self, torch, folder, low):
+        from diffusers import AutoencoderKL, FluxPipeline
+        from transformers import CLIPTextModel, T5EncoderModel
+        self.torch, self.low, self.pipeline = torch, low, FluxPipeline
+        self.vae = AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=low)
+        self.text = CLIPTextModel.from_pretrained(folder, subfolder="text_encoder",
+                                                  torch_dtype=low)
+        self.t5 = T5EncoderModel.from_pretrained(folder, subfolder="text_encoder_2",
+                                                 torch_dtype=low)
+
+    @staticmethod
+    def load_backbone(folder, dtype):
+        from diffusers import FluxTransformer2DModel
+        model = FluxTransformer2DModel.from_pretrained(folder, subfolder="transformer",
+                                                       torch_dtype=dtype)
+        if model.config.guidance_embeds:
+            sys.exit("a transformer that embeds the guidance is not compared")
+        return model
+
+    def parts(self):
+        return {"encoder": self.vae.encoder, "text": self.text, "t5": self.t5}
+
+    def frozen(self, inputs):
+        pooled = self.text(inputs["text_encoder.ids"]).pooler_output
+        return self.latents(inputs), self.t5(inputs["text_encoder_2.ids"])[0], pooled
+
+    def packed(self, image):
+        return self.pipeline._pack_latents(image, *image.shape)
+
+    def prediction_and_target(self, network, kept, frozen, inputs):
+        latents, context, pooled = frozen
+        noise = inputs["transformer.noise"]
+        levels = inputs["transformer.timesteps"] / 1000
+        part = levels.view(-1, 1, 1, 1)
+        noisy = (1 - part) * latents + part * noise
+        ids = self.pipeline._prepare_latent_image_ids(
+            None, noisy.shape[2] // 2, noisy.shape[3] // 2, noisy.device, kept)
+        prediction = network(
+            hidden_states=self.packed(noisy).to(kept), timestep=levels.to(kept),
+            pooled_projections=pooled.to(kept), encoder_hidden_states=context.to(kept),
+            txt_ids=self.torch.zeros(context.shape[1], 3, device=noisy.device, dtype=kept),
+            img_ids=ids).sample
+        return prediction, self.packed(noise - latents)
+
+
+def family_of(folder):
+    with open(os.path.join(folder, "model_index.json")) as file:
+        name = json.load(file)["_class_name"]
+    families = {"StableDiffusionPipeline": StableDiffusion, "FluxPipeline": Flux}
+    if name not in families:
+        sys.exit(f"{folder}: a {name} is not compared; one of {', '.join(families)} is")
+    return families[name]
+
+
 class TorchTrainer:
-    """The training step in PyTorch, as diffusers' own training example has it."""
+    """The training step in PyTorch, as diffusers' own training examples have it."""
 
     def __init__(self, arguments):
         import torch
-        from diffusers import AutoencoderKL, DDPMScheduler, UNet2DConditionModel
         from safetensors.torch import load_file
-        from transformers import CLIPTextModel
 
         self.torch = torch
         self.device = torch.device(arguments.device)
@@ -57,99 +158,95 @@ class TorchTrainer:
         torch.backends.cudnn.benchmark = True
         self.autocast = arguments.dtype == "bf16" and not arguments.pure_bf16
         torch.set_num_threads(arguments.threads)
-        folder = arguments.folder
+        folder, to = arguments.folder, self.device
         low = torch.bfloat16 if arguments.dtype == "bf16" else torch.float32
-        kept = low if arguments.pure_bf16 else torch.float32
-        self.low = low
-        to = self.device
-        self.vae = AutoencoderKL.from_pretrained(folder, subfolder="vae").to(to, low)
-        del self.vae.decoder
-        self.text = CLIPTextModel.from_pretrained(folder, subfolder="text_encoder").to(to, low)
-        self.unet = UNet2DConditionModel.from_pretrained(folder, subfolder="unet").to(to, kept)
-        self.scheduler = DDPMScheduler.from_pretrained(folder, subfolder="scheduler")
+        self.kept = low if arguments.pure_bf16 else torch.float32
+        family = family_of(folder)
+        self.model = family(torch, folder, low)
+        del self.model.vae.decoder
+        self.backbone = family.load_backbone(folder, self.kept).to(to)
+        for part in self.model.parts().values():
+            part.requires_grad_(False)
+        self.model.vae.requires_grad_(False).to(to)
+        for part in self.model.parts().values():
+            part.to(to)
         if arguments.channels_last:
-            self.vae.to(memory_format=torch.channels_last)
-            self.unet.to(memory_format=torch.channels_last)
-        self.vae.requires_grad_(False)
-        self.text.requires_grad_(False)
-        self.unet.train()
+            self.model.vae.to(memory_format=torch.channels_last)
+            self.backbone.to(memory_format=torch.channels_last)
+        self.backbone.train()
         self.optimizer = torch.optim.AdamW(
-            self.unet.parameters(), lr=arguments.lr, betas=(0.9, 0.999), eps=1e-8,
+            self.backbone.parameters(), lr=arguments.lr, betas=(0.9, 0.999), eps=1e-8,
             weight_decay=0.01, fused=arguments.fused or None)
         tensors = load_file(os.path.join(folder, "inputs.safetensors"))
         self.steps = []
         for step in range(1 + max(int(name.rsplit(".", 1)[1]) for name in tensors)):
-            image = lambda name: tensors[f"{name}.{step}"].permute(0, 3, 1, 2).contiguous().to(to)
-            inputs = {
-                "pixels": image("vae_encoder.pixels"),
-                "vae_noise": image("vae_encoder.vae_noise"),
-                "ids": tensors[f"text_encoder.ids.{step}"].long().to(to),
-                "noise": image("unet.noise"),
-                "timesteps": tensors[f"unet.timesteps.{step}"].long().to(to),
-            }
+            inputs = {name.rsplit(".", 1)[0]: self.converted(tensor).to(to)
+                      for name, tensor in tensors.items() if name.endswith(f".{step}")}
             self.steps.append(self.divided(inputs, self.pieces))
         self.next = 0
         self.marks = Marks(torch, self.device)
+        self.cached = None
         if arguments.cached:
-            for pieces in self.steps:
-                for inputs in pieces:
-                    inputs["cached"] = self.in_quarters(inputs)
-            del self.vae, self.text
-        self.network = (torch.compile(self.unet, mode=arguments.compile_mode)
-                        if arguments.compile else self.unet)
+            self.cached = [[self.in_quarters(inputs) for inputs in pieces]
+                           for pieces in self.steps]
+            del self.model.vae, self.model.text
+        self.network = self.backbone
+        if arguments.compile:
+            how = {"mode": arguments.compile_mode}
+            self.network = torch.compile(self.backbone, **how)
+            if not arguments.cached:
+                for part in self.model.parts().values():
+                    part.compile(**how)
+
+    def converted(self, tensor):
+        """Images channels first, numbers of tokens and timesteps as PyTorch indexes by them."""
+        if tensor.dim() == 4:
+            return tensor.permute(0, 3, 1, 2).contiguous()
+        return tensor if tensor.is_floating_point() else tensor.long()
 
     @staticmethod
     def divided(inputs, pieces):
         """A batch in pieces of as many samples each."""
-        size = inputs["ids"].shape[0] // pieces
+        size = next(iter(inputs.values())).shape[0] // pieces
         return [dict(zip(inputs, piece))
                 for piece in zip(*(tensor.split(size) for tensor in inputs.values()))]
 
     def in_quarters(self, inputs):
         """Frozen outputs, some samples at a time, for which there is memory."""
-        quarters = self.divided(inputs, min(4, inputs["ids"].shape[0]))
+        quarters = self.divided(inputs, min(4, next(iter(inputs.values())).shape[0]))
         return [self.torch.cat(output) for output in zip(*map(self.frozen, quarters))]
 
     def frozen(self, inputs):
-        torch = self.torch
-        with torch.no_grad():
-            moments = self.vae.encode(inputs["pixels"].to(self.low)).latent_dist
-            latents = moments.mean.float() + moments.std.float() * inputs["vae_noise"]
-            context = self.text(inputs["ids"])[0]
-        return latents * self.vae.config.scaling_factor, context
+        with self.torch.inference_mode():
+            outputs = self.model.frozen(inputs)
+        return [output.clone() for output in outputs]  # which gradients may be computed from
 
-    def backbone(self, latents, context, inputs):
+    def pass_backbone(self, frozen, inputs):
         """The piece's share of the step's loss; adds its gradients."""
         torch = self.torch
-        noisy = self.scheduler.add_noise(latents, inputs["noise"], inputs["timesteps"])
-        kept = next(self.unet.parameters()).dtype
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.autocast):
-            prediction = self.network(noisy.to(kept), inputs["timesteps"], context.to(kept)).sample
-        kind = self.scheduler.config.prediction_type
-        target = {"epsilon": lambda: inputs["noise"],
-                  "v_prediction": lambda: self.scheduler.get_velocity(
-                      latents, inputs["noise"], inputs["timesteps"]),
-                  "sample": lambda: latents}[kind]()
+            prediction, target = self.model.prediction_and_target(
+                self.network, self.kept, frozen, inputs)
         loss = torch.nn.functional.mse_loss(prediction.float(), target.float()) / self.pieces
         loss.backward()
         return loss.detach()
 
     def update(self):
         """The gradients' norm before clipping."""
-        norm = self.torch.nn.utils.clip_grad_norm_(self.unet.parameters(), 1.0)
+        norm = self.torch.nn.utils.clip_grad_norm_(self.backbone.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
     def step(self):
-        pieces = self.steps[self.next % len(self.steps)]
+        step = self.next % len(self.steps)
         self.next += 1
         losses = []
         self.marks.begin()
-        for inputs in pieces:
-            latents, context = inputs["cached"] if "cached" in inputs else self.frozen(inputs)
+        for piece, inputs in enumerate(self.steps[step]):
+            frozen = self.cached[step][piece] if self.cached else self.frozen(inputs)
             self.marks.add("frozen")
-            losses.append(self.backbone(latents, context, inputs))
+            losses.append(self.pass_backbone(frozen, inputs))
             self.marks.add("backbone")
         norm = self.update()
         self.marks.add("optimizer")
@@ -276,7 +373,8 @@ def main():
                         help="weights, gradients and moments in bf16, too; else autocast")
     parser.add_argument("--fused", action="store_true", help="AdamW in one kernel")
     parser.add_argument("--channels_last", action="store_true")
-    parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--compile", action="store_true",
+                        help="the backbone and the frozen parts by torch.compile")
     parser.add_argument("--compile_mode", default="default")
     arguments = parser.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # all is in the folder

@@ -17,7 +17,7 @@ auto MedianOf(const std::vector<Message>& all, const Get& get) {
   return *middle;
 }
 
-absl::Status CheckAlike(const ModelProfile& a, const ModelProfile& b) {
+absl::Status CheckSameLayers(const ModelProfile& a, const ModelProfile& b) {
   if (a.model() != b.model() || a.components_size() != b.components_size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "profiles of ", a.model(), " with ", a.components_size(), " component(s) and of ",
@@ -70,7 +70,7 @@ void SetMedianTimes(const std::vector<ModelProfile>& all, int c, int l, LayerPro
 absl::StatusOr<ModelProfile> MedianProfile(const std::vector<ModelProfile>& profiles) {
   if (profiles.empty()) return absl::InvalidArgumentError("no profile to take the median of");
   for (const ModelProfile& other : profiles) {
-    DPIPE_RETURN_IF_ERROR(CheckAlike(profiles[0], other));
+    DPIPE_RETURN_IF_ERROR(CheckSameLayers(profiles[0], other));
   }
   ModelProfile median = profiles[0];
   for (int c = 0; c < median.components_size(); ++c) {

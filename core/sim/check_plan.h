@@ -22,7 +22,6 @@ std::vector<PipelineChain> ChainsOf(const Plan& plan);
 int MaxMicroBatches(const Plan& plan);
 
 // Pairs SENDs with RECVs in linear time.
-
 struct MessageEnd {
   int rank = 0;
   int instruction = 0;

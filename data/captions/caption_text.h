@@ -29,7 +29,7 @@ inline constexpr char kWithoutCaptions[] =
 absl::Status CheckUtf8(absl::string_view bytes);
 
 // Captions in a JSON object: a metadata row, or the .json member of a shard.
-
+//
 // The captions of one image. Training draws one of them each time it uses the image.
 struct Captions {
   std::vector<std::string> texts;  // from CaptionText; empty if the image has no caption

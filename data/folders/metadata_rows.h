@@ -14,7 +14,6 @@
 namespace dpipe {
 
 // Tables of comma-separated values.
-
 struct CsvRow {
   int64_t line;  // line on which the row begins, counted from 1
   std::vector<std::string> cells;

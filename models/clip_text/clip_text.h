@@ -16,7 +16,6 @@ namespace dpipe::models {
 
 // The configuration of a CLIP text encoder (transformers CLIPTextModel and
 // CLIPTextModelWithProjection), from its config.json.
-
 struct ClipTextConfig {
   int64_t vocab_size = 49408;
   int64_t hidden_size = 768;

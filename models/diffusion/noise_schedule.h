@@ -63,7 +63,7 @@ struct NoiseScheduleOptions {
 
 // Parses the text of a `scheduler_config.json`. Returns InvalidArgument if it is not JSON, if a
 // value is wrong or not supported (with its key), or if `_class_name` belongs to another process
-// (scheduler_class.h). Keys not listed above are left to samplers.
+// (scheduler_config.h). Keys not listed above are left to samplers.
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json);
 
 // Returns InvalidArgument if the last timestep is pure noise and the model predicts the noise: the

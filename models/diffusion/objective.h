@@ -17,9 +17,9 @@
 #include "core/nn/program_builder.h"
 #include "core/tensor/tensor.h"
 #include "models/diffusion/draw_options.h"
+#include "models/diffusion/draws.h"
 #include "models/diffusion/noise_nodes.h"
 #include "models/diffusion/sampler.h"
-#include "models/diffusion/timestep_sampling.h"
 
 namespace dpipe::diffusion {
 

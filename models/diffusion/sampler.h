@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
-#include "models/diffusion/sampler_kind.h"
+#include "models/diffusion/samplers/samplers.h"
 
 namespace dpipe::diffusion {
 

@@ -3,6 +3,7 @@
 #ifndef DPIPE_MODELS_FOLDER_PIPELINE_FOLDER_H_
 #define DPIPE_MODELS_FOLDER_PIPELINE_FOLDER_H_
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,26 @@
 #include "models/folder/model_index.h"
 
 namespace dpipe::models {
+
+// Copies a component's folder for use by another model.
+
+// Copies the component in the folder `from` into the folder `to`, which is created.
+//
+// - Files other than weights (configurations, vocabularies) are always copied.
+// - With `with_weights`, the weights that OpenWeights reads are copied, byte for byte, and named
+//   without a variant, so that every loader finds them. Weights in other formats and precisions are
+//   not copied. If OpenWeights can read none, all are copied unchanged.
+// - Subfolders and hidden files are not copied. Links are followed.
+//
+// File contents do not pass through this process's memory (CopyFileAtomically).
+absl::Status CopyComponent(const std::string& from, const std::string& to, bool with_weights);
+
+// Number and total size of the files that CopyComponent would write.
+struct ComponentSize {
+  int64_t num_files = 0;
+  int64_t bytes = 0;
+};
+absl::StatusOr<ComponentSize> SizeOfCopy(const std::string& from, bool with_weights);
 
 // The components of a folder that are copied into another.
 struct CopiedComponents {

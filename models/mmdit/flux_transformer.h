@@ -19,7 +19,7 @@ namespace dpipe::models {
 
 // The configuration of FLUX.1's transformer (diffusers FluxTransformer2DModel), from its
 // config.json.
-
+//
 // The defaults are diffusers' own.
 struct FluxTransformerConfig {
   int64_t in_channels = 64;  // of a token: four pixels of latents

@@ -147,6 +147,7 @@ TEST(MmditParityTest, FrozenWithGradientAndInParts) {
 TEST(MmditFullWidthTest, Sd35LargeFp32) { Check(kSd35Blocks, DType::kF32, DeviceKind::kCpu, 3); }
 TEST(MmditFullWidthTest, Sd35LargeBf16) { Check(kSd35Blocks, DType::kBf16, DeviceKind::kCpu, 3); }
 TEST(MmditFullWidthTest, FluxFp32) { Check(kFluxBlocks, DType::kF32, DeviceKind::kCpu, 3); }
+TEST(MmditFullWidthTest, FluxBf16) { Check(kFluxBlocks, DType::kBf16, DeviceKind::kCpu, 3); }
 
 }  // namespace
 }  // namespace dpipe::models

@@ -21,7 +21,7 @@ namespace dpipe::models {
 
 // The configuration of Stable Diffusion 3's transformer (diffusers SD3Transformer2DModel), from its
 // config.json.
-
+//
 // The defaults are diffusers' own.
 struct Sd3TransformerConfig {
   int64_t sample_size = 128;  // height and width of the latents to which positions are scaled

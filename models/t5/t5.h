@@ -16,7 +16,7 @@
 namespace dpipe::models {
 
 // The configuration of a T5 v1.1 encoder (transformers T5EncoderModel), from its config.json.
-
+//
 // The defaults are those of T5 v1.1 XXL, the encoder of Stable Diffusion 3 and FLUX.1.
 struct T5Config {
   int64_t vocab_size = 32128;

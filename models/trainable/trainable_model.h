@@ -18,7 +18,7 @@
 #include "data/images/image.h"
 #include "data/loader.h"
 #include "models/diffusion/draw_options.h"
-#include "models/diffusion/timestep_sampling.h"
+#include "models/diffusion/draws.h"
 #include "models/folder/load_options.h"
 #include "models/tokenizer/tokenizer.h"
 #include "models/weights/weights.h"

@@ -12,7 +12,7 @@
 #include "models/diffusion/sampler.h"
 #include "models/diffusion/samplers/samplers.h"
 #include "models/folder/model_index.h"
-#include "models/folder/scheduler_changes.h"
+#include "models/folder/scheduler_file.h"
 #include "models/mmdit/flux_transformer.h"
 #include "models/mmdit/sd3_transformer.h"
 #include "models/pixel_unet/pixel_unet_config.h"

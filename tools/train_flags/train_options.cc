@@ -62,7 +62,7 @@ absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
   return CommandLineError(absl::StrCat("--strategy=", spec, ": compressed gradients (compress='",
                                        strategy.compress(), "') keep a residual that ",
                                        "checkpoints do not contain; use ",
-                                       "//bench:changed_mathematics to run them"));
+                                       "//bench:inexact_methods to run them"));
 }
 
 // If weights lag behind, no stage knows the norm of all gradients [algorithms.md §8], so they are

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/count.h"
-#include "models/folder/copy_component.h"
 #include "models/folder/model_index.h"
+#include "models/folder/pipeline_folder.h"
 #include "models/latent/trainable.h"
 #include "tools/training/set_aside.h"
 

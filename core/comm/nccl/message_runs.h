@@ -23,7 +23,6 @@ namespace dpipe {
 // Within a group, NCCL has at most one call to each rank and one from each in flight; a second one
 // begins when the group's other calls have completed. Messages must make progress independently, so
 // each is one call, and a message of several tensors is sent in one piece.
-
 struct NcclMessage {
   std::string what;  // "activation of micro-batch 3 from rank 1"
   int peer = 0;

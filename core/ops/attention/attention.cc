@@ -12,7 +12,7 @@ void CheckInputs(const AttentionParams& params, const Tensor& q, const Tensor& k
                  const Tensor& relative_bias) {
   CheckFloat(q);
   CheckSameType(q, k);
-  CheckAlike(k, v);
+  CheckSameShapeAndType(k, v);
   DPIPE_CHECK_EQ(q.shape().rank(), 3) << "queries " << q.shape();
   DPIPE_CHECK_EQ(k.shape().rank(), 3) << "keys " << k.shape();
   DPIPE_CHECK_EQ(q.dim(0), k.dim(0))
@@ -54,7 +54,7 @@ absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params,
                                                   const Tensor& saved,
                                                   const Tensor& relative_bias) {
   CheckInputs(params, q, k, v, relative_bias);
-  CheckAlike(dy, q);
+  CheckSameShapeAndType(dy, q);
   DPIPE_CHECK(saved.defined()) << "attention's forward pass was run without keep_saved";
   absl::StatusOr<AttentionGrads> grads;
   DPIPE_RETURN_IF_ERROR(RunOn(

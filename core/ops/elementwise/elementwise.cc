@@ -16,7 +16,7 @@ absl::StatusOr<Tensor> ActivationForward(Activation activation, const Tensor& x)
 absl::StatusOr<Tensor> ActivationInputGrad(Activation activation, const Tensor& x,
                                            const Tensor& dy) {
   CheckFloat(x);
-  CheckAlike(x, dy);
+  CheckSameShapeAndType(x, dy);
   Tensor dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunKernel(*x.device(), "activation's input gradient",
                                   &ElementwiseKernels::activation_input_grad, activation, x, dy,
@@ -54,7 +54,7 @@ absl::StatusOr<Tensor> GegluInputGrad(const Tensor& x, const Tensor& dy) {
 
 absl::StatusOr<Tensor> Add(const Tensor& a, const Tensor& b) {
   CheckFloat(a);
-  CheckAlike(a, b);
+  CheckSameShapeAndType(a, b);
   Tensor y = Tensor::Empty(a.device(), a.shape(), a.dtype());
   DPIPE_RETURN_IF_ERROR(RunKernel(*a.device(), "add", &ElementwiseKernels::add, a, b, &y));
   return y;
@@ -94,7 +94,7 @@ absl::Status Axpy(float factor, const Tensor& x, Tensor* y) {
 
 absl::StatusOr<Tensor> Multiply(const Tensor& a, const Tensor& b) {
   CheckFloat(a);
-  CheckAlike(a, b);
+  CheckSameShapeAndType(a, b);
   Tensor y = Tensor::Empty(a.device(), a.shape(), a.dtype());
   DPIPE_RETURN_IF_ERROR(
       RunKernel(*a.device(), "multiply", &ElementwiseKernels::multiply, a, b, &y));
@@ -113,7 +113,7 @@ void CheckGate(const Tensor& gate, const Tensor& h) {
 
 absl::StatusOr<Tensor> GatedAddForward(const Tensor& x, const Tensor& gate, const Tensor& h) {
   CheckGate(gate, h);
-  CheckAlike(x, h);
+  CheckSameShapeAndType(x, h);
   Tensor y = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(
       RunKernel(*x.device(), "gated_add", &ElementwiseKernels::gated_add_forward, x, gate, h, &y));
@@ -123,7 +123,7 @@ absl::StatusOr<Tensor> GatedAddForward(const Tensor& x, const Tensor& gate, cons
 absl::StatusOr<GatedAddGrads> GatedAddInputGrad(const Tensor& gate, const Tensor& h,
                                                 const Tensor& dy) {
   CheckGate(gate, h);
-  CheckAlike(dy, h);
+  CheckSameShapeAndType(dy, h);
   GatedAddGrads grads;
   grads.dgate = Tensor::Empty(h.device(), gate.shape(), h.dtype());
   grads.dh = Tensor::Empty(h.device(), h.shape(), h.dtype());

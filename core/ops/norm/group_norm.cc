@@ -37,7 +37,7 @@ absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params,
                                                   const Tensor& scale, const Tensor& bias,
                                                   const Tensor& addend) {
   CheckArguments(params, x, scale, bias);
-  CheckAlike(x, dy);
+  CheckSameShapeAndType(x, dy);
   CheckAddend(addend, x.shape(), x.dtype());
   CheckFp32(stats, {x.dim(0), params.groups, 2});
   GroupNormGrads grads;
@@ -91,7 +91,7 @@ absl::StatusOr<Tensor> ModulateForward(bool silu, const Tensor& x, const Tensor&
 absl::StatusOr<ModulateGrads> ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v,
                                                 const Tensor& dy) {
   CheckModulation(x, v);
-  CheckAlike(x, dy);
+  CheckSameShapeAndType(x, dy);
   ModulateGrads grads;
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.dv = Tensor::Empty(x.device(), v.shape(), x.dtype());

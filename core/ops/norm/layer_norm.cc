@@ -42,7 +42,7 @@ absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor&
                                                   const Tensor& stats, const Tensor& scale,
                                                   const Tensor& addend) {
   CheckFloat(x);
-  CheckAlike(x, dy);
+  CheckSameShapeAndType(x, dy);
   const int64_t channels = x.dim(-1);
   CheckVector(x, scale);
   CheckFp32(stats, {x.num_elements() / channels, 2});
@@ -91,7 +91,7 @@ absl::StatusOr<RmsNormResult> RmsNormForward(const RmsNormParams& params, const 
 absl::StatusOr<RmsNormGrads> RmsNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& rstd,
                                               const Tensor& scale, const Tensor& addend) {
   CheckFloat(x);
-  CheckAlike(x, dy);
+  CheckSameShapeAndType(x, dy);
   const int64_t channels = x.dim(-1);
   CheckFp32(scale, {channels});
   CheckFp32(rstd, {x.num_elements() / channels});

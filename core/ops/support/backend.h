@@ -75,7 +75,7 @@ inline void CheckSameType(const Tensor& a, const Tensor& b) {
   DPIPE_CHECK(a.dtype() == b.dtype()) << DTypeName(a.dtype()) << " and " << DTypeName(b.dtype());
 }
 
-inline void CheckAlike(const Tensor& a, const Tensor& b) {
+inline void CheckSameShapeAndType(const Tensor& a, const Tensor& b) {
   DPIPE_CHECK_EQ(a.shape(), b.shape());
   CheckSameType(a, b);
 }

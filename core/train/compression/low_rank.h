@@ -31,7 +31,6 @@ std::vector<double> LeadingSquaredSingularValues(const float* m, int64_t n, int6
 // parameters is chosen to minimize the total size, while the total error stays within a budget: the
 // error of one parameter for all layers. This is a knapsack problem, solved by dynamic programming
 // over errors discretized into bins.
-
 struct CompressionChoice {
   int64_t size = 0;  // numbers that are sent
   double error = 0;  // squared, >= 0

@@ -19,7 +19,6 @@
 namespace dpipe {
 
 // AdamW's moments of a parameter's gradients: their mean m and the mean v of their squares.
-
 enum class MomentsFormat {
   kFp32,  // 8 bytes per element of the parameter
   // 2 bytes per element, and 8 per block: m and the root of v in 8 bits, block-wise

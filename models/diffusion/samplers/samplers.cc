@@ -1,7 +1,5 @@
 #include "models/diffusion/samplers/samplers.h"
-
 #include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
@@ -9,6 +7,7 @@
 #include "core/base/text/show.h"
 
 namespace dpipe::diffusion {
+
 namespace {
 
 std::string Names() {

@@ -10,7 +10,6 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "models/diffusion/noise_schedule.h"
-#include "models/diffusion/sampler_kind.h"
 #include "models/diffusion/samplers/solver.h"
 
 namespace dpipe::diffusion {

@@ -1,9 +1,9 @@
 #include "models/diffusion/samplers/samplers.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::diffusion {
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,4 +116,5 @@ TEST(MakeSolverTest, WrongValuesOfASamplersOwnKeysAreErrors) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::diffusion

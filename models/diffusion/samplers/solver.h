@@ -14,9 +14,19 @@
 #include "core/tensor/tensor.h"
 #include "models/config/component_config.h"
 #include "models/diffusion/noise_schedule.h"
-#include "models/diffusion/sampler_kind.h"
 
 namespace dpipe::diffusion {
+
+enum class SamplerKind {
+  kDdim,
+  kDdpm,
+  kDpmSolver,
+  kEuler,
+  kEulerAncestral,
+  kLcm,
+  kPndm,
+  kUniPc,
+};
 
 // The model's output at one of a solver's timesteps.
 struct Prediction {

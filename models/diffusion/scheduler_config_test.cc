@@ -1,10 +1,11 @@
-#include "models/diffusion/scheduler_class.h"
+#include "models/diffusion/scheduler_config.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/noise_schedule.h"
 
 namespace dpipe::diffusion {
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -36,4 +37,5 @@ TEST(SchedulerClassTest, ConfigsOfOtherProcessesAreRefused) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::diffusion

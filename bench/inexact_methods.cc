@@ -237,7 +237,7 @@ std::string ResultTable(const std::vector<Outcome>& outcomes) {
 nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {
   CaseResult about;
   DescribeRun(&about);
-  nlohmann::json json = {{"benchmark", "changed_mathematics"},
+  nlohmann::json json = {{"benchmark", "inexact_methods"},
                          {"created", about.created()},
                          {"revision", about.versions().at("revision")},
                          {"model", FLAGS_model},
@@ -296,7 +296,7 @@ absl::Status Run() {
   const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, say));
   const std::string folder =
-      FLAGS_out.empty() ? OutputPath("out/changed_mathematics") : UserPath(FLAGS_out);
+      FLAGS_out.empty() ? OutputPath("out/inexact_methods") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(CheckNotInData({"--out=", folder}, {"--data=", data}));
   std::vector<Outcome> outcomes;
   for (const Method& method : methods) {
@@ -316,9 +316,9 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   const dpipe::Command command = {
-      "changed_mathematics",
+      "inexact_methods",
       "Trains a model by methods that change the mathematics, and by an exact one, and compares\n"
       "their losses on held-out images.\n"
-      "  bazel run //bench:changed_mathematics -- --methods=exact,pipedream\n"};
+      "  bazel run //bench:inexact_methods -- --methods=exact,pipedream\n"};
   return dpipe::RunCommand(argc, argv, command, dpipe::bench::Run);
 }

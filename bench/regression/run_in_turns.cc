@@ -1,4 +1,4 @@
-#include "bench/regression/suite_referee.h"
+#include "bench/regression/run_in_turns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,26 +24,26 @@ namespace {
 // A running program, which ends with this object.
 class Process {
  public:
-  static absl::StatusOr<std::unique_ptr<Process>> Start(const SuitePlayer& player,
+  static absl::StatusOr<std::unique_ptr<Process>> Start(const SuiteProgram& program,
                                                         const std::string& turns_name) {
-    int to_player[2], to_referee[2];
-    // Closed on exec by default: if the other player held them, their end would never be seen.
-    if (pipe2(to_player, O_CLOEXEC) != 0 || pipe2(to_referee, O_CLOEXEC) != 0) {
+    int to_program[2], from_program[2];
+    // Closed on exec by default: if the other program held them, their end would never be seen.
+    if (pipe2(to_program, O_CLOEXEC) != 0 || pipe2(from_program, O_CLOEXEC) != 0) {
       return absl::InternalError(absl::StrCat("pipes for turns: ", strerror(errno)));
     }
-    auto process = std::unique_ptr<Process>(new Process(player));
-    process->pipes_ = {to_referee[0], to_player[1]};
-    std::vector<std::string> words = {player.program};
-    words.insert(words.end(), player.arguments.begin(), player.arguments.end());
-    words.push_back(absl::StrCat("--turns=", to_player[0], ",", to_referee[1], ",", turns_name));
+    auto process = std::unique_ptr<Process>(new Process(program));
+    process->pipes_ = {from_program[0], to_program[1]};
+    std::vector<std::string> words = {program.path};
+    words.insert(words.end(), program.arguments.begin(), program.arguments.end());
+    words.push_back(absl::StrCat("--turns=", to_program[0], ",", from_program[1], ",", turns_name));
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     process->pid_ = fork();
-    if (process->pid_ == 0) ExecProgram(argv, player.log_path, to_player[0], to_referee[1]);
-    close(to_player[0]), close(to_referee[1]);
+    if (process->pid_ == 0) ExecProgram(argv, program.log_path, to_program[0], from_program[1]);
+    close(to_program[0]), close(from_program[1]);
     if (process->pid_ < 0) {
-      return absl::InternalError(absl::StrCat("starting ", player.program, ": ", strerror(errno)));
+      return absl::InternalError(absl::StrCat("starting ", program.path, ": ", strerror(errno)));
     }
     return process;
   }
@@ -66,7 +66,7 @@ class Process {
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kBadResult)) {
       return absl::OkStatus();
     }
-    return absl::InternalError(absl::StrCat("the ", player_.name, " program ended with ",
+    return absl::InternalError(absl::StrCat("the ", program_.name, " program ended with ",
                                             WIFEXITED(status)
                                                 ? absl::StrCat("status ", WEXITSTATUS(status))
                                                 : absl::StrCat("signal ", WTERMSIG(status)),
@@ -74,7 +74,7 @@ class Process {
   }
 
  private:
-  explicit Process(const SuitePlayer& player) : player_(player) {}
+  explicit Process(const SuiteProgram& program) : program_(program) {}
 
   // Runs in the child and never returns. Calls only functions that are safe after fork.
   [[noreturn]] static void ExecProgram(const std::vector<char*>& argv, const std::string& log_path,
@@ -89,26 +89,27 @@ class Process {
 
   std::string LastLines() const {
     constexpr size_t kLines = 8;
-    const auto log = ReadFile(player_.log_path);
+    const auto log = ReadFile(program_.log_path);
     if (!log.ok()) return std::string(log.status().message());
     const std::vector<std::string> lines = absl::StrSplit(*log, '\n');
     return absl::StrJoin(lines.end() - std::min(kLines, lines.size()), lines.end(), "\n");
   }
 
-  const SuitePlayer& player_;
+  const SuiteProgram& program_;
   TurnPipes pipes_;
   pid_t pid_ = -1;
 };
 
 }  // namespace
 
-absl::Status RunInTurns(const std::array<SuitePlayer, 2>& players, const std::string& turns_name) {
-  // Writing to a player that has ended must not end this program.
+absl::Status RunInTurns(const std::array<SuiteProgram, 2>& programs,
+                        const std::string& turns_name) {
+  // Writing to a program that has ended must not end this program.
   signal(SIGPIPE, SIG_IGN);
   std::array<std::unique_ptr<Process>, 2> processes;
   std::array<bool, 2> runs = {};
   for (int i = 0; i < 2; ++i) {
-    DPIPE_ASSIGN_OR_RETURN(processes[i], Process::Start(players[i], turns_name));
+    DPIPE_ASSIGN_OR_RETURN(processes[i], Process::Start(programs[i], turns_name));
     DPIPE_ASSIGN_OR_RETURN(runs[i], processes[i]->IsReady());
     if (!runs[i]) DPIPE_RETURN_IF_ERROR(processes[i]->Result());
   }

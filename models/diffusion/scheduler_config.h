@@ -1,6 +1,6 @@
 // Schedulers of diffusers that describe the process implemented here.
-#ifndef DPIPE_MODELS_DIFFUSION_SCHEDULER_CLASS_H_
-#define DPIPE_MODELS_DIFFUSION_SCHEDULER_CLASS_H_
+#ifndef DPIPE_MODELS_DIFFUSION_SCHEDULER_CONFIG_H_
+#define DPIPE_MODELS_DIFFUSION_SCHEDULER_CONFIG_H_
 
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
@@ -14,4 +14,4 @@ absl::Status CheckSchedulerClass(absl::string_view class_name);
 
 }  // namespace dpipe::diffusion
 
-#endif  // DPIPE_MODELS_DIFFUSION_SCHEDULER_CLASS_H_
+#endif  // DPIPE_MODELS_DIFFUSION_SCHEDULER_CONFIG_H_

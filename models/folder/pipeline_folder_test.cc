@@ -1,4 +1,4 @@
-#include "models/folder/copy_component.h"
+#include "models/folder/pipeline_folder.h"
 
 #include <filesystem>
 #include <set>
@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace dpipe::models {
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -84,4 +85,5 @@ TEST_F(CopyComponentTest, AMissingFolderIsNamed) {
 }
 
 }  // namespace
+
 }  // namespace dpipe::models
