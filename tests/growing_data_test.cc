@@ -57,7 +57,7 @@ class GrowingDataTest : public ::testing::Test {
   }
   std::string Out(const std::string& name) const { return scratch_.File(name); }
   std::string CheckpointOf(const std::string& name, int step) const {
-    return absl::StrCat(Out(name), ".checkpoints/step_0000000", step);
+    return absl::StrCat(Out(name), "/checkpoints/step_0000000", step);
   }
 
   const ScratchFolder scratch_;
@@ -98,12 +98,12 @@ TEST_F(GrowingDataTest, ContinuesWithANewOrderOnRequest) {
       Train("again", {"--resume=" + CheckpointOf("grown", 6), "--checkpoint_every=0"});
   ASSERT_EQ(again.exit_code, 0) << again.out << again.err;
   EXPECT_THAT(again.out, Not(HasSubstr("Order:")));
-  ExpectSameTensors(Out("grown") + ".checkpoints/step_00000010",
-                    Out("again") + ".checkpoints/step_00000010");
+  ExpectSameTensors(Out("grown") + "/checkpoints/step_00000010",
+                    Out("again") + "/checkpoints/step_00000010");
 
   // The earlier order is different.
-  EXPECT_NE(*ReadFile(Out("before") + "/unet/diffusion_pytorch_model.safetensors"),
-            *ReadFile(Out("grown") + "/unet/diffusion_pytorch_model.safetensors"));
+  EXPECT_NE(*ReadFile(Out("before") + "/model/unet/diffusion_pytorch_model.safetensors"),
+            *ReadFile(Out("grown") + "/model/unet/diffusion_pytorch_model.safetensors"));
 }
 
 // A run with nothing left to do saves the state that it resumed with.
@@ -115,8 +115,8 @@ TEST_F(GrowingDataTest, KeepsWeightsOptimizerAndAverages) {
       Train("grown", {"--steps=3", "--resume=" + CheckpointOf("before", 3), "--allow_data_change"});
   ASSERT_EQ(grown.exit_code, 0) << grown.out << grown.err;
   ExpectSameTensors(CheckpointOf("before", 3), CheckpointOf("grown", 3));
-  EXPECT_EQ(*ReadFile(Out("before") + "/unet/diffusion_pytorch_model.safetensors"),
-            *ReadFile(Out("grown") + "/unet/diffusion_pytorch_model.safetensors"));
+  EXPECT_EQ(*ReadFile(Out("before") + "/model/unet/diffusion_pytorch_model.safetensors"),
+            *ReadFile(Out("grown") + "/model/unet/diffusion_pytorch_model.safetensors"));
 }
 
 }  // namespace

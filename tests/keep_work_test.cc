@@ -23,7 +23,7 @@ using testlib::FreshPath;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
-constexpr char kModel[] = "/unet/diffusion_pytorch_model.safetensors";
+constexpr char kModel[] = "/model/unet/diffusion_pytorch_model.safetensors";
 
 const std::string& DataFolder() {
   static const auto* const kFolder = [] {
@@ -55,7 +55,7 @@ ProgramOutcome Train(const std::string& out, const std::vector<std::string>& mor
 }
 
 std::string Checkpoint(const std::string& out, int step) {
-  return absl::StrCat(out, ".checkpoints/step_0000000", step, "/MANIFEST");
+  return absl::StrCat(out, "/checkpoints/step_0000000", step, "/MANIFEST");
 }
 
 void Touch(const std::string& path) {
@@ -65,9 +65,9 @@ void Touch(const std::string& path) {
 
 TEST(KeepWorkTest, PicturesThatCannotBeDrawnAreAWarning) {
   const std::string out = FreshPath("pictures");
-  ASSERT_TRUE(MakeFolder(::testing::TempDir()).ok());
-  fs::remove(out + ".samples");
-  fs::create_symlink("/dev/null", out + ".samples");
+  fs::remove_all(out);
+  ASSERT_TRUE(MakeFolder(out).ok());
+  fs::create_symlink("/dev/null", out + "/samples");
   const ProgramOutcome run = Train(out, {"--sample_every=2"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("Warning:  the sample grid of step 2: "),
@@ -79,7 +79,7 @@ TEST(KeepWorkTest, PicturesThatCannotBeDrawnAreAWarning) {
 // An intermediate model that cannot be renamed to its place, with errors set to stop the run.
 TEST(KeepWorkTest, ErrorDuringTrainingEndsTheRunWithACheckpoint) {
   const std::string out = FreshPath("model");
-  ASSERT_TRUE(MakeFolder(out + ".partial").ok());
+  ASSERT_TRUE(MakeFolder(out + "/model.partial").ok());
   const std::string train =
       absl::StrJoin(Flags(out, {"--save_every=2", "--samples=false", "--checkpoint_every=0",
                                 "--checkpoints.on_error=stop"}),
@@ -88,20 +88,20 @@ TEST(KeepWorkTest, ErrorDuringTrainingEndsTheRunWithACheckpoint) {
   const ProgramOutcome run =
       RunProgram("/usr/bin/unshare",
                  {"--mount", "/bin/sh", "-c",
-                  absl::StrCat("mount -t tmpfs none ", out, ".partial && echo mounted && ",
+                  absl::StrCat("mount -t tmpfs none ", out, "/model.partial && echo mounted && ",
                                "exec tools/train ", train)},
                  /*deadline_s=*/240);
   if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
   EXPECT_EQ(run.exit_code, 1) << run.out;
-  EXPECT_THAT(run.err, HasSubstr(out + ".partial"));
+  EXPECT_THAT(run.err, HasSubstr(out + "/model.partial"));
   EXPECT_TRUE(fs::exists(Checkpoint(out, 2))) << run.out << run.err;
 }
 
 TEST(KeepWorkTest, UnwritableLogCostsNoStep) {
   const std::string out = FreshPath("log");
-  ASSERT_TRUE(MakeFolder(::testing::TempDir()).ok());
-  fs::remove(out + ".mllog");
-  fs::create_symlink("/dev/full", out + ".mllog");
+  fs::remove_all(out);
+  ASSERT_TRUE(MakeFolder(out).ok());
+  fs::create_symlink("/dev/full", out + "/mllog.txt");
   const std::vector<std::string> flags = {"--output.mllog=true", "--checkpoint_every=2",
                                           "--samples=false"};
   const ProgramOutcome run = Train(out, flags);
@@ -126,13 +126,15 @@ TEST(KeepWorkTest, OnASmallDiskTheModelOutranksTheLastCheckpoint) {
                     train, "; echo exit $?; ls -R ", folder)},
       /*deadline_s=*/240);
   if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
-  EXPECT_THAT(run.out, HasSubstr("/run/unet:\nconfig.json\ndiffusion_pytorch_model.safetensors"));
+  EXPECT_THAT(run.out,
+              HasSubstr("/run/model/unet:\nconfig.json\ndiffusion_pytorch_model.safetensors"));
   // It depends on timing which of the two is written first.
   const bool exceeded_limit = absl::StrContains(run.out, "was removed to make room for the model");
   if (exceeded_limit) {
     EXPECT_THAT(run.out, AllOf(HasSubstr("exit 0\n"), Not(HasSubstr("MANIFEST"))));
   } else {
-    EXPECT_THAT(run.out, AllOf(HasSubstr("exit 1\n"), HasSubstr("Saved:    " + folder + "/run")));
+    EXPECT_THAT(run.out,
+                AllOf(HasSubstr("exit 1\n"), HasSubstr("Saved:    " + folder + "/run/model")));
     EXPECT_THAT(run.err, HasSubstr("the checkpoint of step 4 was not written"));
   }
 }
@@ -150,7 +152,7 @@ TEST(KeepWorkTest, ARunThatCannotSaveItsModelDoesNotBegin) {
   if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
   EXPECT_EQ(run.exit_code, 1) << run.out;
   EXPECT_THAT(run.err,
-              HasSubstr("the model could not be saved in " + folder + "/run: it takes 13."));
+              HasSubstr("the model could not be saved in " + folder + "/run/model: it takes 13."));
   EXPECT_THAT(run.err, HasSubstr("MiB free: free some space, or choose another --out"));
   EXPECT_THAT(run.out, Not(HasSubstr("Training:")));
 }
@@ -164,9 +166,8 @@ TEST(KeepWorkTest, WithoutItsLastCheckpointARunHasItsModelAndFails) {
       RunProgram("/bin/sh", {"-c", "exec tools/train " + train}, /*deadline_s=*/240);
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
   const auto model = fs::file_size(out + kModel);
-  const auto weights = fs::file_size(out + ".checkpoints/step_00000004/weight.safetensors");
+  const auto weights = fs::file_size(out + "/checkpoints/step_00000004/weight.safetensors");
   ASSERT_GT(weights, model + model / 2);
-  fs::remove_all(out + ".checkpoints");
   fs::remove_all(out);
   const ProgramOutcome run =
       RunProgram("/bin/sh",
@@ -183,8 +184,8 @@ TEST(KeepWorkTest, WithoutItsLastCheckpointARunHasItsModelAndFails) {
 
 TEST(KeepWorkTest, RequestFilesOfAnEarlierRunAreIgnored) {
   const std::string out = FreshPath("told");
-  Touch(out + ".checkpoints/STOP");
-  Touch(out + ".checkpoints/SAVE_NOW");
+  Touch(out + "/checkpoints/STOP");
+  Touch(out + "/checkpoints/SAVE_NOW");
   const ProgramOutcome run = Train(out, {"--samples=false"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("removed the file STOP"), HasSubstr("Trained 4 steps")));

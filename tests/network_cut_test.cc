@@ -96,7 +96,7 @@ class NetworkCutTest : public ::testing::Test {
     options.port = 29400;  // of this network, in which there is nobody else
     const std::string out = absl::StrCat(
         ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    log_ = out + ".log.jsonl";
+    log_ = out + "/log.jsonl";
     options.consoles = out + ".console";
     options.flags = {"--data=" + images,
                      "--out=" + out,

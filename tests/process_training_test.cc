@@ -33,7 +33,7 @@ using testlib::FreshPath;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
-constexpr char kWeights[] = "/unet/diffusion_pytorch_model.safetensors";
+constexpr char kWeights[] = "/model/unet/diffusion_pytorch_model.safetensors";
 
 const std::string& DataFolder() {
   static const auto* const kFolder = [] {
@@ -67,7 +67,7 @@ ProgramOutcome Train(const std::string& out, const std::vector<std::string>& mor
 // Returns all losses in the log, of training and of held-out data, as they are written there.
 std::vector<std::string> LossesOf(const std::string& out) {
   std::vector<std::string> losses;
-  std::istringstream text(ReadFile(out + ".log.jsonl").value_or(""));
+  std::istringstream text(ReadFile(out + "/log.jsonl").value_or(""));
   for (std::string line; std::getline(text, line);) {
     const json parsed = json::parse(line);
     for (const char* key : {"loss", "eval_loss"}) {
@@ -103,7 +103,7 @@ TEST(ProcessTrainingTest, ProcessesTrainAsThreadsDo) {
   EXPECT_EQ(losses.size(), 4u + 2u);
   EXPECT_EQ(LossesOf(processes), losses);
   ExpectSameFile(threads + kWeights, processes + kWeights);
-  ExpectSameFile(threads + ".samples/step_000002.png", processes + ".samples/step_000002.png");
+  ExpectSameFile(threads + "/samples/step_000002.png", processes + "/samples/step_000002.png");
   // Only one of them prints.
   EXPECT_THAT(together.out, AllOf(HasSubstr("[0] Plan:"), HasSubstr("in each of 2 processes"),
                                   HasSubstr("[0] Trained 4 steps"), Not(HasSubstr("[1]"))));
@@ -123,7 +123,7 @@ TEST(ProcessTrainingTest, RunContinuesWithMoreOrFewerProcesses) {
   ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
   const std::string whole = *ReadFile(out + kWeights);
   const std::vector<std::string> losses = LossesOf(out);
-  const std::string middle = "--resume=" + out + ".checkpoints/step_00000002";
+  const std::string middle = "--resume=" + out + "/checkpoints/step_00000002";
   for (const char* flag : {"--devices=2", "--nproc=2"}) {
     run = Train(out, with({flag, middle}));
     ASSERT_EQ(run.exit_code, 0) << flag << run.out << run.err;
@@ -171,14 +171,14 @@ TEST(ProcessTrainingTest, FileOrSignalToAnyProcessMakesAllSaveAndStop) {
   };
   const auto checkpoints = [&] {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(out + ".checkpoints")) {
+    for (const auto& entry : fs::directory_iterator(out + "/checkpoints")) {
       const std::string name = entry.path().filename().string();
       if (name.rfind("step_", 0) == 0 && name.find('.') == std::string::npos) names.push_back(name);
     }
     return names;
   };
-  wait_while([&] { return !fs::exists(out + ".log.jsonl"); });
-  ASSERT_TRUE(WriteFileAtomically(out + ".checkpoints/SAVE_NOW", "").ok());
+  wait_while([&] { return !fs::exists(out + "/log.jsonl"); });
+  ASSERT_TRUE(WriteFileAtomically(out + "/checkpoints/SAVE_NOW", "").ok());
   wait_while([&] { return checkpoints().empty(); });
   pair->program(1).Signal(SIGTERM);
   EXPECT_EQ(pair->ExitCode(0), 128 + SIGTERM) << pair->Output(0);

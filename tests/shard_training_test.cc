@@ -75,13 +75,13 @@ class ShardTrainingTest : public ::testing::Test {
 
   std::vector<double> Losses(const std::string& name) const {
     std::vector<double> losses;
-    for (const json& line : ReadLines(out(name) + ".log.jsonl")) {
+    for (const json& line : ReadLines(out(name) + "/log.jsonl")) {
       if (line.contains("loss")) losses.push_back(line["loss"]);
     }
     return losses;
   }
   std::string Weights(const std::string& name) const {
-    return *ReadFile(out(name) + "/unet/diffusion_pytorch_model.safetensors");
+    return *ReadFile(out(name) + "/model/unet/diffusion_pytorch_model.safetensors");
   }
 
   void ExpectTheSame(const std::vector<std::string>& more) {

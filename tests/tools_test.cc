@@ -41,22 +41,22 @@ TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
        {"model_index.json", "unet/config.json", "vae/config.json", "text_encoder/model.safetensors",
         "tokenizer/vocab.json", "scheduler/scheduler_config.json", "training.json",
         "unet/diffusion_pytorch_model.safetensors"}) {
-    EXPECT_TRUE(fs::exists(out + "/" + file)) << file;
+    EXPECT_TRUE(fs::exists(out + "/model/" + file)) << file;
   }
-  EXPECT_FALSE(fs::exists(out + ".partial"));
-  const json record = json::parse(*ReadFile(out + "/training.json"));
+  EXPECT_FALSE(fs::exists(out + "/model.partial"));
+  const json record = json::parse(*ReadFile(out + "/model/training.json"));
   EXPECT_EQ(record["steps"], kSteps);
   EXPECT_EQ(record["strategy"], "diffusionpipe");
-  const std::vector<json> log = ReadLog(out + ".log.jsonl");
+  const std::vector<json> log = ReadLog(out + "/log.jsonl");
   ASSERT_EQ(log.size(), static_cast<size_t>(kSteps));
   for (int i = 0; i < kSteps; ++i) {
     EXPECT_EQ(log[i]["step"], i + 1);
     EXPECT_GT(log[i]["loss"], 0.0);
   }
   EXPECT_LT(log[5]["lr"], log[2]["lr"]) << "cosine decay to the last step";
-  EXPECT_THAT(*ReadFile(out + ".config.textproto"), HasSubstr("global_batch: 4"));
+  EXPECT_THAT(*ReadFile(out + "/config.textproto"), HasSubstr("global_batch: 4"));
   for (const char* grid : {"step_000003.png", "step_000006.png"}) {
-    const auto image = ReadImage(out + ".samples/" + grid);
+    const auto image = ReadImage(out + "/samples/" + grid);
     EXPECT_TRUE(image.ok()) << image.status();
   }
 }
@@ -66,7 +66,7 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   const std::string out = FreshPath("gpipe");
   const ProgramOutcome run = Train(out, {"--strategy=gpipe", "--samples=false"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const std::string weights = "/unet/diffusion_pytorch_model.safetensors";
+  const std::string weights = "/model/unet/diffusion_pytorch_model.safetensors";
   EXPECT_EQ(*ReadFile(out + weights), *ReadFile(TrainedModel() + weights));
   // The comparison can fail.
   const std::string other = FreshPath("other_seed");
@@ -90,7 +90,7 @@ TEST(ToolsTest, EvaluatesHeldOutDataAndWritesLogs) {
       Train(out, {"--config=" + config, "--samples=false", "--steps=4", "--save_every=0"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   std::vector<json> evaluations;
-  std::istringstream text(*ReadFile(out + ".log.jsonl"));
+  std::istringstream text(*ReadFile(out + "/log.jsonl"));
   for (std::string line; std::getline(text, line);) {
     const json parsed = json::parse(line);
     if (parsed.contains("eval_loss")) evaluations.push_back(parsed);
@@ -105,8 +105,8 @@ TEST(ToolsTest, EvaluatesHeldOutDataAndWritesLogs) {
                evaluations[3]["eval_losses"][1].get<double>()) /
                   2,
               1e-9);
-  EXPECT_THAT(*ReadFile(out + ".mllog"), HasSubstr("\"status\":\"success\""));
-  EXPECT_FALSE(fs::is_empty(out + ".tensorboard"));
+  EXPECT_THAT(*ReadFile(out + "/mllog.txt"), HasSubstr("\"status\":\"success\""));
+  EXPECT_FALSE(fs::is_empty(out + "/tensorboard"));
 }
 
 TEST(ToolsTest, ContinuesFromACheckpointInHalfPrecision) {
@@ -115,11 +115,11 @@ TEST(ToolsTest, ContinuesFromACheckpointInHalfPrecision) {
       Train(out, {"--model=" + TrainedModel(), "--init=checkpoint", "--steps=1", "--store=fp16",
                   "--dtype=bf16", "--prediction_type=v_prediction", "--samples=false"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const std::string weights = "/unet/diffusion_pytorch_model.safetensors";
+  const std::string weights = "/model/unet/diffusion_pytorch_model.safetensors";
   EXPECT_NEAR(static_cast<double>(fs::file_size(out + weights)) /
                   static_cast<double>(fs::file_size(TrainedModel() + weights)),
               0.5, 0.02);
-  EXPECT_THAT(*ReadFile(out + "/scheduler/scheduler_config.json"), HasSubstr("v_prediction"));
+  EXPECT_THAT(*ReadFile(out + "/model/scheduler/scheduler_config.json"), HasSubstr("v_prediction"));
 }
 
 TEST(ToolsTest, SignalSavesTheModelAndStops) {
@@ -129,23 +129,24 @@ TEST(ToolsTest, SignalSavesTheModelAndStops) {
     if (flag.rfind("--steps", 0) != 0) command += " '" + flag + "'";
   }
   // Sends the signal when the first step is in the log.
-  command += " & until grep -qs step '" + out + ".log.jsonl'; do kill -0 $! || exit 99; done;" +
+  command += " & until grep -qs step '" + out + "/log.jsonl'; do kill -0 $! || exit 99; done;" +
              " kill -TERM $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
   ASSERT_EQ(run.exit_code, 128 + 15) << run.err;
   EXPECT_THAT(run.err, HasSubstr("SIGTERM: saving and ending after this step"));
   EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM at step "));
   EXPECT_THAT(run.out, HasSubstr("Resume:   bazel run //tools:train -- "));
-  const json record = json::parse(*ReadFile(out + "/training.json"));
+  const json record = json::parse(*ReadFile(out + "/model/training.json"));
   EXPECT_GE(record["steps"], 1);
-  EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + ".log.jsonl").size());
+  EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + "/log.jsonl").size());
 }
 
 // Returns a shell command that runs a new process: it resumes at the end of TrainedModel with
 // `flags`.
 std::string ContinueCommand(const std::string& out, const std::vector<std::string>& flags) {
-  fs::remove_all(out + ".checkpoints");
-  fs::copy(TrainedModel() + ".checkpoints", out + ".checkpoints", fs::copy_options::recursive);
+  fs::remove_all(out + "/checkpoints");
+  fs::create_directories(out);
+  fs::copy(TrainedModel() + "/checkpoints", out + "/checkpoints", fs::copy_options::recursive);
   std::vector<std::string> all = TrainFlags(out);
   all.insert(all.end(), {"--resume=auto", "--allow_config_change"});
   all.insert(all.end(), flags.begin(), flags.end());
@@ -167,9 +168,9 @@ TEST(ToolsTest, SignalStopsSampling) {
   EXPECT_THAT(err, HasSubstr("[train] drawing samples after step 7 · "));
   EXPECT_THAT(err, HasSubstr("SIGHUP: saving and ending after this step"));
   EXPECT_THAT(run.out, HasSubstr("Stopped by SIGHUP at step 7 of 100000"));
-  EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 7);
-  EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));
-  EXPECT_FALSE(fs::exists(out + ".samples/step_000007.png"));
+  EXPECT_EQ(json::parse(*ReadFile(out + "/model/training.json"))["steps"], 7);
+  EXPECT_TRUE(fs::exists(out + "/checkpoints/step_00000007"));
+  EXPECT_FALSE(fs::exists(out + "/samples/step_000007.png"));
 }
 
 TEST(ToolsTest, ContinuesWhenNobodyReadsItsOutput) {
@@ -178,7 +179,7 @@ TEST(ToolsTest, ContinuesWhenNobodyReadsItsOutput) {
   const ProgramOutcome run =
       RunProgram("/bin/bash", {"-c", command + " | head -1; exit ${PIPESTATUS[0]}"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 8);
+  EXPECT_EQ(json::parse(*ReadFile(out + "/model/training.json"))["steps"], 8);
 }
 
 TEST(ToolsTest, NewRunSetsAFinishedOneAsideAsAWhole) {
@@ -186,27 +187,27 @@ TEST(ToolsTest, NewRunSetsAFinishedOneAsideAsAWhole) {
   const ProgramOutcome first =
       RunProgram("/bin/bash", {"-c", ContinueCommand(out, {"--steps=7", "--samples=false"})});
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  const std::string model = *ReadFile(out + "/training.json");
-  const std::string log = *ReadFile(out + ".log.jsonl");
+  const std::string model = *ReadFile(out + "/model/training.json");
+  const std::string log = *ReadFile(out + "/log.jsonl");
   // A run that fails to start leaves everything in place.
   EXPECT_EQ(Train(out, {"--data=/no/such/folder"}).exit_code, 1);
-  EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));
+  EXPECT_TRUE(fs::exists(out + "/checkpoints/step_00000007"));
   EXPECT_FALSE(fs::exists(out + ".aside"));
 
   const ProgramOutcome second = Train(out, {"--steps=1", "--samples=false"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(second.out, HasSubstr("the run that was in " + out + " is now " + out + ".aside"));
-  EXPECT_EQ(ReadFile(out + ".aside/training.json").value_or(""), model);
-  EXPECT_EQ(ReadFile(out + ".aside.log.jsonl").value_or(""), log);
-  EXPECT_EQ(ReadLog(out + ".log.jsonl").size(), 1u);
+  EXPECT_EQ(ReadFile(out + ".aside/model/training.json").value_or(""), model);
+  EXPECT_EQ(ReadFile(out + ".aside/log.jsonl").value_or(""), log);
+  EXPECT_EQ(ReadLog(out + "/log.jsonl").size(), 1u);
   // Event files of two runs in one folder would be displayed as one curve.
-  for (const std::string& folder : {out + ".tensorboard", out + ".aside.tensorboard"}) {
+  for (const std::string& folder : {out + "/tensorboard", out + ".aside/tensorboard"}) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << folder;
   }
   const ProgramOutcome back = Train(
       out + ".aside", {"--steps=7", "--samples=false", "--resume=auto", "--allow_config_change"});
   EXPECT_EQ(back.exit_code, 0) << back.err;
-  EXPECT_THAT(back.out, HasSubstr("Resumed:  " + out + ".aside.checkpoints/step_00000007"));
+  EXPECT_THAT(back.out, HasSubstr("Resumed:  " + out + ".aside/checkpoints/step_00000007"));
 }
 
 TEST(ToolsTest, AFailedStartLeavesNothing) {
@@ -312,18 +313,19 @@ TEST(ToolsTest, UsersFolderIsNotOverwritten) {
 TEST(ToolsTest, InputModelIsNotOverwritten) {
   const std::string folder = FreshPath("continued_in_place");
   fs::copy(TrainedModel(), folder, fs::copy_options::recursive);
-  const std::string weights = folder + "/unet/diffusion_pytorch_model.safetensors";
+  const std::string weights = folder + "/model/unet/diffusion_pytorch_model.safetensors";
   const std::string before = *ReadFile(weights);
   const ProgramOutcome run = Train(folder, {"--model=" + folder + "/", "--init=checkpoint"});
   EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, HasSubstr("will not save to " + folder + ", which would replace " + folder));
+  EXPECT_THAT(run.err,
+              HasSubstr("will not save to " + folder + "/model, which would replace " + folder));
   EXPECT_EQ(*ReadFile(weights), before);
 }
 
 TEST(ToolsTest, CorruptAndMissingWeightsAreNamed) {
   const std::string folder = FreshPath("corrupt");
   fs::copy(TrainedModel(), folder, fs::copy_options::recursive);
-  const std::string weights = folder + "/unet/diffusion_pytorch_model.safetensors";
+  const std::string weights = folder + "/model/unet/diffusion_pytorch_model.safetensors";
   const std::string whole = *ReadFile(weights);
   auto sample = [&] {
     return RunProgram("tools/sample", {"--model=" + folder, "--prompt=a red circle",

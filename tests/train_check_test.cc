@@ -81,7 +81,7 @@ TEST_F(TrainCheckTest, ReportsWhatARunWouldDoAndWritesNothing) {
                     HasSubstr("Steps:    4 steps of 2 images, 1.00 epochs\n"),
                     HasSubstr("Memory:   predicted peak: device 0 "), HasSubstr("Disk:  "),
                     HasSubstr(absl::StrCat(scratch_.path(), " has ")),
-                    HasSubstr(absl::StrCat("          ", Out(), ".log.jsonl\n")),
+                    HasSubstr(absl::StrCat("          ", Out(), "/log.jsonl\n")),
                     HasSubstr("Checked:  the run can start")));
   EXPECT_EQ(Disk(), before);
 }
@@ -95,8 +95,8 @@ std::string LineOf(const std::string& output, const std::string& beginning) {
 TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   const ProgramOutcome first = Train({"--steps=2"});
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
-  const std::vector<std::string> basis = {"--profile=" + Out() + ".profile.textproto",
-                                          "--cluster=" + Out() + ".cluster.textproto"};
+  const std::vector<std::string> basis = {"--profile=" + Out() + "/profile.textproto",
+                                          "--cluster=" + Out() + "/cluster.textproto"};
   const auto with_basis = [&basis](std::vector<std::string> flags) {
     flags.insert(flags.end(), basis.begin(), basis.end());
     return flags;
@@ -110,7 +110,7 @@ TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   check = Train(with_basis({"--check", "--global_batch=4", "--max_micro_batch=0"}));
   EXPECT_EQ(check.exit_code, 1) << check.out;
   EXPECT_THAT(check.err,
-              HasSubstr(Out() + ".profile.textproto: unet was timed with local batches "
+              HasSubstr(Out() + "/profile.textproto: unet was timed with local batches "
                                 "of 1 in the stored file, but here plans may have 1, 2"));
   check = Train(with_basis({"--check", "--devices=1"}));
   EXPECT_EQ(check.exit_code, 1) << check.out;
@@ -121,17 +121,17 @@ TEST_F(TrainCheckTest, ProfileAndClusterOfARunGiveOthersItsPlan) {
   const std::string other = scratch_.File("other/model");
   const ProgramOutcome second = Train(with_basis({"--steps=1", "--out=" + other}));
   ASSERT_EQ(second.exit_code, 0) << second.out << second.err;
-  for (const char* file : {".profile.textproto", ".cluster.textproto"}) {
+  for (const char* file : {"/profile.textproto", "/cluster.textproto"}) {
     EXPECT_EQ(ReadFile(other + file).value_or("none"), *ReadFile(Out() + file)) << file;
   }
-  EXPECT_EQ(*ReadFile(other + ".checkpoints/step_00000001/plan.textproto"),
-            *ReadFile(Out() + ".checkpoints/step_00000002/plan.textproto"));
+  EXPECT_EQ(*ReadFile(other + "/checkpoints/step_00000001/plan.textproto"),
+            *ReadFile(Out() + "/checkpoints/step_00000002/plan.textproto"));
 }
 
 // Returns the held-out loss of each evaluation in the log, by step.
 std::map<int64_t, double> HeldOutLosses(const std::string& out) {
   std::map<int64_t, double> losses;
-  std::istringstream text(ReadFile(out + ".log.jsonl").value_or(""));
+  std::istringstream text(ReadFile(out + "/log.jsonl").value_or(""));
   for (std::string line; std::getline(text, line);) {
     const json parsed = json::parse(line);
     if (parsed.contains("eval_loss")) losses[parsed["step"]] = parsed["eval_loss"];
@@ -162,27 +162,27 @@ TEST_F(TrainCheckTest, BestModelIsKeptOverAllPartsOfARun) {
     return run;
   };
   const auto best = [&] {
-    const json record = json::parse(ReadFile(Out() + ".best/training.json").value_or("{}"));
+    const json record = json::parse(ReadFile(Out() + "/best/training.json").value_or("{}"));
     return std::pair<int64_t, double>(record["steps"], record["held_out"]["loss"]);
   };
   train({"--steps=3"});
   std::map<int64_t, double> losses = HeldOutLosses(Out());
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_EQ(best(), Lowest(losses));
-  const std::string kept = *ReadFile(Out() + ".best" + kWeights);
-  const auto newest = ReadFile(Out() + kWeights);
+  const std::string kept = *ReadFile(Out() + "/best" + kWeights);
+  const auto newest = ReadFile(Out() + "/model" + kWeights);
   EXPECT_EQ(kept == *newest, Lowest(losses).first == 3);
 
   const ProgramOutcome more =
-      train({"--steps=5", "--resume=auto", "--profile=" + Out() + ".profile.textproto",
-             "--cluster=" + Out() + ".cluster.textproto"});
+      train({"--steps=5", "--resume=auto", "--profile=" + Out() + "/profile.textproto",
+             "--cluster=" + Out() + "/cluster.textproto"});
   losses = HeldOutLosses(Out());
   ASSERT_EQ(losses.size(), 5u);
   EXPECT_EQ(best(), Lowest(losses));
   EXPECT_LT(Lowest(losses).first, 5) << "otherwise this test proves little";
-  EXPECT_EQ(*ReadFile(Out() + ".best" + kWeights) == kept, Lowest(losses).first <= 3);
-  EXPECT_THAT(more.out, HasSubstr("Best:     " + Out() + ".best, of step "));
-  EXPECT_FALSE(fs::exists(Out() + ".best.partial"));
+  EXPECT_EQ(*ReadFile(Out() + "/best" + kWeights) == kept, Lowest(losses).first <= 3);
+  EXPECT_THAT(more.out, HasSubstr("Best:     " + Out() + "/best, of step "));
+  EXPECT_FALSE(fs::exists(Out() + "/best.partial"));
 }
 
 // Only files that are not images: a check and a run both notice before the first step.

@@ -20,6 +20,7 @@
 #include "data/images/image_grid.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
+#include "models/folder/find_folders.h"
 #include "tools/sampling/prompts.h"
 #include "tools/sampling/sampling_model.h"
 #include "tools/training/trained_model.h"
@@ -155,7 +156,7 @@ absl::Status Main() {
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
   SamplingModelOptions options;
   options.with_control = !FLAGS_control.empty();
-  if (!FLAGS_lora.empty()) options.adapters_file = UserPath(FLAGS_lora);
+  if (!FLAGS_lora.empty()) options.adapters_file = models::ModelOfRun(UserPath(FLAGS_lora));
   options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
   DPIPE_ASSIGN_OR_RETURN(const std::string folder,
                          SamplingFolder(FLAGS_model, OutputPath("out/train")));

@@ -83,7 +83,7 @@ void PrintSummary(const TrainerOptions& options, const TrainerResult& result) {
   }
   for (const std::string& line : result.faults) Say(line);
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));
-  Say(absl::StrCat("Model:    ", options.out, " (diffusers layout",
+  Say(absl::StrCat("Model:    ", options.model_out, " (diffusers layout",
                    options.setup.optimizer.ema_decay > 0 ? ", averaged weights)" : ")"));
   if (!result.best.empty()) Say(absl::StrCat("Best:     ", result.best));
   if (!result.last_samples.empty()) Say(absl::StrCat("Samples:  ", result.last_samples));
@@ -92,13 +92,13 @@ void PrintSummary(const TrainerOptions& options, const TrainerResult& result) {
 
 // Returns commands that use the written folder, by the kind of model.
 std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOptions& options) {
-  const auto index = models::ReadModelIndex(options.out);
+  const auto index = models::ReadModelIndex(options.model_out);
   if (!index.ok()) return {};
   if (index->components.count("controlnet") > 0) {
     return {absl::StrCat("bazel run //tools:score_control -- ",
                          ShellCommand({"--model=" + options.out}))};
   }
-  const auto kind = models::FindModelKind(options.out, /*kind=*/"");
+  const auto kind = models::FindModelKind(options.model_out, /*kind=*/"");
   if (!kind.ok() || !(*kind)->is_latent) return {};
   const std::string model =
       config.output().path().empty() ? "" : " " + ShellCommand({"--model=" + options.out});

@@ -1,5 +1,7 @@
 """The ops of a folder: contracts, checks, implementations and tests."""
 
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+
 def dpipe_ops(name, deps = [], test_deps = []):
     """All ops of a folder: a library of its headers and sources, and one test of its *_test.cc.
 
@@ -8,7 +10,7 @@ def dpipe_ops(name, deps = [], test_deps = []):
       deps: what it depends on besides what all ops do.
       test_deps: what its test depends on besides the library.
     """
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = native.glob(
             ["*.cc", "*_kernels.h"],
@@ -33,7 +35,7 @@ def dpipe_ops(name, deps = [], test_deps = []):
             "@openmp",
         ] + deps,
     )
-    native.cc_test(
+    cc_test(
         name = name + "_test",
         size = "small",
         srcs = native.glob(["*_test.cc"]),

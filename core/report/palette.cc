@@ -32,21 +32,20 @@ constexpr SeriesTone kSeriesTones[kNumSeriesColors] = {
     {90, {0.43, 0.10}, {0.88, 0.13}},  {27, {0.52, 0.21}, {0.64, 0.19}},
 };
 
-Tone PassTone(Theme theme, Pass pass) {
-  const bool light = theme == Theme::kLight;
+Tone PassTone(Pass pass) {
   switch (pass) {
     case Pass::kForward:
-      return light ? Tone{0.85, 0.075} : Tone{0.42, 0.075};
+      return {0.85, 0.075};
     case Pass::kBackward:
-      return light ? Tone{0.54, 0.14} : Tone{0.72, 0.12};
+      return {0.54, 0.14};
     case Pass::kInputGrad:
-      return light ? Tone{0.47, 0.12} : Tone{0.78, 0.10};
+      return {0.47, 0.12};
     case Pass::kRecompute:
-      return light ? Tone{0.80, 0.035} : Tone{0.47, 0.035};
+      return {0.80, 0.035};
     case Pass::kFirstLap:
-      return light ? Tone{0.93, 0.035} : Tone{0.34, 0.035};
+      return {0.93, 0.035};
     default:
-      return light ? Tone{0.40, 0.11} : Tone{0.84, 0.07};
+      return {0.40, 0.11};
   }
 }
 
@@ -81,6 +80,8 @@ double Luminance(const Rgb& color) {
   return 0.2126 * Decode(color.red) + 0.7152 * Decode(color.green) + 0.0722 * Decode(color.blue);
 }
 
+Rgb Grey(double lightness) { return OklchToRgb(lightness, 0.012, 260); }
+
 constexpr Rgb kNearBlack = {0.07, 0.08, 0.10};
 constexpr Rgb kNearWhite = {0.98, 0.98, 1.0};
 
@@ -90,38 +91,45 @@ std::string BoxRule(const std::string& name, Rgb color) {
                       "{fill:", HexText(TextColorOn(color)), "}\n");
 }
 
-std::string ThemeRules(Theme theme) {
-  const bool light = theme == Theme::kLight;
+// Returns the rules of boxes, which are the same in both themes.
+std::string BoxRules() {
   std::string css;
   for (int hue = 0; hue < kNumStageHues; ++hue) {
     for (const Pass pass : kAllPasses) {
-      css += BoxRule(PassClass(hue, pass), PassColor(theme, hue, pass));
+      css += BoxRule(PassClass(hue, pass), PassColor(hue, pass));
     }
   }
   for (int component = 0; component < kNumFrozenHues; ++component) {
-    const std::string name = FrozenClass(component);
-    css += BoxRule(name, FrozenColor(theme, component));
-    // A halo in the boxes' colour, because a run's name is written across their borders.
-    absl::StrAppend(&css, ".run.t", name, "{stroke:", HexText(FrozenColor(theme, component)),
-                    "}\n");
+    for (const bool next_step : {false, true}) {
+      const std::string name = FrozenClass(component, next_step);
+      const Rgb color = FrozenColor(component, next_step);
+      css += BoxRule(name, color);
+      // A halo in the boxes' colour, because a run's name is written across their borders.
+      absl::StrAppend(&css, ".run.t", name, "{stroke:", HexText(color), "}\n");
+    }
   }
-  const auto grey = [](double lightness) { return OklchToRgb(lightness, 0.012, 260); };
-  css += BoxRule("opt", grey(light ? 0.35 : 0.86));
-  css += BoxRule("load", OklchToRgb(light ? 0.72 : 0.58, 0.06, 60));
-  css += BoxRule("prm", OklchToRgb(light ? 0.70 : 0.62, 0.10, 350));
-  css += BoxRule("wait", grey(light ? 0.88 : 0.34));
-  css += BoxRule("sync", OklchToRgb(light ? 0.62 : 0.66, 0.17, 5));
+  css += BoxRule("opt", Grey(0.38));
+  css += BoxRule("load", OklchToRgb(0.72, 0.06, 60));
+  css += BoxRule("prm", OklchToRgb(0.70, 0.10, 350));
+  css += BoxRule("wait", Grey(0.85));
+  css += BoxRule("sync", OklchToRgb(0.62, 0.17, 5));
+  return css;
+}
+
+std::string ThemeRules(Theme theme) {
+  const bool light = theme == Theme::kLight;
+  std::string css;
   const std::string surface = HexText(SurfaceColor(theme)), text = HexText(TextColor(theme));
-  const std::string muted = HexText(grey(light ? 0.50 : 0.70)),
-                    line = HexText(grey(light ? 0.82 : 0.36));
+  const std::string muted = HexText(Grey(light ? 0.50 : 0.70)),
+                    line = HexText(Grey(light ? 0.82 : 0.36));
   const std::string activation = HexText(OklchToRgb(light ? 0.45 : 0.80, 0.10, 255));
   const std::string gradient = HexText(OklchToRgb(light ? 0.48 : 0.78, 0.14, 320));
   const std::string frozen = HexText(OklchToRgb(light ? 0.62 : 0.80, 0.14, 65));
   absl::StrAppend(&css, ".bg{fill:", surface, "}.e rect{stroke:", surface, "}\n");
   absl::StrAppend(&css, ".lab{fill:", text, "}.mut,.tbub{fill:", muted,
-                  "}.lane{fill:", HexText(grey(light ? 0.97 : 0.235)), "}\n");
-  absl::StrAppend(&css, ".hb{fill:", HexText(grey(light ? 0.965 : 0.25)),
-                  "}.hl{stroke:", HexText(grey(light ? 0.80 : 0.42)), "}.bub{stroke:", line, "}\n");
+                  "}.lane{fill:", HexText(Grey(light ? 0.97 : 0.235)), "}\n");
+  absl::StrAppend(&css, ".hb{fill:", HexText(Grey(light ? 0.965 : 0.25)),
+                  "}.hl{stroke:", HexText(Grey(light ? 0.80 : 0.42)), "}.bub{stroke:", line, "}\n");
   absl::StrAppend(&css, ".grid{stroke:", line, "}.edge{stroke:", text, "}\n");
   absl::StrAppend(&css, ".band{fill:", text, "}.crit rect,.crit line{stroke:",
                   HexText(OklchToRgb(light ? 0.58 : 0.72, 0.22, 27)), "}\n");
@@ -159,13 +167,13 @@ double ContrastRatio(Rgb a, Rgb b) {
   return (brighter + 0.05) / (darker + 0.05);
 }
 
-Rgb PassColor(Theme theme, int hue, Pass pass) {
-  const Tone tone = PassTone(theme, pass);
+Rgb PassColor(int hue, Pass pass) {
+  const Tone tone = PassTone(pass);
   return OklchToRgb(tone.lightness, tone.chroma, kStageHues[hue % kNumStageHues]);
 }
 
-Rgb FrozenColor(Theme theme, int component) {
-  return OklchToRgb(theme == Theme::kLight ? 0.80 : 0.76, 0.145,
+Rgb FrozenColor(int component, bool next_step) {
+  return OklchToRgb(next_step ? 0.90 : 0.72, next_step ? 0.09 : 0.15,
                     kFrozenHues[component % kNumFrozenHues]);
 }
 
@@ -195,8 +203,8 @@ std::string PassClass(int hue, Pass pass) {
                       std::string(1, kLetters[static_cast<int>(pass)]));
 }
 
-std::string FrozenClass(int component) {
-  return absl::StrCat("z", std::max(0, component) % kNumFrozenHues);
+std::string FrozenClass(int component, bool next_step) {
+  return absl::StrCat("z", std::max(0, component) % kNumFrozenHues, next_step ? "n" : "");
 }
 
 std::string SeriesAttributes(int series) {
@@ -223,8 +231,8 @@ std::string TimelineCss() {
       ".crit rect{fill:none;stroke-width:2.2}.crit line{stroke-width:1.6;stroke-dasharray:3 2}"
       ".mem{stroke-width:.8;vector-effect:non-scaling-stroke}.cap{stroke-width:1.2;"
       "stroke-dasharray:5 3}\n",
-      ThemeRules(Theme::kLight), "@media (prefers-color-scheme:dark){\n", ThemeRules(Theme::kDark),
-      "}\n");
+      BoxRules(), ThemeRules(Theme::kLight), "@media (prefers-color-scheme:dark){\n",
+      ThemeRules(Theme::kDark), "}\n");
 }
 
 }  // namespace dpipe::report

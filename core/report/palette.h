@@ -1,8 +1,9 @@
 // Colours of pictures, in light and dark.
 //
 // Chosen in OKLCH, in which equal lightness looks equal for every hue. Stages have cool hues, pale
-// for forward and strong for backward passes; frozen components are warm. So training, filling and
-// idling differ at a glance, by lightness as well as by hue.
+// for forward and strong for backward passes; frozen components are warm, strong for this step's
+// work and pale for the next step's. So training, filling and idling differ at a glance, by
+// lightness as well as by hue. Boxes are pale and strong in the same order in light and dark.
 #ifndef DPIPE_CORE_REPORT_PALETTE_H_
 #define DPIPE_CORE_REPORT_PALETTE_H_
 
@@ -43,8 +44,8 @@ inline constexpr int kNumStageHues = 8;
 inline constexpr int kNumFrozenHues = 4;
 inline constexpr int kNumSeriesColors = 8;
 
-Rgb PassColor(Theme theme, int hue, Pass pass);
-Rgb FrozenColor(Theme theme, int component);
+Rgb PassColor(int hue, Pass pass);
+Rgb FrozenColor(int component, bool next_step);
 // Returns the colour of a curve when several things, such as strategies, are compared. Any two
 // colours differ clearly in hue or lightness, the first ones most. They repeat after
 // kNumSeriesColors.
@@ -54,10 +55,10 @@ Rgb TextColor(Theme theme);     // on the surface
 // Returns near-black or near-white, whichever is easier to read on `background`.
 Rgb TextColorOn(Rgb background);
 
-// Return the CSS class of a box: "s3f", "s3b", "s3i", "s3w", "s3r", "s3l" or "z1". The class of its
-// text has the prefix "t".
+// Return the CSS class of a box: "s3f", "s3b", "s3i", "s3w", "s3r", "s3l", "z1", or "z1n" for work
+// of the next step. The class of its text has the prefix "t".
 std::string PassClass(int hue, Pass pass);
-std::string FrozenClass(int component);
+std::string FrozenClass(int component, bool next_step);
 // Returns the attributes of a curve or of its mark in a legend: class "curve q3", and a dash
 // pattern once colours repeat, so that no two of 32 series look alike. ChartCss has the rules.
 std::string SeriesAttributes(int series);

@@ -28,26 +28,44 @@ TEST(ContrastTest, BlackOnWhiteIs21) { EXPECT_NEAR(ContrastRatio({0, 0, 0}, {1, 
 TEST(PaletteTest, TextIsReadableOnEveryBox) {
   for (const Theme theme : {Theme::kLight, Theme::kDark}) {
     EXPECT_GT(ContrastRatio(TextColor(theme), SurfaceColor(theme)), 10);
-    for (int stage = 0; stage < kNumStageHues; ++stage) {
-      for (const Pass pass : kAllPasses) {
-        const Rgb color = PassColor(theme, stage, pass);
-        EXPECT_GT(ContrastRatio(TextColorOn(color), color), 4.5) << HexText(color);
-      }
+  }
+  for (int stage = 0; stage < kNumStageHues; ++stage) {
+    for (const Pass pass : kAllPasses) {
+      const Rgb color = PassColor(stage, pass);
+      EXPECT_GT(ContrastRatio(TextColorOn(color), color), 4.5) << HexText(color);
     }
-    for (int component = 0; component < kNumFrozenHues; ++component) {
-      const Rgb color = FrozenColor(theme, component);
+  }
+  for (int component = 0; component < kNumFrozenHues; ++component) {
+    for (const bool next_step : {false, true}) {
+      const Rgb color = FrozenColor(component, next_step);
       EXPECT_GT(ContrastRatio(TextColorOn(color), color), 4.5) << HexText(color);
     }
   }
 }
 
 TEST(PaletteTest, ForwardAndBackwardDifferInLightness) {
-  for (const Theme theme : {Theme::kLight, Theme::kDark}) {
-    for (int stage = 0; stage < kNumStageHues; ++stage) {
-      EXPECT_GT(ContrastRatio(PassColor(theme, stage, Pass::kForward),
-                              PassColor(theme, stage, Pass::kBackward)),
-                2.5);
-    }
+  for (int stage = 0; stage < kNumStageHues; ++stage) {
+    EXPECT_GT(ContrastRatio(PassColor(stage, Pass::kForward), PassColor(stage, Pass::kBackward)),
+              2.5);
+  }
+}
+
+TEST(PaletteTest, WorkOfTheNextStepIsPaler) {
+  for (int component = 0; component < kNumFrozenHues; ++component) {
+    const Rgb now = FrozenColor(component, false), next = FrozenColor(component, true);
+    EXPECT_GT(ContrastRatio(next, now), 1.6) << HexText(now) << " " << HexText(next);
+    EXPECT_GT(ContrastRatio(next, {0, 0, 0}), ContrastRatio(now, {0, 0, 0}));
+  }
+}
+
+TEST(PaletteTest, DarkPagesDoNotChangeBoxes) {
+  const std::string css = TimelineCss();
+  const std::string dark = css.substr(css.find("prefers-color-scheme:dark"));
+  for (const std::string& box :
+       {PassClass(0, Pass::kForward), PassClass(1, Pass::kBackward), FrozenClass(0, false),
+        FrozenClass(0, true), std::string("opt"), std::string("sync"), std::string("wait")}) {
+    EXPECT_THAT(css, ::testing::HasSubstr("." + box + "{fill:"));
+    EXPECT_THAT(dark, ::testing::Not(::testing::HasSubstr("." + box + "{")));
   }
 }
 
@@ -55,11 +73,13 @@ TEST(PaletteTest, NoTwoColorsAreEqual) {
   std::set<std::string> colors;
   for (int stage = 0; stage < kNumStageHues; ++stage) {
     for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-      EXPECT_TRUE(colors.insert(HexText(PassColor(Theme::kLight, stage, pass))).second);
+      EXPECT_TRUE(colors.insert(HexText(PassColor(stage, pass))).second);
     }
   }
   for (int component = 0; component < kNumFrozenHues; ++component) {
-    EXPECT_TRUE(colors.insert(HexText(FrozenColor(Theme::kLight, component))).second);
+    for (const bool next_step : {false, true}) {
+      EXPECT_TRUE(colors.insert(HexText(FrozenColor(component, next_step))).second);
+    }
   }
 }
 
@@ -102,10 +122,9 @@ TEST(PaletteTest, SeriesBeyondTheColorsHaveDashes) {
 
 TEST(PaletteTest, CssHasBothThemes) {
   const std::string css = TimelineCss();
-  EXPECT_THAT(css, ::testing::HasSubstr(".s0f{fill:" +
-                                        HexText(PassColor(Theme::kLight, 0, Pass::kForward))));
-  EXPECT_THAT(css, ::testing::HasSubstr(".s0f{fill:" +
-                                        HexText(PassColor(Theme::kDark, 0, Pass::kForward))));
+  EXPECT_THAT(css, ::testing::HasSubstr(".s0f{fill:" + HexText(PassColor(0, Pass::kForward))));
+  EXPECT_THAT(css, ::testing::HasSubstr(".bg{fill:" + HexText(SurfaceColor(Theme::kLight))));
+  EXPECT_THAT(css, ::testing::HasSubstr(".bg{fill:" + HexText(SurfaceColor(Theme::kDark))));
   EXPECT_THAT(css, ::testing::HasSubstr("prefers-color-scheme:dark"));
   EXPECT_EQ(PassClass(9, Pass::kBackward), "s1b") << "hues repeat";
 }

@@ -34,6 +34,14 @@ bool IsBuiltInModel(const std::string& model) {
   return std::find(names.begin(), names.end(), model) != names.end();
 }
 
+std::string ModelOfRun(const std::string& folder) {
+  const std::string model = absl::StrCat(folder, "/", kModelOfRun);
+  std::error_code error;
+  const bool is_run = std::filesystem::exists(model, error) &&
+                      !std::filesystem::exists(absl::StrCat(folder, "/model_index.json"), error);
+  return is_run ? model : folder;
+}
+
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
   if (model == "tiny_sd" || model == "tiny_flux" || model == "tiny_cdm") {
     return ProgramDataPath(absl::StrCat("data/", model));
@@ -50,7 +58,7 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
         " (data/models)", DidYouMean(model, BuiltInModels(), "")));
   }
   DPIPE_RETURN_IF_ERROR(CheckIsLocal("model", model, HubKind::kModel));
-  return folder;
+  return ModelOfRun(folder);
 }
 
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,

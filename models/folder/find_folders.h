@@ -17,10 +17,17 @@ const std::vector<std::string>& BuiltInModels();
 // True if `model` is the name of a built-in model.
 bool IsBuiltInModel(const std::string& model);
 
+// The model's folder in the folder of a training run.
+inline constexpr char kModelOfRun[] = "model";
+
+// Returns the model's folder in `folder` if that is the folder of a training run; otherwise returns
+// `folder`.
+std::string ModelOfRun(const std::string& folder);
+
 // Returns a built-in model's folder for its name; otherwise returns `model`, which must be a
-// folder, as the user gave it. Returns InvalidArgument for a plain word that is neither. Returns
-// NotFound, with the command that fetches it, for a URL or the name of a model on the Hugging Face
-// hub ("user/model") that is not a local folder.
+// folder, as the user gave it, or ModelOfRun. Returns InvalidArgument for a plain word that is
+// neither. Returns NotFound, with the command that fetches it, for a URL or the name of a model on
+// the Hugging Face hub ("user/model") that is not a local folder.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
 // Returns `data` as the user gave it. If it is empty, returns the built-in data set's folder below

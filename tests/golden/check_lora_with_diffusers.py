@@ -1,6 +1,6 @@
 """Loads a folder of low-rank adapters that //tools:train wrote into diffusers and checks what they compute.
 
-    oracle/bin/python tests/golden/check_lora_with_diffusers.py --model out/train
+    oracle/bin/python tests/golden/check_lora_with_diffusers.py --model out/train/model
 
 (The virtual environment of README.md, with peft.) The U-Net with the adapters loaded by diffusers, whichever of
 --model.lora_format's names they have, must give what the U-Net with W + B A merged into its weights by hand gives, and

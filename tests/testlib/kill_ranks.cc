@@ -82,7 +82,7 @@ class Experiment {
       if (job->ExitCode(i) != 0) return Wrong(*job, i, "could not train");
     }
     // The newest: their names contain the step, with leading zeros.
-    for (const auto& entry : fs::directory_iterator(folder + "/run.checkpoints")) {
+    for (const auto& entry : fs::directory_iterator(folder + "/run/checkpoints")) {
       checkpoint_ = std::max(checkpoint_, entry.path().string());
     }
     if (!checkpoint_.empty()) return absl::OkStatus();

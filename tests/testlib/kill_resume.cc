@@ -29,8 +29,9 @@ using Clock = std::chrono::steady_clock;
 // The paths of a run's files; see //tools:train.
 struct RunFiles {
   std::string out;
-  std::string checkpoints() const { return out + ".checkpoints"; }
-  std::string log() const { return out + ".log.jsonl"; }
+  std::string model() const { return out + "/model"; }
+  std::string checkpoints() const { return out + "/checkpoints"; }
+  std::string log() const { return out + "/log.jsonl"; }
   std::string console() const { return out + ".console"; }
 };
 
@@ -193,7 +194,7 @@ class Experiment {
     }
     DPIPE_ASSIGN_OR_RETURN(const auto log, ReadLog(killed_.log()));
     DPIPE_RETURN_IF_ERROR(CompareLogs(log_, log));
-    DPIPE_RETURN_IF_ERROR(CompareModels(reference_.out, killed_.out));
+    DPIPE_RETURN_IF_ERROR(CompareModels(reference_.model(), killed_.model()));
     ++report_.runs;
     options_.log(absl::StrCat("run ", report_.runs, " is complete and equal, after ", report_.kills,
                               " kills in total"));

@@ -50,8 +50,8 @@ std::string StopReceiver::request() const {
 }
 
 bool TakeRunSignal(const TrainerOptions& options, const char* name) {
-  const bool in_model = TakeSignalFile(options.out, name);
-  return TakeSignalFile(options.checkpoints.folder, name) || in_model;
+  const bool in_out = TakeSignalFile(options.out, name);
+  return TakeSignalFile(options.checkpoints.folder, name) || in_out;
 }
 
 void DropRunSignals(const TrainerOptions& options,

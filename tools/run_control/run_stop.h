@@ -53,7 +53,7 @@ class StopReceiver {
 };
 
 // Signal files, by which a person or a scheduler controls a run (see core/train/training_loop.h).
-// They are placed beside the checkpoints or in the model's folder, as long as that is not replaced.
+// They are placed in the run's folder or beside its checkpoints.
 
 // True if either place has a file of that name. Removes it.
 bool TakeRunSignal(const TrainerOptions& options, const char* name);

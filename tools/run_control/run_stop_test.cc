@@ -13,7 +13,7 @@ namespace {
 TEST(RunSignalsTest, AreTakenFromBothPlacesOnce) {
   TrainerOptions options;
   options.out = ::testing::TempDir() + "/model";
-  options.checkpoints.folder = ::testing::TempDir() + "/model.checkpoints";
+  options.checkpoints.folder = ::testing::TempDir() + "/model/checkpoints";
   std::string said;
   const auto say = [&said](const std::string& line) { said += line + "\n"; };
   for (const std::string& folder : {options.out, options.checkpoints.folder}) {

@@ -34,7 +34,7 @@ class RunningMean {
 // Writes one line per step, evaluation or grid of samples. Their keys tell them apart:
 //   {"step":1,"loss":1.1,"lr":1e-05,"images_per_second":98.2,"elapsed_s":0.3,"epoch":0.002}
 //   {"step":500,"eval_loss":0.61,"weights":"average","quantiles":[0.1,0.9],"eval_losses":[1.1,0.12]}
-//   {"step":500,"samples":"out/train.samples/step_000500.png"}
+//   {"step":500,"samples":"out/train/samples/step_000500.png"}
 class TrainingLog : public TrainingObserver {
  public:
   // Replaces the file and creates its folder. If the run resumes after `first_step` steps, keeps

@@ -1,5 +1,7 @@
 """One source file that includes every header of a set of libraries."""
 
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+
 def _all_headers_impl(ctx):
     headers = depset(transitive = [
         dep[CcInfo].compilation_context.headers

@@ -1,5 +1,7 @@
 """A library and its test: of files named after it, or of all files of a folder."""
 
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+
 def dpipe_library(
         name,
         srcs = None,
@@ -21,14 +23,14 @@ def dpipe_library(
       test_size: of the test.
       **kwargs: passed to cc_library.
     """
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = native.glob([name + ".cc"], allow_empty = True) if srcs == None else srcs,
         hdrs = [name + ".h"] if hdrs == None else hdrs,
         **kwargs
     )
     if test_deps != None:
-        native.cc_test(
+        cc_test(
             name = name + "_test",
             size = test_size,
             srcs = [name + "_test.cc"] if test_srcs == None else test_srcs,

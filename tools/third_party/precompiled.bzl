@@ -1,6 +1,8 @@
 """Headers of third-party libraries, compiled once for all the files that begin with them."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
 # What generated code includes.
 PROTOBUF_HEADERS = [
@@ -69,7 +71,9 @@ def _precompiled_header_impl(ctx):
         lines += ["#ifdef " + macro] + _includes(headers) + ["#endif"]
     ctx.actions.write(source, "".join([line + "\n" for line in lines]))
     forms = []
-    for variant, options in ctx.attr.forms.items():
+    # clang 14 takes gcc's form for its own and fails (llvm-project#69204).
+    uses_gcc = toolchain.compiler != "clang"
+    for variant, options in ctx.attr.forms.items() if uses_gcc else []:
         form = ctx.actions.declare_file("%s/%s.gch/%s" % (folder, ctx.attr.header, variant))
         _compile(ctx, toolchain, source, form, options)
         forms.append(form)

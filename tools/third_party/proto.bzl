@@ -1,5 +1,7 @@
 """C++ code from .proto files, by the system's protoc."""
 
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
 def dpipe_proto_library(name, src, deps = [], visibility = None):
     """A cc_library for one .proto file.
 
@@ -21,7 +23,7 @@ def dpipe_proto_library(name, src, deps = [], visibility = None):
         outs = [base + ".pb.h", base + ".pb.cc"],
         cmd = "protoc -I. --cpp_out=$(GENDIR) %s/%s" % (native.package_name(), src),
     )
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [base + ".pb.cc"],
         hdrs = [base + ".pb.h"],

@@ -19,6 +19,7 @@
 #include "models/trainable/load.h"
 #include "tools/sampling/prompts.h"
 #include "tools/train_flags/config_flags.h"
+#include "tools/training/run_folder.h"
 
 namespace dpipe::tools {
 namespace {
@@ -245,21 +246,22 @@ absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
   while (options->out.size() > 1 && options->out.back() == '/') options->out.pop_back();
   options->save_every = config.save_every();
   DPIPE_ASSIGN_OR_RETURN(options->format, models::ParseStoredFormat(config.store()));
-  // Beside the model's folder, not in it, because each save replaces that folder as a whole.
-  options->best_out = options->out + ".best";
-  options->sample_folder = options->out + ".samples";
-  options->log_path = config.log().empty() ? options->out + ".log.jsonl" : UserPath(config.log());
-  if (config.mllog()) options->mllog_path = options->out + ".mllog";
-  if (config.tensorboard()) options->tensorboard_folder = options->out + ".tensorboard";
-  options->config_path = options->out + ".config.textproto";
-  options->kept_profile_path = options->out + ".profile.textproto";
-  options->kept_cluster_path = options->out + ".cluster.textproto";
+  const RunFolder run(options->out);
+  options->model_out = run.model();
+  options->best_out = run.best();
+  options->sample_folder = run.samples();
+  options->log_path = config.log().empty() ? run.log() : UserPath(config.log());
+  if (config.mllog()) options->mllog_path = run.mllog();
+  if (config.tensorboard()) options->tensorboard_folder = run.tensorboard();
+  options->config_path = run.config();
+  options->kept_profile_path = run.profile();
+  options->kept_cluster_path = run.cluster();
   return absl::OkStatus();
 }
 
 void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   CheckpointOptions& checkpoints = options->checkpoints;
-  checkpoints.folder = options->out + ".checkpoints";
+  checkpoints.folder = RunFolder(options->out).checkpoints();
   checkpoints.every = config.every();
   checkpoints.retention.keep_last = config.keep_last();
   checkpoints.retention.keep_every = config.keep_every();
@@ -282,7 +284,7 @@ void SetJob(const JobConfig& config, TrainerOptions* options) {
 void SetFaults(const FaultConfig& config, TrainerOptions* options) {
   options->faults.max_skipped_in_a_row = config.not_finite() == "skip" ? config.max_skipped() : 0;
   options->faults.num_dumps = config.dumps();
-  options->faults.dump_folder = options->out + ".bad_batches";
+  options->faults.dump_folder = RunFolder(options->out).bad_batches();
 }
 
 }  // namespace
@@ -399,8 +401,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   SetEvaluation(config.evaluation(), &options);
   DPIPE_RETURN_IF_ERROR(SetSamples(config, &options));
   DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
-  options.setup.data.quarantine_path = options.out + ".quarantine";
-  options.setup.data.sizes_path = options.out + ".image_sizes";
+  options.setup.data.quarantine_path = RunFolder(options.out).quarantine();
+  options.setup.data.sizes_path = RunFolder(options.out).image_sizes();
   SetCheckpoints(config.checkpoints(), &options);
   SetFaults(config.faults(), &options);
   SetJob(config.job(), &options);

@@ -141,7 +141,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.data.default_caption, "");
   EXPECT_EQ(options->setup.cache_folder, "/cache");
   EXPECT_EQ(options->setup.patch_share, 0.25);
-  EXPECT_EQ(options->setup.data.quarantine_path, "/out/model.quarantine");
+  EXPECT_EQ(options->setup.data.quarantine_path, "/out/model/quarantine.jsonl");
   const AdamWOptions& optimizer = options->setup.optimizer;
   EXPECT_EQ(optimizer.moments, MomentsFormat::kInt8);
   EXPECT_EQ(optimizer.adamw.eps, 1e-6f);
@@ -152,8 +152,9 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(optimizer.ema_start, 100);
   EXPECT_EQ(options->setup.compute_dtype, DType::kBf16);
   EXPECT_EQ(options->out, "/out/model");
-  EXPECT_EQ(options->mllog_path, "/out/model.mllog");
-  EXPECT_EQ(options->tensorboard_folder, "/out/model.tensorboard");
+  EXPECT_EQ(options->model_out, "/out/model/model");
+  EXPECT_EQ(options->mllog_path, "/out/model/mllog.txt");
+  EXPECT_EQ(options->tensorboard_folder, "/out/model/tensorboard");
   EXPECT_TRUE(options->evaluate_saved && options->evaluate_trained);
   EXPECT_EQ(options->time_limit_ns, 30 * kNanosPerSecond);
   EXPECT_TRUE(options->sample_prompts_are_examples);

@@ -33,7 +33,7 @@ class BestModel {
   absl::Status Keep(const models::TrainableModel& model, const nn::ParameterSource& weights,
                     models::StoredFormat format, TrainingRecord record, double loss);
 
-  // Returns text such as "out/train.best, of step 400: loss 0.4312", or "" if there is no model
+  // Returns text such as "out/train/best, of step 400: loss 0.4312", or "" if there is no model
   // yet.
   std::string Describe() const;
 

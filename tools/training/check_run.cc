@@ -63,7 +63,7 @@ absl::Status CheckRun(const TrainerOptions& options,
 }
 
 std::vector<std::string> WrittenBy(const TrainerOptions& options) {
-  std::vector<std::string> paths = {options.out + "/",
+  std::vector<std::string> paths = {options.model_out + "/",
                                     options.checkpoints.folder + "/",
                                     options.config_path,
                                     options.log_path,

@@ -127,9 +127,9 @@ DiskNeeds DiskNeedsOf(const TrainingRun& run) {
   SetSamples(run, &needs);
   const TrainerOptions& options = run.options();
   // Left over by a run that was killed.
-  std::vector<std::string> there = {options.out + ".partial", options.best_out + ".partial"};
+  std::vector<std::string> there = {options.model_out + ".partial", options.best_out + ".partial"};
   if (run.checkpoints().resumes_here()) {
-    there.insert(there.end(), {options.out, options.best_out, options.checkpoints.folder,
+    there.insert(there.end(), {options.model_out, options.best_out, options.checkpoints.folder,
                                options.sample_folder, options.tensorboard_folder});
   }
   needs.existing_bytes = BytesIn(there);

@@ -12,6 +12,7 @@
 #include "core/base/time.h"
 #include "core/report/progress.h"
 #include "data/outputs_apart.h"
+#include "tools/training/run_folder.h"
 #include "tools/training/set_aside.h"
 #include "tools/training/trained_model.h"
 
@@ -29,7 +30,7 @@ absl::Status CheckLength(const TrainerOptions& options) {
 }
 
 // Checks that no output is inside the data that the run reads, and that the log and the cache are
-// not inside the model's folder, which is replaced as a whole.
+// not inside the model's folder, which each save replaces as a whole.
 absl::Status CheckOutputsApart(const TrainerOptions& options) {
   const models::TrainingDataOptions& data = options.setup.data;
   const NamedPath read[] = {{"--data=", data.folder}, {"--evaluation.data=", data.held_out_folder}};
@@ -44,31 +45,49 @@ absl::Status CheckOutputsApart(const TrainerOptions& options) {
     }
   }
   for (const NamedPath& path : kept) {
-    if (path.path.empty() || !IsWithin(path.path, options.out)) continue;
+    if (path.path.empty() || !IsWithin(path.path, options.model_out)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(path.name, path.path, " is inside --out=", options.out,
+        absl::StrCat(path.name, path.path, " is inside ", options.model_out,
                      ", which is replaced as a whole; choose a path outside it"));
   }
   return absl::OkStatus();
 }
 
-// Checks all outputs. Returns the location of the model's folder: all outputs but the log are in it
-// or beside it.
+// Checks all outputs and creates the run's folder. Returns the location of the model's folder: all
+// outputs but a log elsewhere are on its file system.
 absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckOutputsApart(options));
-  DPIPE_RETURN_IF_ERROR(CheckDoesNotReplaceModel(options.out, options.setup.model_folder));
+  DPIPE_RETURN_IF_ERROR(CheckDoesNotReplaceModel(options.model_out, options.setup.model_folder));
   // An earlier run may have left this folder; it is set aside even if this run keeps no best model.
   DPIPE_RETURN_IF_ERROR(CheckDoesNotReplaceModel(options.best_out, options.setup.model_folder));
-  DPIPE_RETURN_IF_ERROR(CheckWritable(options.out));
-  if (!options.check_only) DPIPE_RETURN_IF_ERROR(MakeParentFolder(options.config_path));
+  DPIPE_RETURN_IF_ERROR(CheckIsRunFolder(options.out));
+  DPIPE_RETURN_IF_ERROR(CheckWritable(options.model_out));
+  if (!options.check_only) DPIPE_RETURN_IF_ERROR(MakeFolder(options.out));
   // Existing paths are written to as they are, for example /dev/null.
   std::error_code error;
   for (const std::string& path : {options.log_path, options.setup.cache_folder}) {
     if (path.empty() || std::filesystem::exists(path, error)) continue;
     DPIPE_RETURN_IF_ERROR(FindWritePlace(path).status());
   }
-  return FindWritePlace(options.out);
+  return FindWritePlace(options.model_out);
 }
+
+// Removes the folder at the end of its scope, if it did not exist before and is empty: a run that
+// fails to start leaves nothing.
+class RemoveIfEmpty {
+ public:
+  explicit RemoveIfEmpty(const std::string& folder) : folder_(folder), existed_(IsFolder(folder)) {}
+  ~RemoveIfEmpty() {
+    std::error_code error;
+    if (!existed_) std::filesystem::remove(folder_, error);  // fails if there is anything in it
+  }
+  RemoveIfEmpty(const RemoveIfEmpty&) = delete;
+  RemoveIfEmpty& operator=(const RemoveIfEmpty&) = delete;
+
+ private:
+  const std::string folder_;
+  const bool existed_;
+};
 
 // Returns a description of how held-out losses are measured.
 std::string MeasureText(models::TrainingSetup* setup, const TrainerOptions& options) {
@@ -82,6 +101,7 @@ std::string MeasureText(models::TrainingSetup* setup, const TrainerOptions& opti
 absl::StatusOr<std::unique_ptr<PreparedRun>> PreparedRun::Create(
     const TrainerOptions& options, const std::function<void(const std::string&)>& say) {
   DPIPE_RETURN_IF_ERROR(CheckLength(options));
+  const RemoveIfEmpty out_of_failed_start(options.out);
   auto prepared = std::unique_ptr<PreparedRun>(new PreparedRun());
   DPIPE_ASSIGN_OR_RETURN(prepared->place_, CheckOutputs(options));
   report::Progress progress(report::StandardErrorProgress("train"));
@@ -100,7 +120,7 @@ absl::StatusOr<std::unique_ptr<PreparedRun>> PreparedRun::Create(
   run.checkpoints().SetSay(say);
   prepared->disk_needs_ = DiskNeedsOf(run);
   DPIPE_RETURN_IF_ERROR(
-      CheckDiskRoom(prepared->disk_needs_, prepared->place_, options.out, say_below));
+      CheckDiskRoom(prepared->disk_needs_, prepared->place_, options.model_out, say_below));
   if (run.setup().held_out() == nullptr) return prepared;
   DPIPE_ASSIGN_OR_RETURN(prepared->evaluator_,
                          Evaluator::Create(&run.setup(), options.evaluation_quantiles));

@@ -6,36 +6,31 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
+#include "core/base/files/file.h"
 #include "core/base/text/shell_quote.h"
+#include "tools/training/run_folder.h"
 
 namespace dpipe::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Suffixes of everything that a run writes beside its model, except checkpoints. Those are not
-// renamed as a whole, because this process holds their folder.
-constexpr const char* kSuffixes[] = {"",
-                                     ".log.jsonl",
-                                     ".mllog",
-                                     ".tensorboard",
-                                     ".samples",
-                                     ".config.textproto",
-                                     ".profile.textproto",
-                                     ".cluster.textproto",
-                                     ".best",
-                                     ".bad_batches"};
-constexpr char kCheckpoints[] = ".checkpoints";
-
 struct Renaming {
   std::string from, to;
 };
 
+// Checkpoints are not renamed as a whole, because this process holds their folder.
 std::vector<Renaming> RenamingsTo(const std::string& out, const std::string& log_path,
                                   const std::string& ending) {
+  const RunFolder run(out), aside(out + ending);
   std::vector<Renaming> all;
-  for (const char* suffix : kSuffixes) all.push_back({out + suffix, out + ending + suffix});
-  if (log_path != out + ".log.jsonl") all.push_back({log_path, log_path + ending});
+  for (const auto& place :
+       {&RunFolder::model, &RunFolder::best, &RunFolder::samples, &RunFolder::tensorboard,
+        &RunFolder::bad_batches, &RunFolder::log, &RunFolder::mllog, &RunFolder::config,
+        &RunFolder::profile, &RunFolder::cluster}) {
+    all.push_back({(run.*place)(), (aside.*place)()});
+  }
+  if (log_path != run.log()) all.push_back({log_path, log_path + ending});
   return all;
 }
 
@@ -46,13 +41,10 @@ bool HasContent(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
-bool IsFree(const std::string& out, const std::vector<Renaming>& renamings,
-            const std::string& ending) {
+bool IsFree(const std::string& out, const std::string& log_path, const std::string& ending) {
   std::error_code error;
-  for (const Renaming& renaming : renamings) {
-    if (fs::exists(fs::symlink_status(renaming.to, error))) return false;
-  }
-  return !fs::exists(out + ending + kCheckpoints, error);
+  return !fs::exists(fs::symlink_status(out + ending, error)) &&
+         !fs::exists(fs::symlink_status(log_path + ending, error));
 }
 
 // If `folder` is on another file system, checkpoints stay in their folder under other names.
@@ -61,7 +53,6 @@ absl::Status SetCheckpointsAside(const std::string& folder, CheckpointFolder* ch
   const auto moved = checkpoints->MoveAllTo(folder);
   if (moved.ok()) {
     aside->has_checkpoints = *moved > 0;
-    if (*moved > 0) aside->paths.push_back(folder);
     return absl::OkStatus();
   }
   std::error_code error;
@@ -76,14 +67,11 @@ absl::Status SetCheckpointsAside(const std::string& folder, CheckpointFolder* ch
 absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& log_path,
                                      CheckpointFolder* checkpoints) {
   std::string ending = ".aside";
-  std::vector<Renaming> renamings = RenamingsTo(out, log_path, ending);
-  for (int i = 2; !IsFree(out, renamings, ending); ++i) {
-    ending = absl::StrCat(".aside", i);
-    renamings = RenamingsTo(out, log_path, ending);
-  }
+  for (int i = 2; !IsFree(out, log_path, ending); ++i) ending = absl::StrCat(".aside", i);
   RunAside aside;
   aside.out = out + ending;
-  for (const Renaming& renaming : renamings) {
+  DPIPE_RETURN_IF_ERROR(MakeFolder(aside.out));
+  for (const Renaming& renaming : RenamingsTo(out, log_path, ending)) {
     if (!HasContent(renaming.from)) continue;
     std::error_code error;
     fs::rename(renaming.from, renaming.to, error);
@@ -92,10 +80,16 @@ absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& 
           absl::StrCat("the run in ", out, " cannot be set aside: cannot rename ", renaming.from,
                        " to ", renaming.to, ": ", error.message(), "; choose another --out"));
     }
-    aside.paths.push_back(renaming.to);
+    if (renaming.from == log_path && log_path != RunFolder(out).log()) {
+      aside.paths.push_back(renaming.to);
+    }
   }
   // Checkpoints move last: while they are there, a new run does not replace the unfinished one.
-  DPIPE_RETURN_IF_ERROR(SetCheckpointsAside(aside.out + kCheckpoints, checkpoints, &aside));
+  DPIPE_RETURN_IF_ERROR(
+      SetCheckpointsAside(RunFolder(aside.out).checkpoints(), checkpoints, &aside));
+  std::error_code error;
+  fs::remove(aside.out, error);  // if it is empty
+  if (fs::exists(aside.out, error)) aside.paths.insert(aside.paths.begin(), aside.out);
   aside.bytes = BytesIn(aside.paths);
   return aside;
 }
@@ -105,7 +99,7 @@ std::vector<std::string> PlacesOfRun(const std::string& out, const std::string& 
   for (const Renaming& renaming : RenamingsTo(out, log_path, /*ending=*/"")) {
     places.push_back(renaming.from);
   }
-  places.push_back(out + kCheckpoints);
+  places.push_back(RunFolder(out).checkpoints());
   return places;
 }
 
@@ -113,11 +107,17 @@ absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
                                                     const std::string& log_path,
                                                     const CheckpointFolder& checkpoints) {
   std::vector<std::string> paths;
-  for (const Renaming& renaming : RenamingsTo(out, log_path, /*ending=*/"")) {
-    if (HasContent(renaming.from)) paths.push_back(renaming.from);
-  }
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints.Steps());
-  if (!steps.empty()) paths.push_back(checkpoints.path());
+  bool in_folder = !steps.empty();
+  for (const Renaming& renaming : RenamingsTo(out, log_path, /*ending=*/"")) {
+    if (!HasContent(renaming.from)) continue;
+    if (renaming.from == log_path && log_path != RunFolder(out).log()) {
+      paths.push_back(log_path);
+    } else {
+      in_folder = true;
+    }
+  }
+  if (in_folder) paths.insert(paths.begin(), out);
   return paths;
 }
 

@@ -13,23 +13,24 @@ namespace dpipe::tools {
 
 struct RunAside {
   std::string out;  // the --out that it has been renamed to; meaningless if there was no run
-  std::vector<std::string> paths;  // all its files and folders; empty if there was no run
+  // That folder, and a log or checkpoints elsewhere; empty if there was no run.
+  std::vector<std::string> paths;
   int64_t bytes = 0;
   bool has_checkpoints = false;  // the run can be resumed
 };
 
-// Renames the files of the run whose model is in `out`, so that it becomes the run of `out`.aside,
-// or of .aside2, .aside3, ... if that name is taken: the model, the checkpoints, OUT.log.jsonl and
-// all other files beside the model. A log elsewhere gets the same suffix. Facts about the data
-// (OUT.quarantine) stay. Nothing is removed or overwritten.
+// Moves what the run in `out` has written to `out`.aside, or to .aside2, .aside3, ... if that name
+// is taken: the model, the checkpoints, the log and so on. A log elsewhere gets the same suffix.
+// Facts about the data (quarantine.jsonl, image_sizes) and files of the user stay. Nothing is
+// removed or overwritten.
 absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& log_path,
                                      CheckpointFolder* checkpoints);
 
-// Returns every path that a run with its model in `out` writes to and that SetRunAside may rename,
-// existing or not: the model's folder, the checkpoints' folder, and the paths beside them.
+// Returns every path that a run in `out` writes to and that SetRunAside may rename, existing or
+// not.
 std::vector<std::string> PlacesOfRun(const std::string& out, const std::string& log_path);
 
-// Returns the current paths that SetRunAside would rename; empty if there is no run.
+// Returns the run's folder, and its log if that is elsewhere; empty if there is no run.
 absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
                                                     const std::string& log_path,
                                                     const CheckpointFolder& checkpoints);

@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 class SetAsideTest : public ::testing::Test {
  protected:
@@ -22,10 +21,10 @@ class SetAsideTest : public ::testing::Test {
       : folder_(::testing::TempDir() + "/" +
                 ::testing::UnitTest::GetInstance()->current_test_info()->name()),
         out_(folder_ + "/run"),
-        log_(out_ + ".log.jsonl") {
+        log_(out_ + "/log.jsonl") {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    checkpoints_ = *CheckpointFolder::Open(out_ + ".checkpoints");
+    checkpoints_ = *CheckpointFolder::Open(out_ + "/checkpoints");
   }
 
   static void Write(const std::string& path, const std::string& text) {
@@ -34,13 +33,13 @@ class SetAsideTest : public ::testing::Test {
   }
   // Writes the files that a run would leave.
   void LeaveRun(const std::string& text) {
-    Write(out_ + "/training.json", text);
+    Write(out_ + "/model/training.json", text);
     Write(log_, text);
-    Write(out_ + ".tensorboard/events", text);
-    Write(out_ + ".config.textproto", text);
-    Write(out_ + ".quarantine", text);
-    Write(out_ + ".checkpoints/step_00000100/info.json", text);
-    Write(out_ + ".checkpoints/step_00000120.aside/info.json", text);
+    Write(out_ + "/tensorboard/events", text);
+    Write(out_ + "/config.textproto", text);
+    Write(out_ + "/quarantine.jsonl", text);
+    Write(out_ + "/checkpoints/step_00000100/info.json", text);
+    Write(out_ + "/checkpoints/step_00000120.aside/info.json", text);
   }
   RunAside SetAside() {
     const auto aside = SetRunAside(out_, log_, checkpoints_.get());
@@ -62,35 +61,32 @@ TEST_F(SetAsideTest, SetsNothingAsideIfThereIsNothing) {
 TEST_F(SetAsideTest, ListsPathsBeforeSettingThemAside) {
   EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_), IsEmpty());
   LeaveRun("first");
-  EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_),
-              UnorderedElementsAre(out_, log_, out_ + ".tensorboard", out_ + ".config.textproto",
-                                   out_ + ".checkpoints"));
-  EXPECT_TRUE(fs::exists(out_));
+  EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_), ElementsAre(out_));
+  EXPECT_THAT(*PathsOfRun(out_, "/no/log", *checkpoints_), ElementsAre(out_));
+  EXPECT_TRUE(fs::exists(out_ + "/model"));
 }
 
-// The renamed files keep the run's naming scheme, so that it is a run like any other.
+// The folder is a run like any other.
 TEST_F(SetAsideTest, SetsAWholeRunAside) {
   LeaveRun("first");
   const RunAside aside = SetAside();
   EXPECT_EQ(aside.out, out_ + ".aside");
   EXPECT_TRUE(aside.has_checkpoints);
   EXPECT_EQ(aside.bytes, 6 * 5);
-  EXPECT_THAT(
-      aside.paths,
-      UnorderedElementsAre(out_ + ".aside", out_ + ".aside.log.jsonl", out_ + ".aside.tensorboard",
-                           out_ + ".aside.config.textproto", out_ + ".aside.checkpoints"));
-  for (const char* file : {".aside/training.json", ".aside.tensorboard/events",
-                           ".aside.checkpoints/step_00000100/info.json",
-                           ".aside.checkpoints/step_00000120.aside/info.json"}) {
+  EXPECT_THAT(aside.paths, ElementsAre(out_ + ".aside"));
+  for (const char* file :
+       {".aside/model/training.json", ".aside/log.jsonl", ".aside/config.textproto",
+        ".aside/tensorboard/events", ".aside/checkpoints/step_00000100/info.json",
+        ".aside/checkpoints/step_00000120.aside/info.json"}) {
     EXPECT_EQ(ReadFile(out_ + file).value_or(""), "first") << file;
   }
-  EXPECT_FALSE(fs::exists(out_));
-  EXPECT_TRUE(fs::exists(out_ + ".quarantine")) << "it is about the data";
+  EXPECT_FALSE(fs::exists(out_ + "/model"));
+  EXPECT_TRUE(fs::exists(out_ + "/quarantine.jsonl")) << "it is about the data";
   EXPECT_THAT(*checkpoints_->Steps(), IsEmpty());
   const std::string text = DescribeAside(out_, aside);
   EXPECT_THAT(text, HasSubstr("the run that was in " + out_ + " is now " + out_ + ".aside (30 B)"));
   EXPECT_THAT(text, HasSubstr("--out=" + out_ + ".aside --resume=auto"));
-  EXPECT_THAT(text, HasSubstr("rm -r " + out_ + ".aside "));
+  EXPECT_THAT(text, ::testing::EndsWith("rm -r " + out_ + ".aside"));
 }
 
 TEST_F(SetAsideTest, TheNextOneDoesNotTakeItsPlace) {
@@ -98,13 +94,12 @@ TEST_F(SetAsideTest, TheNextOneDoesNotTakeItsPlace) {
   SetAside();
   LeaveRun("second");
   EXPECT_EQ(SetAside().out, out_ + ".aside2");
-  // A name counts as taken if any file of a run has it.
-  Write(out_ + ".aside3.log.jsonl", "a part");
+  fs::create_directories(out_ + ".aside3");  // by the user
   LeaveRun("third");
   EXPECT_EQ(SetAside().out, out_ + ".aside4");
-  EXPECT_EQ(*ReadFile(out_ + ".aside/training.json"), "first");
-  EXPECT_EQ(*ReadFile(out_ + ".aside2/training.json"), "second");
-  EXPECT_EQ(*ReadFile(out_ + ".aside4/training.json"), "third");
+  EXPECT_EQ(*ReadFile(out_ + ".aside/model/training.json"), "first");
+  EXPECT_EQ(*ReadFile(out_ + ".aside2/model/training.json"), "second");
+  EXPECT_EQ(*ReadFile(out_ + ".aside4/model/training.json"), "third");
 }
 
 TEST_F(SetAsideTest, SetsALogElsewhereAsideToo) {
@@ -117,7 +112,8 @@ TEST_F(SetAsideTest, SetsALogElsewhereAsideToo) {
 
 TEST(PlacesOfRunTest, CoverARunsOutputs) {
   const std::vector<std::string> places = PlacesOfRun("/o/m", "/l/log");
-  for (const char* place : {"/o/m", "/o/m.samples", "/o/m.checkpoints", "/o/m.best", "/l/log"}) {
+  for (const char* place :
+       {"/o/m/model", "/o/m/samples", "/o/m/checkpoints", "/o/m/best", "/l/log"}) {
     EXPECT_THAT(places, ::testing::Contains(place));
   }
 }

@@ -110,7 +110,10 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
 }
 
 absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::string& trained) {
-  if (model.empty() && IsFolder(trained)) return trained;
+  // A run of an earlier version is the model's folder itself.
+  const std::string in_run = models::ModelOfRun(trained);
+  std::error_code error;
+  if (model.empty() && fs::exists(in_run + "/model_index.json", error)) return in_run;
   return models::FindModelFolder(model.empty() ? "tiny_sd" : model);
 }
 

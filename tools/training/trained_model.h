@@ -48,7 +48,7 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
                               const TrainingRecord& record, const std::string& folder);
 
 // Returns the folder to draw with: `model`, resolved by FindModelFolder; if `model` is empty,
-// `trained` if that folder exists, and otherwise the built-in model.
+// the model of the run in `trained` if there is one, and otherwise the built-in model.
 absl::StatusOr<std::string> SamplingFolder(const std::string& model, const std::string& trained);
 
 // Loads the latent pipeline in SamplingFolder, without its ControlNet if it has one, and

@@ -152,7 +152,7 @@ class Trainer {
     absl::Status status = Save();
     if (status.ok() || SignalNamed(result_.stopped_by) != 0) return status;
     const auto free_bytes = [this]() -> std::optional<int64_t> {
-      const auto place = FindWritePlace(options_.out);
+      const auto place = FindWritePlace(options_.model_out);
       return place.ok() ? place->free_bytes : std::nullopt;
     };
     const int64_t bytes = prepared_->disk_needs().model_bytes;
@@ -163,7 +163,7 @@ class Trainer {
   absl::Status SavedLast(bool trained, const absl::Status& checkpoint, const absl::Status& model) {
     if (model.ok()) {
       if (!checkpoint.ok() && trained) {
-        say_(absl::StrCat("Saved:    ", options_.out, ", the model of step ", result_.steps));
+        say_(absl::StrCat("Saved:    ", options_.model_out, ", the model of step ", result_.steps));
       }
       return checkpoint;
     }
@@ -300,7 +300,7 @@ class Trainer {
 
   absl::Status Save() {
     return SaveTrainedModel(run_->setup().model(), *run_->SavedWeights(), options_.format, Record(),
-                            options_.out);
+                            options_.model_out);
   }
 
   // Keeps the model of the last evaluation, if its loss is the lowest so far.

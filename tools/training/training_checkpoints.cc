@@ -209,10 +209,13 @@ absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
 }
 
 std::string TrainingCheckpoints::FlagsOfNewRun() const {
-  // A checkpoint's folder is OUT.checkpoints/step_00000010.
+  // A checkpoint's folder is OUT/checkpoints/step_00000010, or OUT.checkpoints/... of versions in
+  // which OUT was the model's folder.
   const std::string parent = std::filesystem::path(checkpoint_->folder()).parent_path();
   absl::string_view out = parent;
-  if (!absl::ConsumeSuffix(&out, ".checkpoints")) out = "OUT";
+  if (!absl::ConsumeSuffix(&out, "/checkpoints") && !absl::ConsumeSuffix(&out, ".checkpoints")) {
+    out = "OUT";
+  }
   return ShellCommand({absl::StrCat("--model=", out), "--init=checkpoint"});
 }
 

@@ -27,7 +27,8 @@ struct TrainerOptions {
   int64_t num_steps = 0;                   // 0: as many as predicted for the time limit
   Nanos time_limit_ns = 0;  // of training, including pauses; 0: none. Steps or a limit is required.
 
-  std::string out;         // folder of the model
+  std::string out;         // folder of everything that the run writes
+  std::string model_out;   // folder of the model, in it
   int64_t save_every = 0;  // steps; 0: at the end only
   models::StoredFormat format = models::StoredFormat::kFp32;
   int64_t sample_every = 0;  // steps; 0: none during training

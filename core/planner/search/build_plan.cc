@@ -25,6 +25,8 @@ namespace {
 constexpr int kMaxJudged = 2000;
 // Fraction of a device's memory that orders of passes leave free for frozen work and messages.
 constexpr double kSpareMemory = 0.03;
+// Maximum number of slots of the structures that searches for one plan keep: some 30 MB.
+constexpr int64_t kMaxStructureSlots = 2'000'000;
 // A frozen component is heavy if its weights take at least this fraction of the smallest device
 // memory.
 constexpr double kHeavyShare = 0.05;
@@ -107,9 +109,10 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
 }
 
 LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut& cut,
-                                  FrozenPolicy frozen) const {
+                                  FrozenPolicy frozen, Extent extent) const {
   LowerOptions options;
   options.strategy = strategy_.name();
+  options.fingerprints = extent == Extent::kWhole;
   options.frozen = frozen;
   options.sync = strategy_.sync() == "end" ? SyncPolicy::kEnd : SyncPolicy::kBucketed;
   options.global_norm = options_.global_norm;
@@ -238,17 +241,26 @@ absl::StatusOr<PipelineCut> PlanBuilder::CutPair(const PipelineShape& shape,
 
 absl::StatusOr<std::shared_ptr<const Schedule>> PlanBuilder::StructureOf(
     const PipelineShape& shape, bool self_conditioning) const {
-  const StructureKey key = {shape.schedule,          shape.num_stages, shape.num_micro_batches,
-                            shape.stages_per_device, shape.peak_limit, self_conditioning};
-  if (last_structure_.second != nullptr && last_structure_.first == key) {
-    return last_structure_.second;
+  const PlanTables::StructureKey key = {shape.schedule,          shape.num_stages,
+                                        shape.num_micro_batches, shape.stages_per_device,
+                                        shape.peak_limit,        self_conditioning};
+  if (const auto known = shared_->structures.find(key); known != shared_->structures.end()) {
+    return known->second;
   }
   PipelineScheduleOptions options;
   options.num_backbones = static_cast<int>(tables_.size());
   options.self_conditioning = self_conditioning;
   DPIPE_ASSIGN_OR_RETURN(Schedule structure, MakePipelineSchedule(shape, options));
-  last_structure_ = {key, std::make_shared<const Schedule>(std::move(structure))};
-  return last_structure_.second;
+  int64_t slots = 0;
+  for (int d = 0; d < structure.num_devices(); ++d) {
+    slots += static_cast<int64_t>(structure.slots(d).size());
+  }
+  if (shared_->num_structure_slots + slots > kMaxStructureSlots) {
+    shared_->structures.clear();
+    shared_->num_structure_slots = 0;
+  }
+  shared_->num_structure_slots += slots;
+  return shared_->structures[key] = std::make_shared<const Schedule>(std::move(structure));
 }
 
 absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
@@ -374,9 +386,10 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
       }
     }
   }
-  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled,
-                         FillPlan(layout, schedule, Options(shape, cut, FrozenPolicy::kFill), fill,
-                                  cost, step_limit_ns));
+  DPIPE_ASSIGN_OR_RETURN(
+      FilledPlan filled,
+      FillPlan(layout, schedule, Options(shape, cut, FrozenPolicy::kFill, extent), fill, cost,
+               step_limit_ns));
   BuiltPlan built;
   built.exceeded_limit = filled.plan.devices_size() == 0;
   built.plan = std::move(filled.plan);
@@ -420,7 +433,8 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildCut(const PipelineShape& shape, cons
                                                 Nanos step_limit_ns) {
   if (fills_) return BuildFilled(shape, cut, extent, self_conditioning, step_limit_ns);
   if (cached())
-    return Lower(shape, cut, Options(shape, cut, FrozenPolicy::kCached), extent, self_conditioning);
+    return Lower(shape, cut, Options(shape, cut, FrozenPolicy::kCached, extent), extent,
+                 self_conditioning);
   return BuildFrozenFirst(shape, cut, extent, self_conditioning);
 }
 
@@ -429,7 +443,7 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
                                                         bool self_conditioning) {
   const bool one_stage = strategy_.frozen() == "first_stage";
   LowerOptions options =
-      Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst);
+      Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst, extent);
   DPIPE_ASSIGN_OR_RETURN(BuiltPlan whole, Lower(shape, cut, options, extent, self_conditioning));
   const CostModel& cost = CostOf(shape, extent);
   if (!FrozenWorkExceedsMemory(whole.plan, cost)) return whole;

@@ -50,6 +50,10 @@ struct PlanTables {
 
   std::vector<std::shared_ptr<const BackboneTables>> backbones;
   MemoryBound memory_bound;
+  // Schedules at unit costs that PlanBuilder has made, until their slots are too many to keep.
+  using StructureKey = std::tuple<std::string, int, int, int, int, bool>;
+  std::map<StructureKey, std::shared_ptr<const Schedule>> structures;
+  int64_t num_structure_slots = 0;
 };
 
 struct BuildOptions {
@@ -155,8 +159,8 @@ class PlanBuilder {
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
                                         Extent extent, bool self_conditioning, Nanos step_limit_ns);
-  LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut,
-                       FrozenPolicy frozen) const;
+  LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut, FrozenPolicy frozen,
+                       Extent extent) const;
 
   const std::string& PartitionerOf(const PipelineShape& shape) const {
     return shape.partitioner.empty() ? strategy_.partitioner() : shape.partitioner;
@@ -172,9 +176,6 @@ class PlanBuilder {
   std::vector<int> heavy_components_;  // frozen; some devices need not run them
   int64_t heavy_bytes_ = 0;            // part of frozen_bytes_
   std::map<int, std::unique_ptr<CostModel>> groups_;  // by D
-  // The last structure: all orders of a shape are usually made one after another.
-  using StructureKey = std::tuple<std::string, int, int, int, int, bool>;
-  mutable std::pair<StructureKey, std::shared_ptr<const Schedule>> last_structure_;
 };
 
 }  // namespace dpipe

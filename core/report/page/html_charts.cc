@@ -25,7 +25,9 @@ struct ThroughputScale {
   double full = 0;       // images per second at the right edge
   double reference = 0;  // at the dashed line; 0: no line
 
-  std::string Percent(double value) const { return NumberText(100 * value / full) + "%"; }
+  std::string Percent(double value) const {
+    return NumberText(100 * std::min(1.0, value / full)) + "%";
+  }
 };
 
 // Draws the dots of all turns, and the median's interval over the bar's end.
@@ -57,16 +59,18 @@ std::string TurnDots(const StrategyAnalysis& strategy, int warm_up_turns,
 }
 
 std::string ThroughputRow(const StrategyAnalysis& strategy, int warm_up_turns,
-                          const ThroughputScale& scale, bool best) {
+                          const ThroughputScale& scale, const RowMark& mark) {
   const std::string& name = strategy.result->strategy();
   std::string value = "invalid";
   if (strategy.result->invalid().empty()) {
     value = EstimateText(strategy.images_per_second) + " img/s";
     const Interval& ratio = strategy.vs_data_parallel;
-    if (!std::isnan(ratio.estimate)) absl::StrAppend(&value, " · ", RatioText(ratio), "×");
+    if (!std::isnan(ratio.estimate)) {
+      absl::StrAppend(&value, " · ", RatioWithBoundsText(ratio), " × data_parallel");
+    }
   }
   const double speed = strategy.images_per_second.estimate;
-  std::string drawing = absl::StrCat("<rect class=\"bar", best ? " best" : "", "\" width=\"",
+  std::string drawing = absl::StrCat("<rect class=\"bar ", mark.css_class, "\" width=\"",
                                      scale.Percent(std::isnan(speed) ? 0 : speed), "\" height=\"",
                                      kBarPx, "\" rx=\"3\"><title>", EscapeMarkup(name), ": ", value,
                                      "</title></rect>", TurnDots(strategy, warm_up_turns, scale));
@@ -75,7 +79,7 @@ std::string ThroughputRow(const StrategyAnalysis& strategy, int warm_up_turns,
     absl::StrAppend(&drawing, "<line class=\"ref\" x1=\"", x, "\" x2=\"", x, "\" y1=\"0\" y2=\"",
                     kBarPx, "\"/>");
   }
-  return ChartRowHtml(name, value, kBarPx, drawing);
+  return ChartRowHtml(name, value, kBarPx, drawing, mark);
 }
 
 // The axes of a plot of losses.
@@ -163,11 +167,42 @@ class DeviceBar {
 
 }  // namespace
 
+RowMark MarkOf(const CaseAnalysis& analysis, const StrategyResult& result) {
+  if (IsUpperReference(result)) return {"apart", "upper reference, not comparable"};
+  const StrategyAnalysis* fastest = analysis.Fastest();
+  if (fastest != nullptr && fastest->result == &result) return {"best", "fastest"};
+  return {};
+}
+
+std::string TableHtml(const Table& table, const std::vector<RowMark>& marks) {
+  std::string html = "<div class=\"wide\" tabindex=\"0\"><table><tr>";
+  const auto is_number = [&](size_t column) {
+    return table.IsRightAligned(static_cast<int>(column)) ? " class=\"n\"" : "";
+  };
+  for (size_t c = 0; c < table.headers().size(); ++c) {
+    absl::StrAppend(&html, "<th", is_number(c), ">", EscapeMarkup(table.headers()[c]), "</th>");
+  }
+  html += "</tr>\n";
+  for (size_t r = 0; r < table.rows().size(); ++r) {
+    const RowMark mark = r < marks.size() ? marks[r] : RowMark();
+    absl::StrAppend(&html, "<tr class=\"", mark.css_class, "\">");
+    for (size_t c = 0; c < table.rows()[r].size(); ++c) {
+      absl::StrAppend(&html, "<td", is_number(c), " data-h=\"", EscapeMarkup(table.headers()[c]),
+                      "\">", EscapeMarkup(table.rows()[r][c]));
+      if (c == 0 && !mark.text.empty()) absl::StrAppend(&html, " <em>", mark.text, "</em>");
+      html += "</td>";
+    }
+    html += "</tr>\n";
+  }
+  return html + "</table></div>\n";
+}
+
 std::string ChartRowHtml(const std::string& name, const std::string& value, int height_px,
-                         const std::string& drawing) {
-  return absl::StrCat("<li><div><span>", EscapeMarkup(name), "</span><b>", EscapeMarkup(value),
-                      "</b></div><svg width=\"100%\" height=\"", height_px,
-                      "\" aria-hidden=\"true\">", drawing, "</svg></li>\n");
+                         const std::string& drawing, const RowMark& mark) {
+  return absl::StrCat("<li class=\"", mark.css_class, "\"><div><span>", EscapeMarkup(name),
+                      mark.text.empty() ? "" : absl::StrCat(" <em>", mark.text, "</em>"),
+                      "</span><b>", EscapeMarkup(value), "</b></div><svg width=\"100%\" height=\"",
+                      height_px, "\" aria-hidden=\"true\">", drawing, "</svg></li>\n");
 }
 
 std::string ThroughputChart(const CaseAnalysis& analysis) {
@@ -179,11 +214,18 @@ std::string ThroughputChart(const CaseAnalysis& analysis) {
     const double speed = strategy.images_per_second.estimate;
     if (strategy.result->strategy() == "data_parallel" && speed > 0) scale.reference = speed;
   }
+  // Intervals may reach far beyond the turns; they end at the edge.
+  const double fastest_turn = scale.full;
+  for (const StrategyAnalysis& strategy : analysis.strategies) {
+    const double high = strategy.images_per_second.high;
+    if (high > scale.full) scale.full = std::min(high, 1.25 * fastest_turn);
+  }
   if (scale.full <= 0) return "";
   std::string html = "<ul class=\"rows throughput\" aria-label=\"images per second\">\n";
   for (const StrategyAnalysis& strategy : analysis.strategies) {
     if (strategy.result->images_per_second().empty()) continue;
-    html += ThroughputRow(strategy, analysis.warm_up_turns, scale, &strategy == analysis.Fastest());
+    html +=
+        ThroughputRow(strategy, analysis.warm_up_turns, scale, MarkOf(analysis, *strategy.result));
   }
   return html + "</ul>\n";
 }
@@ -191,34 +233,48 @@ std::string ThroughputChart(const CaseAnalysis& analysis) {
 std::string BubbleChart(const CaseResult& results) {
   constexpr int kHeight = 14;
   double largest = 0.05;  // minimum scale, so that little idle time does not look like much
-  std::vector<const StrategyResult*> shown;
+  struct Shown {
+    const StrategyResult* result;
+    double total;   // idle share
+    double factor;  // from the shares of the typical turn
+  };
+  std::vector<Shown> shown;
+  bool used[std::size(kReasons)] = {};
   for (const StrategyResult& result : results.strategies()) {
     if (!Counts(result) || result.idle_by_reason().empty()) continue;
     double sum = 0;
     for (const auto& [reason, share] : result.idle_by_reason()) sum += share;
-    largest = std::max(largest, sum);
-    shown.push_back(&result);
+    const double measured = result.bubble_ratio_measured();
+    const double total = std::isnan(measured) ? sum : measured;
+    largest = std::max(largest, total);
+    shown.push_back({&result, total, sum > 0 ? total / sum : 0});
+    for (size_t k = 0; k < std::size(kReasons); ++k) {
+      const auto found = result.idle_by_reason().find(kReasons[k]);
+      used[k] |= found != result.idle_by_reason().end() && found->second > 0;
+    }
   }
   if (shown.empty()) return "";
   std::string html = "<ul class=\"legend\">";
   for (size_t k = 0; k < std::size(kReasons); ++k) {
+    if (!used[k]) continue;
     absl::StrAppend(&html, "<li><svg width=\"12\" height=\"12\"><rect class=\"why", k,
                     "\" width=\"12\" height=\"12\" rx=\"2\"/></svg>", kReasons[k], "</li>");
   }
   html += "</ul>\n<ul class=\"rows\" aria-label=\"idle time by reason\">\n";
-  for (const StrategyResult* result : shown) {
+  for (const auto& [result, total, factor] : shown) {
     double x = 0;
     std::string bar;
     for (size_t k = 0; k < std::size(kReasons); ++k) {
       const auto found = result->idle_by_reason().find(kReasons[k]);
       if (found == result->idle_by_reason().end() || found->second <= 0) continue;
+      const double share = factor * found->second;
       absl::StrAppend(&bar, "<rect class=\"why", k, "\" x=\"", NumberText(100 * x / largest),
-                      "%\" width=\"", NumberText(100 * found->second / largest), "%\" height=\"",
-                      kHeight, "\"><title>", kReasons[k], ": ", PercentText(found->second),
-                      "</title></rect>");
-      x += found->second;
+                      "%\" width=\"", NumberText(100 * share / largest), "%\" height=\"", kHeight,
+                      "\"><title>", kReasons[k], ": ", PercentText(share), "</title></rect>");
+      x += share;
     }
-    html += ChartRowHtml(result->strategy(), PercentText(x), kHeight, bar);
+    html += ChartRowHtml(result->strategy(), PercentText(total), kHeight, bar,
+                         {IsUpperReference(*result) ? "apart" : "", ""});
   }
   return html + "</ul>\n";
 }
@@ -289,7 +345,8 @@ std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::v
     bar.Add(PassClass(stages[rank], Pass::kForward), "forward", device.forward_ns);
     bar.Add(PassClass(stages[rank], Pass::kRecompute), "recomputing", device.recompute_ns);
     bar.Add(PassClass(stages[rank], Pass::kBackward), "backward", device.backward_ns);
-    bar.Add(FrozenClass(0), "frozen", device.frozen_ns);
+    bar.Add(FrozenClass(0, false), "frozen", device.frozen_ns);
+    bar.Add(FrozenClass(0, true), "frozen, next step", device.next_frozen_ns);
     bar.Add("load", "loading", device.load_ns);
     bar.Add("opt", "optimizer", device.optimizer_ns);
     for (int reason = 0; reason < BubbleReason_ARRAYSIZE; ++reason) {

@@ -8,23 +8,37 @@
 
 #include "core/proto/results.pb.h"
 #include "core/report/results/case_analysis.h"
+#include "core/report/table.h"
 #include "core/report/timeline/bubbles.h"
 
 namespace dpipe::report {
+
+// How a strategy's row stands out in charts and tables.
+struct RowMark {
+  std::string css_class;  // "best", "apart" or ""
+  std::string text;       // beside its name: "fastest"
+};
+
+// Returns the mark of the fastest comparable strategy, of an upper reference, or none.
+RowMark MarkOf(const CaseAnalysis& analysis, const StrategyResult& result);
+
+// Returns a table that scrolls sideways if it has to, and becomes a list of cards on a phone.
+// `marks` are by row; later rows have none.
+std::string TableHtml(const Table& table, const std::vector<RowMark>& marks = {});
 
 // Returns one row of a chart, for use in <ul class="rows">: a name, which wraps if it is too long,
 // and a value at the right edge. Below them is `drawing`, the content of an <svg> as wide as the
 // page and `height_px` high. Name and value are plain text, not markup.
 std::string ChartRowHtml(const std::string& name, const std::string& value, int height_px,
-                         const std::string& drawing);
+                         const std::string& drawing, const RowMark& mark = {});
 
 // Draws one bar per strategy: the median of images per second with its interval, every turn as a
-// dot (outliers as rings, warm-up faintly), and the speedup. A dashed line marks data_parallel. The
-// fastest strategy stands out.
+// dot (outliers as rings, warm-up faintly), and the speedup with its interval. A dashed line marks
+// data_parallel. The fastest comparable strategy and upper references are marked.
 std::string ThroughputChart(const CaseAnalysis& analysis);
 
-// Draws one bar per strategy: the idle share of its devices' time, divided by reason, all on one
-// scale. Empty if nothing is known.
+// Draws one bar per strategy, all on one scale: the idle share of its devices' time as in the
+// table, divided by reason as in its typical turn. Empty if nothing is known.
 std::string BubbleChart(const CaseResult& results);
 
 // Strategies whose losses have the same bits; drawn as one curve.

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/proto/results.pb.h"
 #include "core/proto/trace.pb.h"
+#include "core/report/results/case_analysis.h"
 #include "core/report/timeline/timeline_svg.h"
 #include "core/report/timeline/trace_index.h"
 
@@ -39,11 +40,18 @@ struct StrategyTraces {
 
 // Shows the measured timeline (the predicted one if there is no other) with the strategy's key
 // numbers beside its name. A fold holds the predicted timeline with its critical path and memory,
-// the instructions that deviate from the prediction, and each device's time. `result` may be null.
-// `id_prefix` is prepended to the ids of its elements. Returns InvalidArgument if a trace does not
-// fit its own plan (see trace_index.h).
-absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
-                                         const std::string& id_prefix);
+// the instructions that deviate from the prediction, and each device's time. `analysis` may be
+// null. `options` has the axes that all strategies share, and the prefix of the ids of its
+// elements. Returns InvalidArgument if a trace does not fit its own plan (see trace_index.h).
+absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces,
+                                         const StrategyAnalysis* analysis,
+                                         const TimelineOptions& options);
+
+// Widens the axes of `options` so that the timeline of `trace` fits. Errors as above.
+absl::Status WidenAxes(const Trace& trace, TimelineOptions* options);
+
+// Returns the options for a strategy's measured timeline: steps near its median are typical.
+TimelineOptions ForMeasured(const StrategyAnalysis* analysis, TimelineOptions options);
 
 }  // namespace dpipe::report
 

@@ -50,10 +50,13 @@ std::string Warnings(const Results& results) {
     if (!one.interrupted().empty()) {
       lines.push_back(absl::StrCat(CaseTitle(one), ": stopped by ", one.interrupted()));
     }
+    for (const std::string& note : NoiseNotes(AnalyseCase(one))) {
+      lines.push_back(results.cases_size() == 1 ? note : absl::StrCat(CaseTitle(one), ": ", note));
+    }
   }
   if (lines.empty()) return "";
   return absl::StrCat("<section class=\"warning\"><h2>Read this first</h2>\n<p class=\"note\">",
-                      "Invalid results, missing turns, and results of different runs.</p>\n",
+                      "Invalid results, missing turns, results of different runs, and noise.</p>\n",
                       ListHtml(lines), "</section>\n");
 }
 
@@ -69,14 +72,25 @@ std::string CaseTiles(const CaseAnalysis& analysis) {
   if (fastest == nullptr) return "";
   std::string html = TileHtml(EstimateText(fastest->images_per_second) + " img/s",
                               fastest->result->strategy() + ", the fastest");
-  const auto add_ratio = [&](const Interval& ratio, const char* rival) {
+  const auto add_ratio = [&](const Interval& ratio, const std::string& rival) {
     if (std::isnan(ratio.estimate)) return;
-    absl::StrAppend(&html, TileHtml(RatioText(ratio) + "×",
-                                    absl::StrFormat("the throughput of %s, %.2f to %.2f", rival,
-                                                    ratio.low, ratio.high)));
+    html += TileHtml(RatioText(ratio) + "×", absl::StrFormat("the throughput of %s, %.2f to %.2f",
+                                                             rival, ratio.low, ratio.high));
   };
-  add_ratio(fastest->vs_best_pipeline, "the best pipeline with unfilled bubbles");
-  add_ratio(fastest->vs_data_parallel, "data parallelism");
+  // A strategy is not compared with itself, nor twice with the same one.
+  const auto is_rival = [](const StrategyResult& result) {
+    return result.is_unfilled_pipeline() || result.strategy() == "data_parallel";
+  };
+  const StrategyAnalysis* next = analysis.NextFastest();
+  if (next != nullptr && !is_rival(*next->result)) {
+    add_ratio(analysis.fastest_vs_next, next->result->strategy() + ", the next fastest");
+  }
+  if (!fastest->result->is_unfilled_pipeline()) {
+    add_ratio(fastest->vs_best_pipeline, "the best pipeline with unfilled bubbles");
+  }
+  if (fastest->result->strategy() != "data_parallel") {
+    add_ratio(fastest->vs_data_parallel, "data parallelism");
+  }
   if (WasExecuted(*fastest->result)) {
     absl::StrAppend(&html, TileHtml(PercentText(fastest->result->bubble_ratio_measured()),
                                     "of device time idle (bubble ratio)"));
@@ -84,26 +98,38 @@ std::string CaseTiles(const CaseAnalysis& analysis) {
   return html;
 }
 
-// Returns tiles with the number of results and the largest gain over all cases.
+// Returns "measured", "emulated" or "simulated".
+const char* KindOf(const CaseResult& one, const StrategyResult& result) {
+  if (one.backend() == kEmulatedBackend) return "emulated";
+  return WasExecuted(result) ? "measured" : "simulated";
+}
+
+// Returns tiles with the number of results and the largest gain over all measured cases; if there
+// are none, over the simulated ones.
 std::string SuiteTiles(const Results& results) {
-  int rows = 0;
-  double best = 0;
-  std::string best_case;
+  std::map<std::string, int> rows;  // by kind
+  std::map<std::string, std::pair<Interval, std::string>> best;
   for (const CaseResult& one : results.cases()) {
     const CaseAnalysis analysis = AnalyseCase(one);
     for (const StrategyAnalysis& strategy : analysis.strategies) {
       if (!Counts(*strategy.result)) continue;
-      ++rows;
-      const double speedup = strategy.vs_best_pipeline.estimate;
-      if (!FillsBubbles(*strategy.result) || !(speedup > best)) continue;
-      best = speedup;
-      best_case =
-          absl::StrCat(strategy.result->strategy(), " over the best unfilled pipeline, maximum (",
-                       one.model(), ", ", one.backend(), ")");
+      const std::string kind = KindOf(one, *strategy.result);
+      ++rows[kind];
+      const Interval& ratio = strategy.vs_best_pipeline;
+      if (!FillsBubbles(*strategy.result) || !(ratio.estimate > best[kind].first.estimate))
+        continue;
+      best[kind] = {ratio,
+                    absl::StrCat(strategy.result->strategy(), " over the best unfilled pipeline, ",
+                                 "maximum, ", kind, " (", one.model(), ", ", one.backend(), ")")};
     }
   }
-  std::string html = TileHtml(absl::StrCat(rows), "valid results");
-  if (best > 0) html += TileHtml(absl::StrFormat("%.2f×", best), best_case);
+  std::string html;
+  for (const auto& [kind, count] : rows) html += TileHtml(absl::StrCat(count), kind + " results");
+  const auto& [ratio, of] = best[rows.count("measured") > 0 ? "measured" : "simulated"];
+  if (ratio.estimate > 0) {
+    html += TileHtml(RatioText(ratio) + "×",
+                     absl::StrFormat("%s, %.2f to %.2f", of, ratio.low, ratio.high));
+  }
   return html;
 }
 
@@ -119,9 +145,10 @@ std::string Tiles(const Results& results) {
       largest_loss = std::fmax(largest_loss, result.loss_check().max_relative_difference());
     }
   }
-  std::vector<double> errors;
+  std::vector<double> errors, memory_errors;
   for (const PredictionRow& row : PredictionRows(results)) {
-    errors.push_back(std::abs(row.ratio - 1));
+    errors.push_back(std::abs(row.step - 1));
+    if (!std::isnan(row.memory)) memory_errors.push_back(std::abs(row.memory - 1));
   }
   if (checked > 0) {
     html += TileHtml(absl::StrFormat("%.0e", largest_loss),
@@ -130,29 +157,19 @@ std::string Tiles(const Results& results) {
   if (!errors.empty()) {
     html += TileHtml(PercentText(Median(errors)), "median error of predicted steps");
   }
+  if (!memory_errors.empty()) {
+    html += TileHtml(PercentText(Median(memory_errors)), "median error of predicted memory");
+  }
   return html.empty() ? "" : absl::StrCat("<div class=\"tiles\">\n", html, "</div>\n");
 }
 
-std::string TableHtml(const CaseAnalysis& analysis) {
-  const Table table = ResultsTable(analysis, TableWidth::kAll);
-  const StrategyAnalysis* fastest = analysis.Fastest();
-  const auto row_html = [&](const std::vector<std::string>& cells, const char* tag) {
-    std::string html;
-    for (size_t c = 0; c < cells.size(); ++c) {
-      absl::StrAppend(&html, "<", tag,
-                      table.IsRightAligned(static_cast<int>(c)) ? " class=\"n\">" : ">",
-                      EscapeMarkup(cells[c]), "</", tag, ">");
-    }
-    return html;
-  };
-  std::string html =
-      absl::StrCat("<div class=\"wide\"><table><tr>", row_html(table.headers(), "th"), "</tr>\n");
-  for (const auto& row : table.rows()) {
-    const bool is_best = fastest != nullptr && row[0] == fastest->result->strategy();
-    absl::StrAppend(&html, is_best ? "<tr class=\"best\">" : "<tr>", row_html(row, "td"),
-                    "</tr>\n");
+std::string CaseTableHtml(const CaseAnalysis& analysis) {
+  std::vector<RowMark> marks;
+  for (const StrategyAnalysis& strategy : analysis.strategies) {
+    if (!strategy.result->skipped().empty()) continue;  // not in the table
+    marks.push_back(MarkOf(analysis, *strategy.result));
   }
-  return html + "</table></div>\n";
+  return TableHtml(ResultsTable(analysis, TableWidth::kAll), marks);
 }
 
 std::string LossesHtml(const CaseResult& results) {
@@ -176,13 +193,22 @@ std::string LossesHtml(const CaseResult& results) {
   return absl::StrCat(html, "</ul>\n", LossChart(groups));
 }
 
+const StrategyAnalysis* Find(const CaseAnalysis& analysis, const std::string& strategy) {
+  for (const StrategyAnalysis& one : analysis.strategies) {
+    if (one.result->strategy() == strategy) return &one;
+  }
+  return nullptr;
+}
+
 // Returns the `count` fastest strategies' traces, in their order.
-std::vector<StrategyTraces> FastestOf(std::vector<StrategyTraces> traces, const CaseResult& results,
-                                      size_t count) {
+std::vector<StrategyTraces> FastestOf(const std::vector<StrategyTraces>& traces,
+                                      const CaseAnalysis& analysis, size_t count) {
   if (traces.size() <= count) return traces;
   const auto speed = [&](const StrategyTraces& trace) {
-    const StrategyResult* result = FindStrategyResult(results, trace.strategy);
-    return result != nullptr && Counts(*result) ? MedianImagesPerSecond(*result) : 0.0;
+    const StrategyAnalysis* one = Find(analysis, trace.strategy);
+    return one == nullptr || std::isnan(one->images_per_second.estimate)
+               ? 0.0
+               : one->images_per_second.estimate;
   };
   std::vector<double> speeds;
   for (const StrategyTraces& trace : traces) speeds.push_back(speed(trace));
@@ -194,20 +220,31 @@ std::vector<StrategyTraces> FastestOf(std::vector<StrategyTraces> traces, const 
   return fastest;
 }
 
-// Packs the timelines if the page has several cases.
-absl::StatusOr<std::string> TimelinesHtml(const CaseResult& results,
+// All timelines of a case have one time axis and zoom together. Packs them if the page has several
+// cases.
+absl::StatusOr<std::string> TimelinesHtml(const CaseAnalysis& analysis,
                                           const std::vector<StrategyTraces>& traces, bool pack,
                                           const std::string& id_prefix) {
   const std::vector<StrategyTraces> shown =
-      FastestOf(traces, results, pack ? kMaxTimelines : traces.size());
+      FastestOf(traces, analysis, pack ? kMaxTimelines : traces.size());
+  TimelineOptions options;
+  for (const StrategyTraces& one : shown) {
+    if (one.predicted != nullptr) DPIPE_RETURN_IF_ERROR(WidenAxes(*one.predicted, &options));
+    if (one.measured == nullptr) continue;
+    TimelineOptions measured = ForMeasured(Find(analysis, one.strategy), options);
+    DPIPE_RETURN_IF_ERROR(WidenAxes(*one.measured, &measured));
+    options.axis_ns = measured.axis_ns;
+    options.memory_axis_bytes = measured.memory_axis_bytes;
+  }
   std::string html;
   for (size_t i = 0; i < shown.size(); ++i) {
+    options.id_prefix = absl::StrCat(id_prefix, "t", i);
     DPIPE_ASSIGN_OR_RETURN(const std::string one,
-                           StrategyHtml(shown[i], FindStrategyResult(results, shown[i].strategy),
-                                        absl::StrCat(id_prefix, "t", i)));
+                           StrategyHtml(shown[i], Find(analysis, shown[i].strategy), options));
     html += one;
   }
   if (html.empty()) return html;
+  html = absl::StrCat("<div class=\"compare\">\n", html, "</div>\n");
   if (pack) {
     return PackedFold(shown.size() < traces.size()
                           ? absl::StrCat("timelines of the ", shown.size(), " fastest")
@@ -215,7 +252,8 @@ absl::StatusOr<std::string> TimelinesHtml(const CaseResult& results,
                       html);
   }
   return absl::StrCat("<h3>Timelines</h3>\n<p class=\"note\">Two steps of each strategy, those ",
-                      "nearest its median step, of the turn that is nearest it.</p>\n", html);
+                      "nearest its median step, of the turn that is nearest it, on one time axis.",
+                      "</p>\n", html);
 }
 
 absl::StatusOr<std::string> CaseHtml(const CaseResult& results,
@@ -225,18 +263,24 @@ absl::StatusOr<std::string> CaseHtml(const CaseResult& results,
   const std::string notes = ListHtml(CaseNotes(results, analysis));
   if (results.state() != CaseResult::MEASURED) return Section(CaseTitle(results), "", notes);
   DPIPE_ASSIGN_OR_RETURN(const std::string timelines,
-                         TimelinesHtml(results, traces, !is_single, id_prefix));
+                         TimelinesHtml(analysis, traces, !is_single, id_prefix));
   std::string bubbles = BubbleChart(results);
   if (!bubbles.empty()) {
     bubbles =
-        "<h3>Idle time by reason</h3>\n<p class=\"note\">Of all devices&#39; time.</p>\n" + bubbles;
+        "<h3>Idle time by reason</h3>\n<p class=\"note\">Of all devices&#39; time, as in the "
+        "table; "
+        "divided as in the turn nearest the median.</p>\n" +
+        bubbles;
   }
+  const std::string guide = is_single && !timelines.empty() ? kHowToReadTimelines : "";
   return Section(
       CaseTitle(results),
-      "Bars: median images per second, and how many times data_parallel (dashed); a dot is a turn, "
-      "a ring an outlier, a faint dot warm-up; the bracket is the median&#39;s 95 % interval.",
-      absl::StrCat(ThroughputChart(analysis), TableHtml(analysis), notes, bubbles,
-                   LossesHtml(results), timelines));
+      "Bars: median images per second, and how many times data_parallel (dashed), with 95 % "
+      "intervals; a dot is a turn, a ring an outlier, a faint dot warm-up, which counts nowhere; "
+      "the "
+      "bracket is the median&#39;s 95 % interval.",
+      absl::StrCat(ThroughputChart(analysis), CaseTableHtml(analysis), notes, bubbles,
+                   LossesHtml(results), guide, timelines));
 }
 
 std::string DevicesHtml(const Results& results) {
@@ -304,9 +348,10 @@ absl::StatusOr<std::string> ResultsPage(const Results& results,
   }
   const std::vector<PredictionRow> predictions = PredictionRows(results);
   const std::string predicted =
-      Section("Predicted against measured",
-              "Step time simulated from a profile taken in the same minutes, relative to the "
-              "measured one; the band is ±5 %. Values outside the chart are drawn at its edge.",
+      Section("Measured against predicted",
+              "Step time (dot) and peak memory of the fullest device (square), over what a "
+              "simulation from a profile taken in the same minutes predicts; right: more than "
+              "predicted. The band is ±5 %. Values outside the chart are drawn at its edge.",
               predictions.empty() ? "" : PredictionChart(predictions));
   const bool is_single = results.cases_size() == 1;
   return absl::StrCat(
@@ -319,12 +364,12 @@ absl::StatusOr<std::string> ResultsPage(const Results& results,
       Section("Throughput against devices",
               "Images per second. Dashed: in proportion to devices, from the slowest start.",
               DevicesHtml(results)),
-      is_single ? cases + predicted : predicted + cases,
+      is_single ? cases + predicted
+                : absl::StrCat(predicted, has_timelines ? kHowToReadTimelines : "", cases),
       Section("Columns of the tables", "",
               absl::StrCat("<p class=\"note\">",
                            EscapeMarkup(ResultsTableGlossary(TableWidth::kAll)), "</p>\n")),
-      has_timelines ? kHowToReadTimelines : "", setup, "</main>\n<script>", kReportScript,
-      "</script>\n</body>\n</html>\n");
+      setup, "</main>\n<script>", kReportScript, "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace dpipe::report

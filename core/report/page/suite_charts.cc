@@ -87,7 +87,9 @@ std::vector<DeviceCurves> CurvesByDevices(const Results& results) {
   for (const CaseResult& found : results.cases()) {
     const std::string title = absl::StrCat(found.model(), ", ", found.backend(), ", batch ",
                                            found.global_batch(), ", ", found.dtype());
-    for (const StrategyResult& result : found.strategies()) {
+    const CaseAnalysis analysis = AnalyseCase(found);
+    for (const StrategyAnalysis& strategy : analysis.strategies) {
+      const StrategyResult& result = *strategy.result;
       if (!Counts(result)) continue;
       auto group = std::find_if(groups.begin(), groups.end(),
                                 [&](const DeviceCurves& g) { return g.title == title; });
@@ -98,10 +100,13 @@ std::vector<DeviceCurves> CurvesByDevices(const Results& results) {
       if (curve == group->curves.end()) {
         curve = group->curves.insert(curve, {result.strategy(), {}});
       }
-      curve->points.emplace_back(found.num_devices(), MedianImagesPerSecond(result));
+      curve->points.emplace_back(found.num_devices(), strategy.images_per_second.estimate);
     }
   }
   for (DeviceCurves& group : groups) {
+    group.curves.erase(std::remove_if(group.curves.begin(), group.curves.end(),
+                                      [](const DeviceCurve& c) { return c.points.size() < 2; }),
+                       group.curves.end());
     for (DeviceCurve& curve : group.curves) std::sort(curve.points.begin(), curve.points.end());
   }
   groups.erase(std::remove_if(groups.begin(), groups.end(),
@@ -159,8 +164,12 @@ std::vector<PredictionRow> PredictionRows(const Results& results) {
       PredictionRow row;
       row.name = result.strategy();
       if (results.cases_size() > 1) row.name = absl::StrCat(CaseTitle(one), ": ", row.name);
-      row.ratio = result.step_ms_predicted() / strategy.step_ms;
-      if (WasExecuted(result) && !std::isnan(row.ratio)) rows.push_back(row);
+      row.step = strategy.step_ms / result.step_ms_predicted();
+      const int64_t memory = PeakMemoryBytes(result), expected = PredictedPeakMemoryBytes(result);
+      row.memory = memory > 0 && expected > 0
+                       ? static_cast<double>(memory) / static_cast<double>(expected)
+                       : NAN;
+      if (WasExecuted(result) && !std::isnan(row.step)) rows.push_back(row);
     }
   }
   return rows;
@@ -179,26 +188,31 @@ std::string PredictionChart(const std::vector<PredictionRow>& rows) {
                  absl::StrCat("class=\"mut\" text-anchor=\"", anchor, "\""));
   }
   std::string html =
-      absl::StrCat(OpenSvg(kAxisPx, "predicted over measured step time"), axis,
-                   "</svg>\n<ul class=\"rows\" aria-label=\"predicted over measured\">\n");
+      absl::StrCat(OpenSvg(kAxisPx, "measured over predicted"), axis,
+                   "</svg>\n<ul class=\"rows\" aria-label=\"measured over predicted\">\n");
   const std::string ground =
       absl::StrCat("<rect class=\"band\" x=\"", percent(1 - kBand), "\" width=\"",
                    NumberText(48 * 2 * kBand / kHalfRange), "%\" height=\"", kRowPx,
                    "\"/><line class=\"ref\" x1=\"50%\" x2=\"50%\" y1=\"0\" y2=\"", kRowPx, "\"/>");
   for (const PredictionRow& row : rows) {
-    const std::string off = absl::StrFormat("%+.1f %%", 100 * (row.ratio - 1));
-    html +=
-        ChartRowHtml(row.name, off, kRowPx,
-                     absl::StrCat(ground, "<circle class=\"bar best\" cx=\"", percent(row.ratio),
-                                  "\" cy=\"", kRowPx / 2, "\" r=\"5\"><title>",
-                                  EscapeMarkup(row.name), ": ", off, "</title></circle>"));
+    std::string value = absl::StrFormat("step %+.1f %%", 100 * (row.step - 1));
+    std::string marks = absl::StrCat(ground, "<circle class=\"bar best\" cx=\"", percent(row.step),
+                                     "\" cy=\"", kRowPx / 2, "\" r=\"5\"/>");
+    if (!std::isnan(row.memory)) {
+      absl::StrAppendFormat(&value, " · memory %+.1f %%", 100 * (row.memory - 1));
+      absl::StrAppend(&marks, "<svg x=\"", percent(row.memory),
+                      "\" overflow=\"visible\"><rect class=\"bar memory\" x=\"-4\" y=\"2\" "
+                      "width=\"8\" height=\"8\"/></svg>");
+    }
+    html += ChartRowHtml(row.name, value, kRowPx, marks);
   }
   return html + "</ul>\n";
 }
 
 std::string SuiteChartCss() {
   return ".band{fill:var(--line);opacity:.5}.ideal{stroke:var(--muted)}"
-         ".grid{stroke:var(--line)}section h3{margin-top:14px}\n";
+         ".grid{stroke:var(--line)}.bar.memory{fill:none;stroke:var(--fg);stroke-width:1.5}section "
+         "h3{margin-top:14px}\n";
 }
 
 }  // namespace dpipe::report

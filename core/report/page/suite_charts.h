@@ -22,22 +22,24 @@ struct DeviceCurves {
   std::vector<DeviceCurve> curves;
 };
 
-// Returns groups of cases with at least two numbers of devices, without results that do not count.
+// Returns groups of cases with at least two numbers of devices, without results that do not count
+// and without strategies measured on one number of devices only.
 std::vector<DeviceCurves> CurvesByDevices(const Results& results);
 
 // Returns a chart of lines over the number of devices. A dashed line shows linear scaling from the
 // slowest strategy on the smallest number of devices.
 std::string DevicesChart(const DeviceCurves& curves);
 
-// One strategy's predicted step over its measured step. Emulated steps are no measurements.
+// One strategy's measurement over its prediction. Emulated steps are no measurements.
 struct PredictionRow {
   std::string name;  // "1f1b", with the case if there are several
-  double ratio = 1;
+  double step = 1;
+  double memory = 1;  // peak of the fullest device; NaN if unknown
 };
 std::vector<PredictionRow> PredictionRows(const Results& results);
 
-// Returns a chart with a dot per row, left or right of the line where prediction and measurement
-// agree, and a band of ±5 %.
+// Returns a chart with a dot (step) and a square (memory) per row, left or right of the line where
+// prediction and measurement agree, and a band of ±5 %.
 std::string PredictionChart(const std::vector<PredictionRow>& rows);
 
 // Returns the CSS classes of these charts, in addition to the other charts' (ChartCss).

@@ -1,6 +1,7 @@
 #include "core/report/page/trace_page.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +11,7 @@
 #include "core/report/page/html_charts.h"
 #include "core/report/page/html_timeline.h"
 #include "core/report/palette.h"
+#include "core/report/results/case_analysis.h"
 #include "core/report/timeline/bubbles.h"
 
 namespace dpipe::report {
@@ -23,16 +25,36 @@ double SteadyStepNs(const TraceIndex& index) {
          steady.num_steps;
 }
 
-// `reference_ns` is the first trace's step time; 0 for the first trace itself.
-std::string Tiles(const TraceIndex& index, double reference_ns) {
+// Returns how many times as fast as `first` a trace is. Executed steps vary, so their ratio has an
+// interval.
+Interval Speedup(const TraceIndex& first, const TraceIndex& index) {
+  const auto steps = [](const TraceIndex& of) {
+    std::vector<double> ns;
+    const StepWindow steady = of.SteadySteps();
+    for (int i = 0; i < steady.num_steps; ++i) {
+      const int step = steady.first_step + i;
+      ns.push_back(static_cast<double>(std::max<Nanos>(1, of.StepEnd(step) - of.StepStart(step))));
+    }
+    return ns;
+  };
+  const double ratio = SteadyStepNs(first) / SteadyStepNs(index);
+  const bool varies =
+      first.trace().source() == Trace::EXECUTED || index.trace().source() == Trace::EXECUTED;
+  return varies ? RatioInterval(steps(first), steps(index)) : Interval{ratio, ratio, ratio};
+}
+
+// `first` is null for the first trace itself.
+std::string Tiles(const TraceIndex& index, const TraceIndex* first) {
   const double step_ns = SteadyStepNs(index);
   if (step_ns <= 0) return "";
   std::string html = "<div class=\"tiles\">\n";
   html += TileHtml(ShortDuration(step_ns), "per step");
   html += TileHtml(absl::StrFormat("%.1f", index.plan().global_batch() * 1e9 / step_ns),
                    "samples per second");
-  if (reference_ns > 0) {
-    html += TileHtml(absl::StrFormat("%.2f×", reference_ns / step_ns), "as fast as the first");
+  if (first != nullptr && SteadyStepNs(*first) > 0) {
+    const Interval ratio = Speedup(*first, index);
+    html +=
+        TileHtml(RatioText(ratio) + "×", absl::StrCat("as fast as the first ", BoundsText(ratio)));
   }
   html += TileHtml(PercentText(BubbleRatio(DeviceTimes(index, index.SteadySteps()))),
                    "of device time idle (bubble ratio)");
@@ -60,24 +82,23 @@ absl::StatusOr<std::string> TracePage(const std::vector<TitledTrace>& traces,
   TimelineOptions own = options;
   std::string titles;
   for (const TitledTrace& trace : traces) {
-    DPIPE_ASSIGN_OR_RETURN(const Nanos length, WindowLength(*trace.trace, options));
-    own.axis_ns = std::max(own.axis_ns, length);
-    own.memory_axis_bytes = std::max(own.memory_axis_bytes, LargestMemory(*trace.trace));
+    DPIPE_RETURN_IF_ERROR(WidenAxes(*trace.trace, &own));
     absl::StrAppend(&titles, titles.empty() ? "" : " · ", trace.title);
   }
   std::string sections;
-  double reference_ns = 0;
+  std::optional<TraceIndex> first;
   for (size_t i = 0; i < traces.size(); ++i) {
     const Trace& trace = *traces[i].trace;
     own.id_prefix = absl::StrCat(options.id_prefix, i);
     DPIPE_ASSIGN_OR_RETURN(const TimelineParts parts, MakeTimelineParts(trace, own));
     DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(trace));
+    if (i == 0) first = index;
     absl::StrAppend(&sections, "<section><div class=\"head-line\"><h2>",
                     EscapeMarkup(traces[i].title), "</h2><span class=\"facts\">",
-                    EscapeMarkup(FactsText(trace)), "</span></div>\n", Tiles(index, reference_ns),
-                    FigureHtml(parts, parts.legend), "<details><summary>time per device</summary>",
+                    EscapeMarkup(FactsText(trace)), "</span></div>\n",
+                    Tiles(index, i == 0 ? nullptr : &*first), FigureHtml(parts, parts.legend),
+                    "<details><summary>time per device</summary>",
                     DeviceTimesHtml(index, absl::StrCat("d", i)), "</details></section>\n");
-    if (i == 0) reference_ns = SteadyStepNs(index);
   }
   const std::string title = EscapeMarkup(titles);
   const std::string heading =
@@ -87,7 +108,7 @@ absl::StatusOr<std::string> TracePage(const std::vector<TitledTrace>& traces,
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
       title, "</title>\n<style>\n", ChartCss(), kReportCss, TimelineCss(),
       "</style>\n</head>\n<body>\n<main", traces.size() > 1 ? " class=\"compare\"" : "", ">\n<h1>",
-      heading, "</h1>\n", sections, kHowToReadTimelines, "</main>\n<script>", kReportScript,
+      heading, "</h1>\n", kHowToReadTimelines, sections, "</main>\n<script>", kReportScript,
       "</script>\n</body>\n</html>\n");
 }
 

@@ -29,15 +29,17 @@ Interval Ratio(const StrategyResult& of, const StrategyResult* over, int warm_up
                                                      : RatioInterval(numerators, denominators);
 }
 
-// Returns nullptr if none counts.
+// Returns nullptr if none counts. Turns of the warm-up are left out.
 template <typename IsRival>
-const StrategyResult* FastestWhere(const CaseResult& results, IsRival is_rival) {
+const StrategyResult* FastestWhere(const CaseResult& results, int warm_up, IsRival is_rival) {
   const StrategyResult* best = nullptr;
+  double best_speed = 0;
   for (const StrategyResult& result : results.strategies()) {
     if (!is_rival(result) || !Counts(result)) continue;
-    if (best == nullptr || MedianImagesPerSecond(result) > MedianImagesPerSecond(*best)) {
-      best = &result;
-    }
+    const double speed = Median(WithoutFirst(Numbers(result.images_per_second()), warm_up));
+    if (best != nullptr && speed <= best_speed) continue;
+    best = &result;
+    best_speed = speed;
   }
   return best;
 }
@@ -94,7 +96,8 @@ CaseAnalysis AnalyseCase(const CaseResult& results) {
   analysis.warm_up_turns = WarmUpTurns(results);
   const StrategyResult* data_parallel = FindStrategyResult(results, "data_parallel");
   const StrategyResult* pipeline =
-      FastestWhere(results, [](const StrategyResult& r) { return r.is_unfilled_pipeline(); });
+      FastestWhere(results, analysis.warm_up_turns,
+                   [](const StrategyResult& r) { return r.is_unfilled_pipeline(); });
   for (const StrategyResult& result : results.strategies()) {
     StrategyAnalysis strategy;
     strategy.result = &result;
@@ -108,6 +111,10 @@ CaseAnalysis AnalyseCase(const CaseResult& results) {
     strategy.vs_best_pipeline = Ratio(result, pipeline, analysis.warm_up_turns);
     analysis.strategies.push_back(std::move(strategy));
   }
+  const StrategyAnalysis* next = analysis.NextFastest();
+  analysis.fastest_vs_next =
+      next == nullptr ? kUnknown
+                      : Ratio(*analysis.Fastest()->result, next->result, analysis.warm_up_turns);
   return analysis;
 }
 
@@ -115,20 +122,57 @@ Interval RatioToFastest(const CaseResult& results, absl::string_view of,
                         const std::vector<std::string>& rivals) {
   const StrategyResult* result = FindStrategyResult(results, of);
   if (result == nullptr) return kUnknown;
-  const StrategyResult* rival = FastestWhere(results, [&](const StrategyResult& r) {
+  const int warm_up = WarmUpTurns(results);
+  const StrategyResult* rival = FastestWhere(results, warm_up, [&](const StrategyResult& r) {
     return std::find(rivals.begin(), rivals.end(), r.strategy()) != rivals.end();
   });
-  return Ratio(*result, rival, WarmUpTurns(results));
+  return Ratio(*result, rival, warm_up);
 }
 
-const StrategyAnalysis* CaseAnalysis::Fastest() const {
-  const StrategyAnalysis* fastest = nullptr;
+const StrategyAnalysis* CaseAnalysis::Ranked(size_t place) const {
+  std::vector<const StrategyAnalysis*> ranked;
   for (const StrategyAnalysis& strategy : strategies) {
-    const double speed = strategy.images_per_second.estimate;
-    if (std::isnan(speed) || strategy.result->has_storage()) continue;
-    if (fastest == nullptr || speed > fastest->images_per_second.estimate) fastest = &strategy;
+    if (std::isnan(strategy.images_per_second.estimate) || IsUpperReference(*strategy.result)) {
+      continue;
+    }
+    ranked.push_back(&strategy);
   }
-  return fastest;
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto* a, const auto* b) {
+    return a->images_per_second.estimate > b->images_per_second.estimate;
+  });
+  return place < ranked.size() ? ranked[place] : nullptr;
+}
+
+bool IsUpperReference(const StrategyResult& result) { return result.has_storage(); }
+
+std::vector<std::string> NoiseNotes(const CaseAnalysis& analysis) {
+  constexpr double kQuiet = 0.05;  // half-width of a quiet run's intervals
+  std::vector<std::string> notes;
+  const StrategyAnalysis* widest = nullptr;
+  const auto half_width = [](const StrategyAnalysis& strategy) {
+    const Interval& interval = strategy.images_per_second;
+    return (interval.high - interval.low) / (2 * interval.estimate);
+  };
+  for (const StrategyAnalysis& strategy : analysis.strategies) {
+    if (std::isnan(strategy.images_per_second.estimate)) continue;
+    if (widest == nullptr || half_width(strategy) > half_width(*widest)) widest = &strategy;
+  }
+  if (widest != nullptr && half_width(*widest) > kQuiet) {
+    notes.push_back(absl::StrCat(
+        "Noisy run: the 95 % interval of ", widest->result->strategy(), "'s ",
+        EstimateText(widest->images_per_second), " img/s is ",
+        BoundsText(widest->images_per_second),
+        absl::StrFormat(" (±%.0f %%)", 100 * half_width(*widest)),
+        "; trust ratios only as far as their intervals go. A quiet machine or more turns help."));
+  }
+  const Interval& lead = analysis.fastest_vs_next;
+  if (lead.low < lead.high && lead.Contains(1)) {
+    notes.push_back(absl::StrCat(analysis.Fastest()->result->strategy(), " leads ",
+                                 analysis.NextFastest()->result->strategy(), " by ",
+                                 RatioWithBoundsText(lead),
+                                 ": this run does not tell which of them is faster."));
+  }
+  return notes;
 }
 
 std::string EstimateText(const Interval& interval) {

@@ -28,11 +28,24 @@ struct CaseAnalysis {
   // turns.
   int warm_up_turns = 0;
   std::vector<StrategyAnalysis> strategies;  // in the order of the results
+  // Throughput of Fastest() over that of NextFastest(); NaN unless there are both.
+  Interval fastest_vs_next;
 
-  // Returns the strategy of the highest median throughput; nullptr if none counts. Strategies that
-  // read stored frozen outputs do less work than the others and are left out.
-  const StrategyAnalysis* Fastest() const;
+  // Return the comparable strategies of the highest and second-highest median throughput; nullptr
+  // if none counts.
+  const StrategyAnalysis* Fastest() const { return Ranked(0); }
+  const StrategyAnalysis* NextFastest() const { return Ranked(1); }
+
+ private:
+  const StrategyAnalysis* Ranked(size_t place) const;
 };
+
+// True if the strategy reads stored frozen outputs. It then does less work than the others, so it
+// is an upper reference and not comparable to them.
+bool IsUpperReference(const StrategyResult& result);
+
+// Returns sentences on differences that the noise of this run hides; empty for a quiet run.
+std::vector<std::string> NoiseNotes(const CaseAnalysis& analysis);
 
 // Analyses `results`, which outlive the analysis.
 CaseAnalysis AnalyseCase(const CaseResult& results);

@@ -55,6 +55,32 @@ TEST(CaseAnalysisTest, SpeedupsAreOfPairsOfTurns) {
   EXPECT_EQ(analysis.Fastest(), &ours);
 }
 
+TEST(CaseAnalysisTest, NoisyRunsSayWhatTheyDoNotShow) {
+  CaseResult results = Case({Result("data_parallel", {100, 101, 99, 100, 100.5, 99.5}),
+                             Result("diffusionpipe", {110, 111, 109, 110, 110.5, 109.5}),
+                             Result("offline_cache", {150, 150, 150, 150, 150, 150})});
+  results.mutable_strategies(2)->mutable_storage();
+  CaseAnalysis analysis = AnalyseCase(results);
+  EXPECT_EQ(analysis.NextFastest(), &analysis.strategies[0]) << "comparable ones only";
+  EXPECT_NEAR(analysis.fastest_vs_next.estimate, 1.1, 2e-3);
+  EXPECT_THAT(NoiseNotes(analysis), ElementsAre());
+  *results.mutable_strategies(1) = Result("diffusionpipe", {110, 80, 130, 95, 101, 112});
+  analysis = AnalyseCase(results);
+  EXPECT_THAT(NoiseNotes(analysis),
+              ElementsAre(HasSubstr("Noisy run: the 95 % interval of diffusionpipe's"),
+                          HasSubstr("diffusionpipe leads data_parallel by 1.0")));
+}
+
+// The machine is slow in the first turns, in which 1f1b happens to be ahead.
+TEST(CaseAnalysisTest, RivalsAreRankedWithoutTheWarmUp) {
+  const CaseResult results = Case({Result("data_parallel", {30, 100, 100, 100, 100, 100, 100, 100}),
+                                   Result("gpipe", {20, 90, 90, 90, 90, 90, 90, 90}),
+                                   Result("1f1b", {29, 80, 80, 80, 80, 80, 80, 80})});
+  const CaseAnalysis analysis = AnalyseCase(results);
+  ASSERT_GE(analysis.warm_up_turns, 1);
+  EXPECT_NEAR(analysis.strategies[2].vs_best_pipeline.estimate, 80.0 / 90, 1e-9);
+}
+
 // The machine is half as fast in every other turn, and the groups' turns are not simultaneous.
 TEST(CaseAnalysisTest, TurnsOfDifferentGroupsAreNoPairs) {
   CaseResult results = Case({Result("data_parallel", {100, 50, 102, 51, 101, 50}),

@@ -102,14 +102,14 @@ PhaseTable FindPhases(const TraceIndex& index, StepWindow window) {
   return table;
 }
 
-double* TimeOfKind(Instruction::Kind kind, DeviceTime* device) {
-  switch (kind) {
+double* TimeOf(const Instruction& instruction, DeviceTime* device) {
+  switch (instruction.kind()) {
     case Instruction::FORWARD:
       return &device->forward_ns;
     case Instruction::RECOMPUTE:
       return &device->recompute_ns;
     case Instruction::FROZEN_FORWARD:
-      return &device->frozen_ns;
+      return instruction.step_offset() > 0 ? &device->next_frozen_ns : &device->frozen_ns;
     case Instruction::LOAD_BATCH:
       return &device->load_ns;
     case Instruction::OPTIMIZER_STEP:
@@ -159,7 +159,7 @@ std::vector<DeviceTime> DeviceTimes(const TraceIndex& index, StepWindow window) 
     const Nanos inside =
         std::min<Nanos>(end, item.event->end_ns()) - std::max<Nanos>(start, item.event->start_ns());
     if (inside <= 0) continue;
-    *TimeOfKind(item.instruction->kind(), &devices[item.event->rank()]) +=
+    *TimeOf(*item.instruction, &devices[item.event->rank()]) +=
         static_cast<double>(inside) / window.num_steps;
   }
   for (const Bubble& bubble : FindBubbles(index, window)) {

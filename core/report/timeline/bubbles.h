@@ -36,13 +36,15 @@ struct DeviceTime {
   double forward_ns = 0;
   double backward_ns = 0;  // includes input and weight gradients
   double recompute_ns = 0;
-  double frozen_ns = 0;
+  double frozen_ns = 0;       // for this step
+  double next_frozen_ns = 0;  // for the next step
   double load_ns = 0;
   double optimizer_ns = 0;
   std::array<double, BubbleReason_ARRAYSIZE> idle_ns{};  // by reason
 
   double BusyNs() const {
-    return forward_ns + backward_ns + recompute_ns + frozen_ns + load_ns + optimizer_ns;
+    return forward_ns + backward_ns + recompute_ns + frozen_ns + next_frozen_ns + load_ns +
+           optimizer_ns;
   }
   double IdleNs() const;
 };

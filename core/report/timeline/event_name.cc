@@ -173,7 +173,7 @@ std::string EventName(const Plan& plan, const Instruction& instruction) {
       const std::string name = ShortComponentName(ComponentName(plan, instruction.component()));
       return IsEmpty(instruction.layers())
                  ? name
-                 : absl::StrCat(name, " ", RangeText(instruction.layers()));
+                 : absl::StrCat(name, " L", RangeText(instruction.layers()));
     }
     case Instruction::SEND:
     case Instruction::RECV:

@@ -37,7 +37,7 @@ TEST(PerfettoTest, EveryEventOnceOnItsTrack) {
   EXPECT_EQ(num_steps, 3);
   EXPECT_EQ(tracks, (std::set<std::string>{"steps", "device 0", "device 1"}));
   for (const char* name :
-       {"F0", "F3", "B3", "opt", "load", "text 0-3", "VAE 0", "act 0 → 1", "VAE out → 0"}) {
+       {"F0", "F3", "B3", "opt", "load", "text L0-3", "VAE L0", "act 0 → 1", "VAE out → 0"}) {
     EXPECT_TRUE(names.count(name)) << name;
   }
 }

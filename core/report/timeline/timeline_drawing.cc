@@ -123,6 +123,10 @@ class Drawer {
     const int bottom = drawing_.height_px - TimelineLayout::kAxisPx;
     const double range_ms = static_cast<double>(layout_.axis_ns) / kNanosPerMilli;
     if (range_ms <= 0) return;
+    // The page's script redraws the group at every zoom level.
+    absl::StrAppend(&drawing_.body, "<g class=\"axis\" data-ms=\"", NumberText(range_ms),
+                    "\" data-top=\"", TimelineLayout::kHeaderPx, "\" data-bottom=\"", bottom,
+                    "\">\n");
     const double tick_ms = NiceTick(range_ms, 10);
     for (int i = 0; i * tick_ms <= range_ms * 1.0001; ++i) {
       const std::string x = NumberText(100 * i * tick_ms / range_ms);
@@ -134,6 +138,7 @@ class Drawer {
                       "\" text-anchor=\"", anchor, "\">", NumberText(i * tick_ms),
                       i == 0 ? " ms" : "", "</text>\n");
     }
+    drawing_.body += "</g>\n";
   }
 
   void DrawLabel(int rank, const DeviceTime& device) {
@@ -257,7 +262,8 @@ class Drawer {
       FrozenRun& run = runs[event.rank()];
       const double x = Percent(event.start_ns()), end = Percent(event.end_ns());
       const bool frozen = item.instruction->kind() == Instruction::FROZEN_FORWARD;
-      if (frozen && run.count > 0 && run.component == item.instruction->component() &&
+      const std::string css_class = style_.ClassOf(*item.instruction);
+      if (frozen && run.count > 0 && run.css_class == css_class &&
           x - run.end < TimelineLayout::kMinPercent) {
         run.end = end;
         run.widest = std::max(run.widest, end - x);
@@ -265,20 +271,14 @@ class Drawer {
         continue;
       }
       NameRun(event.rank(), run);
-      run = frozen ? FrozenRun{item.instruction->component(),
-                               x,
-                               end,
-                               end - x,
-                               1,
-                               style_.NamesOf(*item.instruction).back(),
-                               style_.ClassOf(*item.instruction)}
-                   : FrozenRun{};
+      run = frozen
+                ? FrozenRun{x, end, end - x, 1, style_.NamesOf(*item.instruction).back(), css_class}
+                : FrozenRun{};
     }
     for (int rank = 0; rank < layout_.num_ranks; ++rank) NameRun(rank, runs[rank]);
   }
 
   struct FrozenRun {
-    int component = 0;
     double x = 0, end = 0, widest = 0;  // percent
     int count = 0;                      // number of boxes
     std::string name, css_class;

@@ -132,7 +132,7 @@ std::string TimelineStyle::ClassOf(const Instruction& instruction) const {
     case Instruction::FROZEN_FORWARD: {
       const int component = instruction.component();
       const bool known = component >= 0 && component < static_cast<int>(frozen_order_.size());
-      return FrozenClass(known ? frozen_order_[component] : 0);
+      return FrozenClass(known ? frozen_order_[component] : 0, instruction.step_offset() > 0);
     }
     case Instruction::LOAD_BATCH:
       return "load";
@@ -161,10 +161,11 @@ std::vector<std::string> TimelineStyle::NamesOf(const Instruction& instruction) 
     case Instruction::BACKWARD:
     case Instruction::INPUT_GRAD:
     case Instruction::WEIGHT_GRAD: {
-      const std::string number = absl::StrCat(instruction.micro_batch());
-      const std::string letter_and_number = name.substr(0, 1) + number;
-      if (name == letter_and_number) return {name, number};
-      return {name, letter_and_number, number};
+      // Never a number alone, which could be a micro-batch, a layer or a stage.
+      const std::string letter = name.substr(0, 1);
+      const std::string with_number = absl::StrCat(letter, instruction.micro_batch());
+      if (name == with_number) return {name, letter};
+      return {name, with_number, letter};
     }
     default:
       return {name};
@@ -226,8 +227,12 @@ std::vector<LegendItem> TimelineStyle::Legend(const std::set<std::string>& used,
       "of the second chain");
   for (int component = 0; component < plan_.components_size(); ++component) {
     if (frozen_order_[component] < 0) continue;
-    const std::string css_class = FrozenClass(frozen_order_[component]);
-    add(css_class, Swatch(css_class), plan_.components(component).name() + " (frozen)");
+    for (const bool next_step : {false, true}) {
+      const std::string css_class = FrozenClass(frozen_order_[component], next_step);
+      add(css_class, Swatch(css_class),
+          absl::StrCat(plan_.components(component).name(), " (frozen)",
+                       next_step ? " for the next step" : ""));
+    }
   }
   add("load", Swatch("load"), "loading inputs");
   add("sync", Swatch("sync"), "gradient sync");

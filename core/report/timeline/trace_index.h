@@ -84,7 +84,7 @@ class TraceIndex {
 };
 
 // Returns an event's short name. Passes: "F3", "B3", "I3", "W3", "R3" (micro-batch 3; R:
-// recomputed), or "F3·s2" (stage 2) if its rank has several stages. Others: "VAE 4-7" (frozen
+// recomputed), or "F3·s2" (stage 2) if its rank has several stages. Others: "VAE L4-7" (frozen
 // layers, both ends included), "load", "opt", "sync", "gather", "release", "flush", "act 3 → 1"
 // (message to device 1), "VAE out → 1". O(ranks of all stages).
 std::string EventName(const Plan& plan, const Instruction& instruction);

@@ -125,13 +125,13 @@ TEST(EventNameTest, ShortAndLong) {
   instruction.set_step_offset(1);
   instruction.mutable_layers()->set_begin(4);
   instruction.mutable_layers()->set_end(8);
-  EXPECT_EQ(EventName(plan, instruction), "VAE 4-7");
+  EXPECT_EQ(EventName(plan, instruction), "VAE L4-7");
   EXPECT_EQ(DescribeInstruction(plan, instruction),
             "vae_encoder (frozen), layers 4-7, samples 24-31, for the next step");
   instruction.mutable_layers()->set_end(5);
-  EXPECT_EQ(EventName(plan, instruction), "VAE 4");
+  EXPECT_EQ(EventName(plan, instruction), "VAE L4");
   instruction.set_component(7);
-  EXPECT_EQ(EventName(plan, instruction), "componen 4") << "a plan that names no such component";
+  EXPECT_EQ(EventName(plan, instruction), "componen L4") << "a plan that names no such component";
   instruction.set_kind(Instruction::SEND);
   instruction.set_payload(Instruction::GRADIENT);
   instruction.set_peer(0);

@@ -133,8 +133,10 @@ class Lowering {
 void Lowering::SetHeader(Plan* plan) const {
   plan->set_strategy(options_.strategy);
   plan->set_model(cost_.profile().model());
-  plan->set_profile_fingerprint(Fingerprint(cost_.profile()));
-  plan->set_cluster_fingerprint(Fingerprint(cost_.cluster()));
+  if (options_.fingerprints) {
+    plan->set_profile_fingerprint(Fingerprint(cost_.profile()));
+    plan->set_cluster_fingerprint(Fingerprint(cost_.cluster()));
+  }
   plan->set_num_devices(layout_.num_devices);
   plan->set_devices_per_pipeline(layout_.devices_per_pipeline());
   plan->set_global_batch(layout_.global_batch());

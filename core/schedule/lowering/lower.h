@@ -41,13 +41,16 @@ struct LowerOptions {
   // the optimizer step and shares links with no other messages.
   bool flush_exchange = false;
   std::string compression;  // Plan.compression
+  // False: leaves the fingerprints of profile and cluster empty. For plans that are only simulated:
+  // hashing a profile can take as long as the simulation.
+  bool fingerprints = true;
   // If set, the plan is relaxed (relaxation.h). Must not be combined with fill items.
   std::optional<Relaxation> relaxation;
   // For kFill. If empty, the result is the unfilled plan, which is not valid but can be simulated.
   std::vector<FillItem> fill;
 };
 
-// Returns the plan, with fingerprints of profile and cluster but no prediction. InvalidArgument,
+// Returns the plan, without a prediction. InvalidArgument,
 // with both values, if layout, schedule, options and cost model do not fit together. The plan is
 // valid (verify.h) unless fill items are missing; only VerifyPlan detects that.
 absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& schedule,

@@ -5,6 +5,9 @@ with the tag `gpu`. if_cuda chooses between a target that needs CUDA and its stu
 """
 
 load("@cuda//:toolkit.bzl", "CUDA_TOOLKIT")
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 
 # A target attribute: compatible with machines that have the toolkit.
 REQUIRES_CUDA = [] if CUDA_TOOLKIT else ["//tools/third_party/cuda:no_cuda_toolkit_here"]
@@ -90,7 +93,7 @@ _cuda_objects = rule(
 
 def cuda_cc_library(name, deps = [], **kwargs):
     """A cc_library of host code that includes CUDA's headers."""
-    native.cc_library(
+    cc_library(
         name = name,
         target_compatible_with = REQUIRES_CUDA,
         deps = deps + ["@cuda//:headers"],
@@ -125,7 +128,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvccopts = [], copts = [], vi
             srcs = [":" + name + "_device_code"],
             output_group = "kernel_resources",
         )
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [s for s in srcs if not _is_device_source(s)] + if_cuda([":" + name + "_device_code"]),
         hdrs = hdrs,
@@ -160,7 +163,7 @@ def kernel_library(name, srcs, hdrs = [], deps = [], nvccopts = [], visibility =
             deps = deps,
         )
     else:
-        native.cc_library(
+        cc_library(
             name = name,
             srcs = srcs,
             hdrs = hdrs,
@@ -170,7 +173,7 @@ def kernel_library(name, srcs, hdrs = [], deps = [], nvccopts = [], visibility =
 
 def cuda_test(name, tags = [], deps = [], **kwargs):
     """A cc_test that needs a GPU to say anything; without one it must skip itself with a reason."""
-    native.cc_test(
+    cc_test(
         name = name,
         tags = tags + ["gpu"],
         target_compatible_with = REQUIRES_CUDA,

@@ -5,13 +5,17 @@ namespace dpipe {
 ChainBatches::ChainBatches(const FrozenWork& work, int chain, int num_units, int max_batch)
     : chain_(&work.chains[chain]),
       index_(chain),
+      num_steps_(static_cast<int>(chain_->steps.size())),
       num_units_(num_units),
       block_(max_batch > 0 ? std::min(max_batch, num_units) : num_units),
       overhead_ns_(work.instruction_overhead_ns) {
+  sums_ = {0};
+  first_sums_ = sums_.data();
   if (num_units == 0) return;
   const int num_blocks = (num_units + block_ - 1) / block_;
   end_ = num_blocks * num_steps();
   sums_ = Sums(block_);
+  first_sums_ = sums_.data();
   const int last_units = num_units - (num_blocks - 1) * block_;
   if (last_units < block_) last_sums_ = Sums(last_units);
 }
@@ -26,23 +30,10 @@ std::vector<Nanos> ChainBatches::Sums(int units) const {
   return sums;
 }
 
-Nanos ChainBatches::TimeBefore(int step) const {
-  if (step == 0) return 0;
-  // Uses the sums of the block that holds step - 1; at a block boundary this is the earlier block.
-  const int block = (step - 1) / num_steps(), in_block = step - block * num_steps();
-  const bool is_last = !last_sums_.empty() && (block + 1) * num_steps() == end_;
-  return block * sums_.back() + (is_last ? last_sums_ : sums_)[in_block];
-}
-
-Nanos ChainProgress::FullBatchTime(int count) const {
-  if (count == 0) return 0;
+Nanos ChainProgress::PartialBatchChange(int count) const {
   const ChainBatches& b = *batches_;
-  Nanos ns = b.TimeBefore(step_ + count) - b.TimeBefore(step_);
-  // The first step always begins an instruction, and it may be the rest of a partial batch.
-  if (!b.StartsInstruction(step_)) ns += b.overhead_ns();
-  if (done_units_ == 0) return ns;
   const int units = b.BlockUnits(step_);
-  ns += b.Times(step_)[units - done_units_] - b.Times(step_)[units];
+  Nanos ns = b.Times(step_)[units - done_units_] - b.Times(step_)[units];
   if (count > 1 && !b.StartsInstruction(step_ + 1)) ns += b.overhead_ns();
   return ns;
 }
@@ -68,6 +59,11 @@ void ChainProgress::Place(int step_begin, int step_end, int unit_begin, int unit
 }
 
 void ChainProgress::Advance(int count, int gap, std::vector<Placement>* out) {
+  if (out == nullptr) {
+    step_ += count;
+    if (count > 0) done_units_ = 0;
+    return;
+  }
   if (count > 0 && done_units_ > 0) {
     Place(step_, step_ + 1, done_units_, batches_->BlockUnits(step_), gap, out);
     done_units_ = 0;

@@ -71,9 +71,10 @@ class Table {
     states_.assign(num_devices_ + 1, std::vector<State>((num_layers_ + 1) * (num_layers_ + 1)));
     At(0, 0, num_layers_).bytes = 0;
     for (int d = 0; d < num_devices_; ++d) {
-      for (int i = 0; i < num_layers_; ++i) {
-        for (int j = i; j <= num_layers_; ++j) {
-          if (At(d, i, j).bytes != kInfinity) Extend(d, i, j);
+      const bool last = d == num_devices_ - 1;
+      for (int front = 1; front < num_layers_; ++front) {
+        for (int back = front; back <= (last ? front : num_layers_ - 1); ++back) {
+          if (last || InnerDevicesCanTake(d + 1, front, back)) Reach(d, front, back);
         }
       }
     }
@@ -95,6 +96,7 @@ class Table {
   };
 
   State& At(int d, int i, int j) { return states_[d][i * (num_layers_ + 1) + j]; }
+  const State& At(int d, int i, int j) const { return states_[d][i * (num_layers_ + 1) + j]; }
 
   Nanos Time(int d, int i, int j) const { return times_[d][i * (num_layers_ + 1) + j]; }
 
@@ -106,33 +108,58 @@ class Table {
     return least <= (num_devices_ - d) * limit_ && j - i >= 2 * (num_devices_ - d);
   }
 
-  void Extend(int d, int i, int j) {
-    const bool last = d == num_devices_ - 1;
-    for (int front = i + 1; front < j; ++front) {
-      const Nanos left = limit_ - Time(d, i, front);
-      if (left < 0) return;
-      for (int back = last ? front : j - 1; back >= front; --back) {
-        if (Time(d, back, j) > left) break;
-        if (!last && !InnerDevicesCanTake(d + 1, front, back)) continue;
-        const int64_t bytes = At(d, i, j).bytes + TrafficOfDevice(d, i, front, back, j);
-        State& next = At(d + 1, front, back);
-        if (bytes >= next.bytes || !Fits(d, {i, front}, {back, j})) continue;
-        next = {bytes, i, j};
-      }
-    }
+  // Sets the state after device d that takes [i, front) and [back, j), by the best i and j. The
+  // memory check takes much longer than all else, and the best state usually fits. So first the
+  // best one is found without it; only if that does not fit are all better ones checked.
+  void Reach(int d, int front, int back) {
+    const State best = BestBefore(d, front, back, /*checks_memory=*/false);
+    if (best.bytes == kInfinity) return;
+    At(d + 1, front, back) = Fits(d, {best.front, front}, {back, best.back})
+                                 ? best
+                                 : BestBefore(d, front, back, /*checks_memory=*/true);
   }
 
-  // Returns what device d's ranges [i, front) and [back, j) add to the traffic over all boundaries.
-  int64_t TrafficOfDevice(int d, int i, int front, int back, int j) const {
+  // Of equal traffic, prefers the lowest i, then the lowest j.
+  State BestBefore(int d, int front, int back, bool checks_memory) const {
     const int later = num_devices_ - 1 - d;  // boundaries from here inwards, on each side
-    if (later == 0) return 0;
     const LayerRange all_front{0, front}, inner{front, back}, all_back{back, num_layers_};
-    int64_t bytes = skips_.Bytes(all_front, inner) + skips_.Bytes(inner, all_back) +
-                    skips_.BytesReadBetween(front, {i, front}, {back, j});
+    const int64_t crossing =
+        later == 0 ? 0 : skips_.Bytes(all_front, inner) + skips_.Bytes(inner, all_back);
+    State best;
+    for (int i = d == 0 ? 0 : FirstFront(d, front); i < (d == 0 ? 1 : front); ++i) {
+      const Nanos left = limit_ - Time(d, i, front);
+      if (left < 0) continue;
+      for (int j = d == 0 ? num_layers_ : back + 1; j <= num_layers_; ++j) {
+        if (Time(d, back, j) > left) break;
+        int64_t bytes = At(d, i, j).bytes;
+        if (bytes >= best.bytes) continue;
+        if (later > 0) bytes += crossing + TrafficOfDevice(later, i, front, back, j);
+        if (bytes >= best.bytes) continue;
+        // Memory never falls when a layer is added at a stage's end.
+        if (checks_memory && !Fits(d, {i, front}, {back, j})) break;
+        best = {bytes, i, j};
+      }
+    }
+    return best;
+  }
+
+  // Returns the first i with [i, front) within the limit.
+  int FirstFront(int d, int front) const {
+    int out = -1, in = front;  // the answer is in (out, in]
+    while (in - out > 1) {
+      const int middle = out + (in - out) / 2;
+      (Time(d, middle, front) <= limit_ ? in : out) = middle;
+    }
+    return in;
+  }
+
+  // Returns what device d's ranges [i, front) and [back, j) add to the traffic over all boundaries,
+  // in addition to what crosses its inner ones; `later` of them are further in, on each side.
+  int64_t TrafficOfDevice(int later, int i, int front, int back, int j) const {
     // Values made here and read further out, or the reverse, cross all inner boundaries.
-    bytes +=
-        2 * later * (skips_.Bytes({i, front}, {j, num_layers_}) + skips_.Bytes({0, i}, {back, j}));
-    return bytes;
+    return skips_.BytesReadBetween(front, {i, front}, {back, j}) +
+           2 * later *
+               (skips_.Bytes({i, front}, {j, num_layers_}) + skips_.Bytes({0, i}, {back, j}));
   }
 
   bool Fits(int d, LayerRange front, LayerRange back) const {

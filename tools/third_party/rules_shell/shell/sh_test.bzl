@@ -1,0 +1,3 @@
+"""The rule that is built into Bazel 4, under the name of the rules_shell repository."""
+
+sh_test = native.sh_test
