@@ -115,7 +115,7 @@ class Experiment {
     const int gone = static_cast<int>(random_.NextBelow(options_.num_processes));
     const auto life = std::chrono::microseconds(random_.NextBelow(options_.max_life_ms * 1000));
     job->StartAll();
-    if (trains) DPIPE_RETURN_IF_ERROR(AwaitStep(job.get(), folder + "/run.log.jsonl"));
+    if (trains) DPIPE_RETURN_IF_ERROR(AwaitStep(job.get(), folder + "/run/log.jsonl"));
     std::this_thread::sleep_for(life);
     if (job->program(gone).Poll()) return Wrong(*job, gone, "ended before it was killed");
     job->program(gone).Signal(freezes ? SIGSTOP : SIGKILL);
