@@ -199,7 +199,7 @@ TEST_F(TrainCheckTest, RefusesImagesThatCannotBeDecoded) {
   const ProgramOutcome run = Train({"--data=" + folder});
   EXPECT_EQ(run.exit_code, 1) << run.out;
   EXPECT_EQ(LineOf(run.err, "train: "), LineOf(check.err, "train: "));
-  EXPECT_FALSE(fs::exists(Out()));
+  EXPECT_FALSE(fs::exists(Out() + "/model"));
 }
 
 TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {

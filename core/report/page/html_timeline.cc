@@ -66,11 +66,10 @@ foot of a box: the second of two pipelines that run in opposite directions.</dd>
 <dt>warm colours</dt><dd>Frozen components (text encoder, VAE), which only run forward. Strong: this step&#39;s work.
 Pale: the <em>next</em> step&#39;s, done in this step&#39;s bubbles.</dd>
 <dt>hatched</dt><dd>Bubbles: the device computes nothing. Less is better.</dd>
-<dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below; in an executed run, the time that the device
-waited for it). Arrows lead from sender to receiver.</dd>
+<dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below). Arrows lead from sender to receiver.</dd>
 <dt>red outlines</dt><dd>The critical path of a simulated step: the chain of work and messages that sets how long it
 takes. Only shortening one of these shortens the step.</dd>
-<dt>curves</dt><dd>Memory that each device holds.</dd>
+<dt>curves</dt><dd>Memory that each device holds, in a simulated run.</dd>
 <dt>more</dt><dd>Hover over or tap a box for details. Zoom with + and −, or Ctrl and the wheel; all timelines move
 together. With the keyboard: Tab to a timeline, arrow keys from box to box, + − 0 to zoom. The trace files open in
 <code>ui.perfetto.dev</code> and contain all events.</dd></dl></section>

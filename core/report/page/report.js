@@ -75,6 +75,7 @@
         lanes.style.width = 100 * zoom + "%";
         frame.classList.toggle("can-drag", zoom > 1);
         showRuns(lanes, zoom);
+        drawAxis(lanes);
         later();
       }
       if (Math.abs(scroll.scrollLeft - left) > 1) scroll.scrollLeft = left;
