@@ -1,5 +1,7 @@
 #include "models/diffusion/samplers/samplers.h"
+
 #include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"

@@ -1,4 +1,5 @@
 #include "models/diffusion/samplers/samplers.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
