@@ -1,10 +1,12 @@
 #include "core/planner/costs/estimate.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/planner/pipeline/pipeline_schedule.h"
+#include "core/schedule/messages/param_gathers.h"
 #include "core/schedule/placement/boundary.h"
 #include "core/schedule/schedule_traits.h"
 
@@ -283,13 +285,26 @@ Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, do
 }
 
 Nanos StepEstimator::Estimate(const PipelineShape& shape) {
-  return EstimateOf(shape, PassesOf(shape));
+  return EstimateOf(shape, PassesOf(shape), recomputes_ ? 3 : 2);
 }
 
 Nanos StepEstimator::EstimateRecomputing(const PipelineShape& shape, double share) {
   Passes passes = PassesOf(shape);
   passes.input_grad += share * passes.forward / forward_passes_;
-  return EstimateOf(shape, passes);
+  return EstimateOf(shape, passes, 2 + share);
+}
+
+double StepEstimator::Gathers(const PipelineShape& shape, double num_passes) const {
+  if (shape.sharding != Sharding::kZero3 || shape.num_stages > 1) return 0;
+  std::vector<int> ranks(shape.num_devices);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  double sum = 0;
+  for (int backbone : cost_.backbones()) {
+    const int64_t bytes =
+        GatheredBytes(cost_, backbone, cost_.AllLayers(backbone), /*keeps_frozen=*/false);
+    sum += static_cast<double>(cost_.AllGather(ranks, bytes));
+  }
+  return sum * num_passes * shape.num_micro_batches;
 }
 
 Nanos StepEstimator::Ideal(const PipelineShape& shape, double ramp_share) {
@@ -300,11 +315,12 @@ Nanos StepEstimator::Ideal(const PipelineShape& shape, double ramp_share) {
                             SpeedOf(shape) / mean_speed_);
 }
 
-Nanos StepEstimator::EstimateOf(const PipelineShape& shape, const Passes& passes) {
+Nanos StepEstimator::EstimateOf(const PipelineShape& shape, const Passes& passes,
+                                double num_passes) {
   const double per_device = passes.total() / shape.num_stages;
   const double pace = std::max(per_device * (1 + Unevenness(shape)), LinkPace(shape));
-  return Finish(shape, passes,
-                (shape.num_micro_batches + Ramp(shape, passes)) * pace + LinkPath(shape));
+  const double pipeline = (shape.num_micro_batches + Ramp(shape, passes)) * pace + LinkPath(shape);
+  return Finish(shape, passes, std::max(pipeline, Gathers(shape, num_passes)));
 }
 
 Nanos StepEstimator::EstimateCut(const PipelineShape& shape, const PipelineCut& cut,
@@ -319,8 +335,9 @@ Nanos StepEstimator::EstimateCut(const PipelineShape& shape, const PipelineCut& 
   }
   const double largest = *std::max_element(loads.begin(), loads.end());
   const double waits = std::max(0.0, shape.num_micro_batches * LinkPace(shape) - largest);
-  return Finish(shape, PassesOf(shape),
-                static_cast<double>(schedule.Makespan(costs)) + waits + LinkPath(shape));
+  const bool recomputes = std::count(cut.recompute.begin(), cut.recompute.end(), true) > 0;
+  const double pipeline = static_cast<double>(schedule.Makespan(costs)) + waits + LinkPath(shape);
+  return Finish(shape, PassesOf(shape), std::max(pipeline, Gathers(shape, recomputes ? 3 : 2)));
 }
 
 }  // namespace dpipe

@@ -7,6 +7,7 @@
 //   - The bubble is that of the schedule at even times, simulated once for a few micro-batches and
 //     scaled.
 //   - The all-reduce counts as far as it is longer than the last micro-batch's backward pass.
+//   - ZeRO-3 on one stage takes at least as long as the gathers of its weights, per pass.
 //
 // The best candidates are then simulated.
 #ifndef DPIPE_CORE_PLANNER_COSTS_ESTIMATE_H_
@@ -73,7 +74,8 @@ class StepEstimator {
   // Returns the mean, over the pipeline's devices, of the speeds of their slowest ranks. Stages
   // that are cut to fit the devices run at this speed.
   double SpeedOf(const PipelineShape& shape);
-  Nanos EstimateOf(const PipelineShape& shape, const Passes& passes);
+  // `num_passes`: how often a micro-batch passes through the layers.
+  Nanos EstimateOf(const PipelineShape& shape, const Passes& passes, double num_passes);
   // Returns the idle time of a device, as a multiple of its work on one micro-batch.
   double Ramp(const PipelineShape& shape, const Passes& passes);
   // Returns the ratio of the longest stage to the mean stage, minus one.
@@ -87,6 +89,9 @@ class StepEstimator {
   double InterfacesOf(const PipelineShape& shape) const;
   double FrozenWork(const PipelineShape& shape) const;  // of a group, summed over its devices
   double ExposedSync(const PipelineShape& shape, double backward_ns) const;
+  // Returns the time of gathering all weights before each of so many passes per micro-batch; 0 if
+  // they are not gathered pass by pass.
+  double Gathers(const PipelineShape& shape, double num_passes) const;
 
   const CostModel& cost_;
   const bool fills_;
