@@ -169,9 +169,8 @@ const std::vector<StrategyRow>& StrategyRows() {
       //
       // `diffusionpipe` differs: it uses bubbles of any length, one device at a time, keeps a
       // sample on one device, divides samples unevenly, takes one partial batch per chain,
-      // compares several packings, and improves its cuts by simulation. `//bench:ablation --
-      // --steps`
-      // shows what each brings.
+      // compares several packings, and improves its cuts by simulation.
+      // `//bench:ablation -- --steps` shows what each brings.
       {Family::kFilling, "diffusionpipe-paper",
        "partitioner=by_bound,schedule=1f1b|cascaded,frozen=fill,fill_rule=published,"
        "min_bubble_us=10000,local_batches=4|8|12|16|24|32|48|64|96,recompute=none,shard=none",

@@ -165,11 +165,8 @@ class TorchTrainer:
         self.model = family(torch, folder, low)
         del self.model.vae.decoder
         self.backbone = family.load_backbone(folder, self.kept).to(to)
-        for part in self.model.parts().values():
-            part.requires_grad_(False)
-        self.model.vae.requires_grad_(False).to(to)
-        for part in self.model.parts().values():
-            part.to(to)
+        for part in (self.model.vae, *self.model.parts().values()):
+            part.requires_grad_(False).to(to)
         if arguments.channels_last:
             self.model.vae.to(memory_format=torch.channels_last)
             self.backbone.to(memory_format=torch.channels_last)

@@ -21,7 +21,6 @@ std::vector<PipelineChain> ChainsOf(const Plan& plan);
 // Returns the maximum number of micro-batches of any chain.
 int MaxMicroBatches(const Plan& plan);
 
-// Pairs SENDs with RECVs in linear time.
 struct MessageEnd {
   int rank = 0;
   int instruction = 0;
@@ -34,7 +33,7 @@ struct MessagePair {
 // Pairs the k-th SEND from one rank to another with the k-th RECV there from it; sorted by
 // (receiver, sender, order). Peers must be ranks of the plan. Returns InvalidArgument, as
 // MatchMessages does (rendezvous.h), if a message is unpaired or a pair differs in payload, stages,
-// component, micro-batch, samples, bytes or step.
+// component, micro-batch, samples, bytes or step. Linear time.
 absl::StatusOr<std::vector<MessagePair>> PairMessages(const Plan& plan);
 
 }  // namespace dpipe

@@ -28,15 +28,14 @@ inline constexpr char kWithoutCaptions[] =
 // invalid byte and its position, counted from 1.
 absl::Status CheckUtf8(absl::string_view bytes);
 
-// Captions in a JSON object: a metadata row, or the .json member of a shard.
-//
 // The captions of one image. Training draws one of them each time it uses the image.
 struct Captions {
   std::vector<std::string> texts;  // from CaptionText; empty if the image has no caption
   bool are_utf8 = true;            // see CaptionText
 };
 
-// Finds and reads the column that contains the captions.
+// Finds and reads the column that contains the captions in a JSON object: a metadata row, or the
+// .json member of a shard.
 class CaptionColumn {
  public:
   // Uses the column `named` or, if that is empty, the first of `usual` and `other_usual` that

@@ -13,7 +13,7 @@
 
 namespace dpipe {
 
-// Tables of comma-separated values.
+// A row of comma-separated values.
 struct CsvRow {
   int64_t line;  // line on which the row begins, counted from 1
   std::vector<std::string> cells;

@@ -7,6 +7,20 @@
 #include "core/base/philox.h"
 
 namespace dpipe::diffusion {
+namespace {
+
+constexpr double kSpeedRatio = 5;
+constexpr double kSpeedSlope = 0.1;  // divided by the number of timesteps
+
+// As numpy.gradient: central differences, one-sided at the ends.
+double Slope(const NoiseSchedule& schedule, int t) {
+  const int before = std::max(0, t - 1), after = std::min(schedule.num_timesteps() - 1, t + 1);
+  if (before == after) return 0;
+  const auto noise = [&schedule](int at) { return std::sqrt(1 - schedule.alpha_cumprod(at)); };
+  return (noise(after) - noise(before)) / (after - before);
+}
+
+}  // namespace
 
 Tensor DrawNoise(const std::shared_ptr<Device>& device, uint64_t seed, uint64_t step,
                  uint32_t first_sample, const Shape& shape, RandomPurpose purpose) {
@@ -62,21 +76,6 @@ Tensor TimestepsAtQuantiles(const std::shared_ptr<Device>& device,
   }
   return timesteps;
 }
-
-namespace {
-
-constexpr double kSpeedRatio = 5;
-constexpr double kSpeedSlope = 0.1;  // divided by the number of timesteps
-
-// As numpy.gradient: central differences, one-sided at the ends.
-double Slope(const NoiseSchedule& schedule, int t) {
-  const int before = std::max(0, t - 1), after = std::min(schedule.num_timesteps() - 1, t + 1);
-  if (before == after) return 0;
-  const auto noise = [&schedule](int at) { return std::sqrt(1 - schedule.alpha_cumprod(at)); };
-  return (noise(after) - noise(before)) / (after - before);
-}
-
-}  // namespace
 
 TimestepDistribution::TimestepDistribution(TimestepSampling sampling, const NoiseSchedule& schedule)
     : sampling_(sampling), num_timesteps_(schedule.num_timesteps()) {

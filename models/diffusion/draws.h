@@ -35,8 +35,7 @@ Tensor TimestepsAtQuantiles(const std::shared_ptr<Device>& device,
                             const std::vector<double>& quantiles, uint32_t first_sample, int count,
                             int num_timesteps);
 
-// Probabilities with which training draws timesteps.
-
+// The probabilities with which training draws timesteps.
 enum class TimestepSampling {
   kUniform,
   // SpeeD's asymmetric sampling (Wang et al., arXiv 2405.17403): timesteps at which the noise

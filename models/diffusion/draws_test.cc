@@ -6,7 +6,6 @@
 #include "core/ops/testing/op_testing.h"
 
 namespace dpipe::diffusion {
-
 namespace {
 
 using ops::ExpectSameBits;
@@ -140,5 +139,4 @@ TEST(TimestepSamplingTest, SpeedDrawsMatchItsProbabilities) {
 }
 
 }  // namespace
-
 }  // namespace dpipe::diffusion

@@ -14,7 +14,6 @@
 #include "nlohmann/json.hpp"
 
 namespace dpipe::diffusion {
-
 namespace {
 
 // Schedulers of diffusers 0.35.1 and 0.42.1 that are defined by betas and draw pictures from noise.
@@ -39,21 +38,6 @@ constexpr const char* kBetaSchedulers[] = {
     "TCDScheduler",
     "UniPCMultistepScheduler",
 };
-
-}  // namespace
-
-absl::Status CheckSchedulerClass(absl::string_view class_name) {
-  if (std::find(std::begin(kBetaSchedulers), std::end(kBetaSchedulers), class_name) !=
-      std::end(kBetaSchedulers)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the scheduler is a ", ShowText(class_name),
-      ", which is not a known scheduler of a diffusion process with betas; supported are "
-      "DDIMScheduler, PNDMScheduler, DPMSolverMultistepScheduler and similar ones"));
-}
-
-namespace {
 
 using Json = nlohmann::json;
 
@@ -172,6 +156,17 @@ absl::Status RefuseUnsupported(const Json& config) {
 }
 
 }  // namespace
+
+absl::Status CheckSchedulerClass(absl::string_view class_name) {
+  if (std::find(std::begin(kBetaSchedulers), std::end(kBetaSchedulers), class_name) !=
+      std::end(kBetaSchedulers)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the scheduler is a ", ShowText(class_name),
+      ", which is not a known scheduler of a diffusion process with betas; supported are "
+      "DDIMScheduler, PNDMScheduler, DPMSolverMultistepScheduler and similar ones"));
+}
 
 const char* PredictionTypeName(PredictionType type) {
   for (const auto& [name, named] : kPredictionTypes) {

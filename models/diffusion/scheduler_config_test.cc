@@ -5,7 +5,6 @@
 #include "models/diffusion/noise_schedule.h"
 
 namespace dpipe::diffusion {
-
 namespace {
 
 using ::testing::HasSubstr;
@@ -37,5 +36,4 @@ TEST(SchedulerClassTest, ConfigsOfOtherProcessesAreRefused) {
 }
 
 }  // namespace
-
 }  // namespace dpipe::diffusion

@@ -12,7 +12,6 @@
 #include "models/weights/weight_files.h"
 
 namespace dpipe::models {
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,8 +71,6 @@ absl::StatusOr<ComponentSize> SizeOfCopy(const std::string& from, bool with_weig
   }
   return size;
 }
-
-namespace fs = std::filesystem;
 
 absl::StatusOr<PipelineFolder> PipelineFolder::Open(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(ModelIndex index, ReadModelIndex(path));

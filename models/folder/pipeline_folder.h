@@ -14,9 +14,8 @@
 
 namespace dpipe::models {
 
-// Copies a component's folder for use by another model.
-
-// Copies the component in the folder `from` into the folder `to`, which is created.
+// Copies the component in the folder `from` into the folder `to`, which is created, for use by
+// another model.
 //
 // - Files other than weights (configurations, vocabularies) are always copied.
 // - With `with_weights`, the weights that OpenWeights reads are copied, byte for byte, and named

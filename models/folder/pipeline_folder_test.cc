@@ -9,7 +9,6 @@
 #include "gtest/gtest.h"
 
 namespace dpipe::models {
-
 namespace {
 
 using ::testing::ElementsAre;
@@ -85,5 +84,4 @@ TEST_F(CopyComponentTest, AMissingFolderIsNamed) {
 }
 
 }  // namespace
-
 }  // namespace dpipe::models

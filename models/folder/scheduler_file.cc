@@ -10,7 +10,6 @@
 #include "core/base/text/show.h"
 
 namespace dpipe::models {
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -43,6 +42,32 @@ std::string ClassOf(const Json& config) {
 bool SupportsZeroTerminalSnr(const std::string& name) {
   return std::find(std::begin(kSupportZeroTerminalSnr), std::end(kSupportZeroTerminalSnr), name) !=
          std::end(kSupportZeroTerminalSnr);
+}
+
+constexpr char kSchedulerFile[] = "/scheduler/scheduler_config.json";
+
+std::string NoteAboutClasses(const std::string& folder, const std::string& of_config,
+                             const std::string& of_index) {
+  if (of_config.empty() || of_index.empty() || of_config == of_index) return "";
+  return absl::StrCat(folder, ": the scheduler is a ", ShowText(of_index),
+                      " according to model_index.json (which is used, as in diffusers), but a ",
+                      ShowText(of_config), " according to scheduler/scheduler_config.json");
+}
+
+absl::Status WithPath(const SchedulerFile& file, const absl::Status& error) {
+  return absl::Status(error.code(), absl::StrCat(file.path, ": ", error.message()));
+}
+
+absl::Status CheckChanges(const SchedulerFile& file, const SchedulerChanges& changes) {
+  const bool changes_something =
+      changes.prediction_type.has_value() || changes.zero_terminal_snr.has_value();
+  if (!changes_something || SchedulerClassOf(file.json) != diffusion::kFlowSchedulerClass) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path, ": the scheduler is a ", diffusion::kFlowSchedulerClass,
+                   ", which has no prediction type and no terminal SNR; leave out the options "
+                   "prediction_type and zero_terminal_snr"));
 }
 
 }  // namespace
@@ -92,36 +117,6 @@ std::string WithSchedulerClass(const std::string& model_index,
   index["scheduler"] = Json::array({"diffusers", ClassOf(scheduler)});
   return JsonText(index, /*indent=*/2) + "\n";
 }
-
-namespace {
-
-constexpr char kSchedulerFile[] = "/scheduler/scheduler_config.json";
-
-std::string NoteAboutClasses(const std::string& folder, const std::string& of_config,
-                             const std::string& of_index) {
-  if (of_config.empty() || of_index.empty() || of_config == of_index) return "";
-  return absl::StrCat(folder, ": the scheduler is a ", ShowText(of_index),
-                      " according to model_index.json (which is used, as in diffusers), but a ",
-                      ShowText(of_config), " according to scheduler/scheduler_config.json");
-}
-
-absl::Status WithPath(const SchedulerFile& file, const absl::Status& error) {
-  return absl::Status(error.code(), absl::StrCat(file.path, ": ", error.message()));
-}
-
-absl::Status CheckChanges(const SchedulerFile& file, const SchedulerChanges& changes) {
-  const bool changes_something =
-      changes.prediction_type.has_value() || changes.zero_terminal_snr.has_value();
-  if (!changes_something || SchedulerClassOf(file.json) != diffusion::kFlowSchedulerClass) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(file.path, ": the scheduler is a ", diffusion::kFlowSchedulerClass,
-                   ", which has no prediction type and no terminal SNR; leave out the options "
-                   "prediction_type and zero_terminal_snr"));
-}
-
-}  // namespace
 
 absl::StatusOr<SchedulerFile> ReadSchedulerFile(const PipelineFolder& folder,
                                                 const SchedulerChanges& changes) {

@@ -12,9 +12,7 @@
 
 namespace dpipe::models {
 
-// Edits the scheduler's files of a folder in diffusers layout for a run with another objective.
-
-// Overrides of the folder's scheduler_config.json.
+// Overrides of the folder's scheduler_config.json, for a run with another objective.
 struct SchedulerChanges {
   std::optional<diffusion::PredictionType> prediction_type;
   std::optional<bool> zero_terminal_snr;

@@ -7,7 +7,6 @@
 #include "nlohmann/json.hpp"
 
 namespace dpipe::models {
-
 namespace {
 
 using Json = nlohmann::json;
@@ -132,5 +131,4 @@ TEST_F(SchedulerFileTest, FlowHasNothingToChange) {
 }
 
 }  // namespace
-
 }  // namespace dpipe::models

@@ -18,7 +18,7 @@
 
 namespace dpipe {
 
-// Messages in the form in which NCCL carries them.
+// A message in the form in which NCCL carries it.
 //
 // Within a group, NCCL has at most one call to each rank and one from each in flight; a second one
 // begins when the group's other calls have completed. Messages must make progress independently, so

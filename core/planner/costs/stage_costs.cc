@@ -363,10 +363,9 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
   const int shards = StateShards(seat);
   std::vector<int64_t> of_moment(3 * num_stages, 0);  // by place in a Moment
   const bool keeps_frozen = options_.gathers_once;
-  int64_t state = 0, frozen = 0, transient = 0;
+  int64_t state = 0, transient = 0;
   for (const HeldStage& stage : held) {
-    state += cost_.StateBytes(component_, stage.layers);
-    if (keeps_frozen) frozen += cost_.FrozenStateBytes(component_, stage.layers);
+    state += cost_.ShardedStateBytes(component_, stage.layers, shards, keeps_frozen);
     const int64_t again = seat.recompute ? NeedOfRecomputing(stage.layers).restored : 0;
     transient = std::max(transient, tables_->WorkspaceBytesPerSample(stage.layers) + again);
     const int id = first_stage_of_copy_[stage.copy] + stage.stage;
@@ -386,8 +385,8 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
     most = std::max(most, sum);
   }
   const int64_t hosted = device >= options_.first_host ? options_.hosted_bytes : 0;
-  return options_.frozen_bytes + hosted + frozen + (state - frozen) / shards + most +
-         local_batch * transient + ReductionBufferBytes(seat, held);
+  return options_.frozen_bytes + hosted + state + most + local_batch * transient +
+         ReductionBufferBytes(seat, held);
 }
 
 PartitionProblem MakePartitionProblem(const StageCosts& costs, const Schedule& schedule,

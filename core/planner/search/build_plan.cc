@@ -10,8 +10,6 @@
 #include "core/planner/cuts/balance_cut.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/planner/fill/weight_order.h"
-#include "core/planner/partition/partitioner.h"
-#include "core/planner/partition/solvers/pair.h"
 #include "core/planner/pipeline/pipeline_schedule.h"
 #include "core/planner/strategy.h"
 #include "core/schedule/memory/memory.h"
@@ -21,20 +19,11 @@
 namespace dpipe {
 namespace {
 
-// Maximum number of cuts judged to even out the devices' work for several backbones.
-constexpr int kMaxJudged = 2000;
 // Fraction of a device's memory that orders of passes leave free for frozen work and messages.
 constexpr double kSpareMemory = 0.03;
-// Maximum number of slots of the structures that searches for one plan keep: some 30 MB.
-constexpr int64_t kMaxStructureSlots = 2'000'000;
 // A frozen component is heavy if its weights take at least this fraction of the smallest device
 // memory.
 constexpr double kHeavyShare = 0.05;
-
-Recompute RecomputeOf(const Strategy& strategy) {
-  if (strategy.recompute() == "full") return Recompute::kFull;
-  return strategy.recompute() == "auto" ? Recompute::kAuto : Recompute::kNone;
-}
 
 // Returns the minimum over all devices that have a limit; 0 if none has one.
 int64_t MinMemoryLimit(const CostModel& cost) {
@@ -79,12 +68,6 @@ int ChainMicroBatches(const PipelineShape& shape) {
 
 }  // namespace
 
-PlanTables::PlanTables(const CostModel& cost) : memory_bound(cost) {
-  for (int backbone : cost.backbones()) {
-    backbones.push_back(std::make_shared<const BackboneTables>(cost, backbone));
-  }
-}
-
 PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
                          const CostModel& cost)
     : strategy_(strategy),
@@ -93,7 +76,7 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration() &&
              !cost.frozen_components().empty()),
       shared_(options.tables != nullptr ? options.tables : std::make_shared<PlanTables>(cost)),
-      tables_(shared_->backbones) {
+      tables_(shared_->backbones()) {
   if (!cached()) {
     const int64_t limit = MinMemoryLimit(cost_);
     for (int c : cost_.frozen_components()) {
@@ -106,6 +89,11 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
       heavy_bytes_ += bytes;
     }
   }
+}
+
+Recompute PlanBuilder::recompute() const {
+  if (strategy_.recompute() == "full") return Recompute::kFull;
+  return strategy_.recompute() == "auto" ? Recompute::kAuto : Recompute::kNone;
 }
 
 LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut& cut,
@@ -160,38 +148,9 @@ std::optional<double> PlanBuilder::MemoryShare(const PipelineShape& shape) {
   const bool chooses_ranks =
       tables_.size() == 1 &&
       (partitioner == "dapple" || partitioner == "pipedream" || partitioner == "spp");
-  return shared_->memory_bound.ShareOf(shape, {frozen_bytes_ - heavy_bytes_, heavy_bytes_},
-                                       RecomputeOf(strategy_) != Recompute::kNone, chooses_ranks,
-                                       /*in_blocks=*/true);
-}
-
-absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
-  DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(PartitionerOf(shape)));
-  DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<const Schedule> structure,
-                         StructureOf(shape, /*self_conditioning=*/false));
-  const Schedule& schedule = *structure;
-  DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
-  // Each device has one stage of each backbone.
-  if (traits.num_backbones == 2 && traits.stages_per_device == 2) return CutPair(shape, schedule);
-  std::vector<Partition> partitions;
-  for (size_t b = 0; b < tables_.size(); ++b) {
-    const ModelStageCosts costs(cost_, tables_[b], schedule,
-                                CostsOptions(shape, static_cast<int>(b)));
-    PartitionProblem problem = MakePartitionProblem(
-        costs, schedule, static_cast<int>(b), std::vector<int>(shape.num_stages, shape.replicas()));
-    // All backbones use the same division of the devices.
-    problem.choose_replicas = tables_.size() == 1;
-    problem.recompute = RecomputeOf(strategy_);
-    DPIPE_ASSIGN_OR_RETURN(Partition partition, partitioner(problem));
-    if (tables_.size() == 1 && PartitionerOf(shape) == "balanced") {
-      return ShortestOf(shape, schedule, traits, problem, costs, partition);
-    }
-    partitions.push_back(std::move(partition));
-  }
-  DPIPE_ASSIGN_OR_RETURN(PipelineCut cut, JoinPartitions(partitions));
-  if (tables_.size() == 1 || !strategy_.tune()) return cut;
-  // Cutting each backbone alone leaves some devices with more work than others.
-  return Balance(shape, cut, schedule, /*by_makespan=*/false, kMaxJudged);
+  return shared_->memory_bound().ShareOf(shape, {frozen_bytes_ - heavy_bytes_, heavy_bytes_},
+                                         recompute() != Recompute::kNone, chooses_ranks,
+                                         /*in_blocks=*/true);
 }
 
 StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int backbone) const {
@@ -210,64 +169,16 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
     options.hosted_bytes = heavy_bytes_;
     if (shape.frozen_hosts > 0) options.first_host = shape.num_stages - shape.frozen_hosts;
   }
-  options.recomputes_blocks = RecomputeOf(strategy_) != Recompute::kNone;
+  options.recomputes_blocks = recompute() != Recompute::kNone;
   options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
   return options;
-}
-
-absl::StatusOr<PipelineCut> PlanBuilder::CutPair(const PipelineShape& shape,
-                                                 const Schedule& schedule) const {
-  const ModelStageCosts down(cost_, tables_[0], schedule, CostsOptions(shape, 0));
-  const ModelStageCosts up(cost_, tables_[1], schedule, CostsOptions(shape, 1));
-  PairProblem problem;
-  problem.down = &down;
-  problem.up = &up;
-  problem.num_down_micro_batches = problem.num_up_micro_batches = shape.num_micro_batches;
-  problem.replicas.assign(shape.num_stages, shape.replicas());
-  problem.recompute = strategy_.recompute() == "full";
-  absl::StatusOr<PairPartition> pair = PartitionPair(problem);
-  if (absl::IsResourceExhausted(pair.status()) && strategy_.recompute() == "auto") {
-    problem.recompute = true;
-    pair = PartitionPair(problem);
-  }
-  DPIPE_RETURN_IF_ERROR(pair.status());
-  std::vector<Partition> partitions(2);
-  partitions[0].stages = pair->down;
-  partitions[1].stages = pair->up;
-  for (Partition& partition : partitions) partition.seats = pair->seats;
-  partitions[0].bottleneck_ns = pair->largest_load_ns / shape.num_micro_batches;
-  return JoinPartitions(partitions);
-}
-
-absl::StatusOr<std::shared_ptr<const Schedule>> PlanBuilder::StructureOf(
-    const PipelineShape& shape, bool self_conditioning) const {
-  const PlanTables::StructureKey key = {shape.schedule,          shape.num_stages,
-                                        shape.num_micro_batches, shape.stages_per_device,
-                                        shape.peak_limit,        self_conditioning};
-  if (const auto known = shared_->structures.find(key); known != shared_->structures.end()) {
-    return known->second;
-  }
-  PipelineScheduleOptions options;
-  options.num_backbones = static_cast<int>(tables_.size());
-  options.self_conditioning = self_conditioning;
-  DPIPE_ASSIGN_OR_RETURN(Schedule structure, MakePipelineSchedule(shape, options));
-  int64_t slots = 0;
-  for (int d = 0; d < structure.num_devices(); ++d) {
-    slots += static_cast<int64_t>(structure.slots(d).size());
-  }
-  if (shared_->num_structure_slots + slots > kMaxStructureSlots) {
-    shared_->structures.clear();
-    shared_->num_structure_slots = 0;
-  }
-  shared_->num_structure_slots += slots;
-  return shared_->structures[key] = std::make_shared<const Schedule>(std::move(structure));
 }
 
 absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
                                                  bool self_conditioning) const {
   if (cut.schedule != nullptr && !self_conditioning) return *cut.schedule;
   DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<const Schedule> structure,
-                         StructureOf(shape, self_conditioning));
+                         shared_->StructureOf(shape, self_conditioning));
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
   if (!traits.takes_costs && !self_conditioning) return *structure;
   PipelineScheduleOptions options;

@@ -13,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,11 +21,11 @@
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/costs/cut_costs.h"
-#include "core/planner/costs/memory_bound.h"
 #include "core/planner/costs/stage_costs.h"
 #include "core/planner/partition/partition.h"
 #include "core/planner/pipeline/pipeline_cut.h"
 #include "core/planner/pipeline/shape.h"
+#include "core/planner/search/plan_tables.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/lowering/lower.h"
 #include "core/schedule/schedule_traits.h"
@@ -41,19 +40,6 @@ struct BuiltPlan {
   double unfilled_bubble_ratio = 0;  // 0 if nothing is filled
   std::vector<Nanos> finish_ns;      // FilledPlan.finish_ns; empty if nothing is filled
   bool exceeded_limit = false;       // no plan was built; a filled one takes at least step_ns
-};
-
-// Tables that depend only on the model and the cluster: all builders for one plan share them. Not
-// thread-safe.
-struct PlanTables {
-  explicit PlanTables(const CostModel& cost);  // `cost` must outlive this
-
-  std::vector<std::shared_ptr<const BackboneTables>> backbones;
-  MemoryBound memory_bound;
-  // Schedules at unit costs that PlanBuilder has made, until their slots are too many to keep.
-  using StructureKey = std::tuple<std::string, int, int, int, int, bool>;
-  std::map<StructureKey, std::shared_ptr<const Schedule>> structures;
-  int64_t num_structure_slots = 0;
 };
 
 struct BuildOptions {
@@ -138,9 +124,7 @@ class PlanBuilder {
   const CostModel& CostOf(const PipelineShape& shape, Extent extent);
 
  private:
-  // Returns the schedule at unit costs: its stages and their devices are those of every order.
-  absl::StatusOr<std::shared_ptr<const Schedule>> StructureOf(const PipelineShape& shape,
-                                                              bool self_conditioning) const;
+  Recompute recompute() const;
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
   // Returns the cut of the only backbone with the shortest step, starting from `partition`.
   absl::StatusOr<PipelineCut> ShortestOf(const PipelineShape& shape, const Schedule& schedule,

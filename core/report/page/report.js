@@ -115,7 +115,7 @@
       zoomTo(zoom * Math.exp(-event.deltaY * 0.004), event.clientX - scroll.getBoundingClientRect().left);
     }, { passive: false });
 
-    // Keys: + - 0 zoom; arrows go from box to box, Enter and tapping say what a box is.
+    // Keys: + - 0 zoom; arrows go from box to box and say what each is, as tapping does.
     let selected = null;
     function select(box) {
       if (!box) return;

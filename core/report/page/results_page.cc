@@ -268,8 +268,7 @@ absl::StatusOr<std::string> CaseHtml(const CaseResult& results,
   if (!bubbles.empty()) {
     bubbles =
         "<h3>Idle time by reason</h3>\n<p class=\"note\">Of all devices&#39; time, as in the "
-        "table; "
-        "divided as in the turn nearest the median.</p>\n" +
+        "table; divided as in the turn nearest the median.</p>\n" +
         bubbles;
   }
   const std::string guide = is_single && !timelines.empty() ? kHowToReadTimelines : "";
@@ -277,8 +276,7 @@ absl::StatusOr<std::string> CaseHtml(const CaseResult& results,
       CaseTitle(results),
       "Bars: median images per second, and how many times data_parallel (dashed), with 95 % "
       "intervals; a dot is a turn, a ring an outlier, a faint dot warm-up, which counts nowhere; "
-      "the "
-      "bracket is the median&#39;s 95 % interval.",
+      "the bracket is the median&#39;s 95 % interval.",
       absl::StrCat(ThroughputChart(analysis), CaseTableHtml(analysis), notes, bubbles,
                    LossesHtml(results), guide, timelines));
 }

@@ -211,8 +211,8 @@ std::string PredictionChart(const std::vector<PredictionRow>& rows) {
 
 std::string SuiteChartCss() {
   return ".band{fill:var(--line);opacity:.5}.ideal{stroke:var(--muted)}"
-         ".grid{stroke:var(--line)}.bar.memory{fill:none;stroke:var(--fg);stroke-width:1.5}section "
-         "h3{margin-top:14px}\n";
+         ".grid{stroke:var(--line)}.bar.memory{fill:none;stroke:var(--fg);stroke-width:1.5}"
+         "section h3{margin-top:14px}\n";
 }
 
 }  // namespace dpipe::report

@@ -50,9 +50,9 @@ struct LowerOptions {
   std::vector<FillItem> fill;
 };
 
-// Returns the plan, without a prediction. InvalidArgument,
-// with both values, if layout, schedule, options and cost model do not fit together. The plan is
-// valid (verify.h) unless fill items are missing; only VerifyPlan detects that.
+// Returns the plan, without a prediction. InvalidArgument, with both values, if layout, schedule,
+// options and cost model do not fit together. The plan is valid (verify.h) unless fill items are
+// missing; only VerifyPlan detects that.
 absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& schedule,
                                const LowerOptions& options, const CostModel& cost);
 

@@ -9,7 +9,6 @@
 #include "core/base/text/show.h"
 
 namespace dpipe::diffusion {
-
 namespace {
 
 std::string Names() {

@@ -4,7 +4,6 @@
 #include "gtest/gtest.h"
 
 namespace dpipe::diffusion {
-
 namespace {
 
 using ::testing::ElementsAre;
@@ -117,5 +116,4 @@ TEST(MakeSolverTest, WrongValuesOfASamplersOwnKeysAreErrors) {
 }
 
 }  // namespace
-
 }  // namespace dpipe::diffusion
