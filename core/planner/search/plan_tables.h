@@ -27,7 +27,8 @@ class PlanTables {
   MemoryBound& memory_bound() { return memory_bound_; }
 
   // Returns the shape's schedule at unit costs: its stages and their devices are those of every
-  // order. Errors are those of MakePipelineSchedule. Keeps schedules until they have too many slots.
+  // order. Errors are those of MakePipelineSchedule. Keeps schedules until they have too many
+  // slots.
   absl::StatusOr<std::shared_ptr<const Schedule>> StructureOf(const PipelineShape& shape,
                                                               bool self_conditioning);
 
