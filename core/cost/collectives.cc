@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/reduction_chunks.h"
+#include "core/cost/shared_links.h"
 
 namespace dpipe {
 namespace {
@@ -84,14 +85,65 @@ Nanos NcclTreeTime(const CollectiveGroup& group, int64_t bytes) {
          StreamTime(group, 2, k == 2 ? 1 : 2, bytes);
 }
 
-}  // namespace
-
-int InterfaceOfRank(const ClusterSpec& cluster, int rank) {
-  const int interfaces = std::max(1, cluster.interfaces_per_node());
-  const int node = rank / cluster.devices_per_node();
-  const int device = rank % cluster.devices_per_node();
-  return node * interfaces + device / (cluster.devices_per_node() / interfaces);
+// Returns `time`, or longer if the laps' bytes need longer on a shared link.
+Nanos OverSharedLinks(const CollectiveGroup& group, int laps, int64_t bytes, Nanos time) {
+  const double shared = laps * static_cast<double>(bytes) * group.shared_ns_per_byte;
+  return std::max(time, static_cast<Nanos>(std::ceil(shared)));
 }
+
+double SharedNsPerByte(const ClusterSpec& cluster, const std::vector<int>& ranks) {
+  if (cluster.shared_links().empty()) return 0;
+  const SharedLinks links(cluster);
+  const double share = (ranks.size() - 1.0) / static_cast<double>(ranks.size());
+  double slowest = 0;
+  for (const SharedLinks::RingUse& use : links.OfRing(ranks)) {
+    slowest = std::max(slowest, share * use.edges / links.bandwidth_bytes_per_s(use.link));
+  }
+  return slowest * kNanosPerSecond;
+}
+
+Nanos UnsharedAllReduceTime(const CollectiveGroup& group, int64_t bytes) {
+  if (IsNcclOverNodes(group)) {
+    return std::min(NcclTreeTime(group, bytes), NcclLapTime(group, 2, bytes));
+  }
+  if (IsUneven(group)) return LapsTime(group, 2, bytes);
+  const int k = group.num_nodes;
+  if (!IsChained(group)) return std::min(TreeTime(group, bytes), LapsTime(group, 2, bytes));
+  const Nanos within = 2 * RingTime(group.ranks_per_node, bytes, group.within);
+  const int fill = 2 * k - 3;
+  if (k == 2) return within + ChainTime(group, bytes, fill, 1, 1);
+  return within + ChainTime(group, bytes, fill, 2, 2 * (k - 2));
+}
+
+Nanos UnsharedReduceScatterTime(const CollectiveGroup& group, int64_t bytes) {
+  if (IsNcclOverNodes(group)) return NcclLapTime(group, 1, bytes);
+  if (!IsChained(group)) return LapsTime(group, 1, bytes);
+  const int k = group.num_nodes;
+  return RingTime(group.ranks_per_node, bytes, group.within) +
+         ChainTime(group, bytes, k - 1, 2.0 * (k - 1) / k, k - 1);
+}
+
+Nanos UnsharedAllGatherTime(const CollectiveGroup& group, int64_t bytes) {
+  if (IsNcclOverNodes(group)) return NcclLapTime(group, 1, bytes);
+  if (!IsChained(group)) return LapsTime(group, 1, bytes);
+  return RingTime(group.ranks_per_node, bytes, group.within) +
+         RingTime(group.num_nodes, static_cast<double>(bytes) / group.interfaces, group.between);
+}
+
+// Returns the time over the devices' own links and the interfaces.
+Nanos UnsharedTime(CollectiveKind kind, const CollectiveGroup& group, int64_t bytes) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return UnsharedAllReduceTime(group, bytes);
+    case CollectiveKind::kReduceScatter:
+      return UnsharedReduceScatterTime(group, bytes);
+    case CollectiveKind::kAllGather:
+      return UnsharedAllGatherTime(group, bytes);
+  }
+  return 0;
+}
+
+}  // namespace
 
 CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
@@ -100,13 +152,15 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
   group.num_ranks = static_cast<int>(ranks.size());
   group.within = cluster.intra_node();
   group.between = cluster.inter_node();
+  group.shared_ns_per_byte = SharedNsPerByte(cluster, ranks);
+  const int per_interface = cluster.devices_per_node() / std::max(1, cluster.interfaces_per_node());
   const double size = group.num_ranks;
   bool within = false, even = true;
   for (size_t begin = 0; begin < ranks.size();) {
     const int node = ranks[begin] / cluster.devices_per_node();
     int count = 0, interfaces = 0, last_interface = -1;
     for (; begin < ranks.size() && ranks[begin] / cluster.devices_per_node() == node; ++begin) {
-      const int interface = InterfaceOfRank(cluster, ranks[begin]);
+      const int interface = ranks[begin] / per_interface;
       interfaces += interface != last_interface;
       last_interface = interface;
       ++count;
@@ -131,35 +185,23 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
 }
 
 Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes) {
-  if (group.num_ranks <= 1) return 0;
-  if (IsNcclOverNodes(group)) {
-    return std::min(NcclTreeTime(group, bytes), NcclLapTime(group, 2, bytes));
-  }
-  if (IsUneven(group)) return LapsTime(group, 2, bytes);
-  const int k = group.num_nodes;
-  if (!IsChained(group)) return std::min(TreeTime(group, bytes), LapsTime(group, 2, bytes));
-  const Nanos within = 2 * RingTime(group.ranks_per_node, bytes, group.within);
-  const int fill = 2 * k - 3;
-  if (k == 2) return within + ChainTime(group, bytes, fill, 1, 1);
-  return within + ChainTime(group, bytes, fill, 2, 2 * (k - 2));
+  return CollectiveTime(CollectiveKind::kAllReduce, group, bytes);
 }
 
 Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes) {
-  if (group.num_ranks <= 1) return 0;
-  if (IsNcclOverNodes(group)) return NcclLapTime(group, 1, bytes);
-  if (!IsChained(group)) return LapsTime(group, 1, bytes);
-  const int k = group.num_nodes;
-  return RingTime(group.ranks_per_node, bytes, group.within) +
-         ChainTime(group, bytes, k - 1, 2.0 * (k - 1) / k, k - 1);
+  return CollectiveTime(CollectiveKind::kReduceScatter, group, bytes);
 }
 
 Nanos AllGatherTime(const CollectiveGroup& group, int64_t bytes) {
-  if (group.num_ranks <= 1) return 0;
-  if (IsNcclOverNodes(group)) return NcclLapTime(group, 1, bytes);
-  if (!IsChained(group)) return LapsTime(group, 1, bytes);
-  return RingTime(group.ranks_per_node, bytes, group.within) +
-         RingTime(group.num_nodes, static_cast<double>(bytes) / group.interfaces, group.between);
+  return CollectiveTime(CollectiveKind::kAllGather, group, bytes);
 }
+
+Nanos CollectiveTime(CollectiveKind kind, const CollectiveGroup& group, int64_t bytes) {
+  if (group.num_ranks <= 1) return 0;
+  return OverSharedLinks(group, LapsOf(kind), bytes, UnsharedTime(kind, group, bytes));
+}
+
+int LapsOf(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }
 
 Nanos NumberSumTime(const CollectiveGroup& group) {
   if (!IsChained(group)) return AllReduceTime(group, sizeof(double));
@@ -174,13 +216,6 @@ int64_t RoomBytesOf(const CollectiveGroup& group, bool scatters, int64_t bytes) 
                                              : NodeLayout{1, group.num_ranks};
   return ReductionBufferFor(layout, scatters, bytes, ReductionChunkBytes(layout.num_nodes))
       .size_bytes();
-}
-
-Nanos BroadcastTime(const CollectiveGroup& group, int64_t bytes) {
-  if (group.num_ranks <= 1) return 0;
-  const Nanos once = BytesTime(static_cast<double>(bytes), group.slowest);
-  return std::min((group.num_ranks - 1) * group.slowest.latency_ns() + once,
-                  Depth(group.num_ranks) * (group.slowest.latency_ns() + once));
 }
 
 }  // namespace dpipe

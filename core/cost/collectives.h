@@ -10,8 +10,6 @@
 //                   tree            2 ceil(log2 n) alpha + 2 x beta
 //   reduce-scatter  ring            (n-1) alpha + (n-1)/n x beta          (half of the ring's
 //   all-gather      ring            the same                               all-reduce)
-//   broadcast       chain           (n-1) alpha + x beta
-//                   tree            ceil(log2 n) (alpha + x beta)
 //
 // Ring: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations"
 // (2009). Tree: up and down, the data streaming through (Sanders, Speck and Träff, "Two-tree
@@ -64,6 +62,9 @@
 // rank exchanges shares with every other rank, as the runtime does in this case. Per lap, an
 // interface of a node with m of the ranks carries m (n-m)/n x/j, which is (n-1)/n x if m = j = 1.
 //
+// The cluster's shared_links (shared_links.h) are passed as by a ring over the ranks: if e of its
+// edges pass one, a lap takes at least (n-1)/n x e over that link's bandwidth.
+//
 // Cutting a vector in two never makes a collective cheaper. Each cost is a sum and a minimum of
 // functions with this property: a + b x with a, b >= 0, m and min(c, x).
 #ifndef DPIPE_CORE_COST_COLLECTIVES_H_
@@ -76,10 +77,6 @@
 #include "core/proto/cluster.pb.h"
 
 namespace dpipe {
-
-// Returns the interface that a rank uses, counted over all nodes. A node's devices are assigned to
-// its interfaces evenly and in order.
-int InterfaceOfRank(const ClusterSpec& cluster, int rank);
 
 // The placement of the ranks of a collective.
 struct CollectiveGroup {
@@ -94,16 +91,23 @@ struct CollectiveGroup {
   double exchanged = 0;
   Link slowest;          // of the participating links
   Link within, between;  // within a node, between nodes
+  // Time that a byte of the vector takes on the busiest of the cluster's shared_links per lap of a
+  // ring; 0 if it has none.
+  double shared_ns_per_byte = 0;
 };
 
 // Returns the placement of `ranks`: distinct ranks of a valid cluster, in any order. O(n log n).
 CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks);
 
+enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather };
+
 // Times of collectives, rounded up to whole nanoseconds; 0 for one rank.
 Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes);
 Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes);
 Nanos AllGatherTime(const CollectiveGroup& group, int64_t bytes);
-Nanos BroadcastTime(const CollectiveGroup& group, int64_t bytes);
+Nanos CollectiveTime(CollectiveKind kind, const CollectiveGroup& group, int64_t bytes);
+// Number of laps of a ring that do the same: 2 for an all-reduce, 1 for its halves.
+int LapsOf(CollectiveKind kind);
 // Time to sum a single number over all ranks: one tree within each node and one between nodes.
 Nanos NumberSumTime(const CollectiveGroup& group);
 

@@ -33,8 +33,6 @@ TEST(CollectivesTest, WithinANodeByHand) {
   EXPECT_EQ(AllReduceTime(group, 4), 4 * 10 + 8);        // tree: up 2 and down 2
   EXPECT_EQ(ReduceScatterTime(group, 4000), 30 + 3000);
   EXPECT_EQ(AllGatherTime(group, 4000), 30 + 3000);
-  EXPECT_EQ(BroadcastTime(group, 4000), 30 + 4000);  // a chain streams
-  EXPECT_EQ(BroadcastTime(group, 4), 2 * (10 + 4));  // a tree has fewer steps
   EXPECT_EQ(AllReduceTime(GroupOfRanks(Cluster(2, 1), {2}), 4000), 0);
 }
 
@@ -194,11 +192,27 @@ TEST(CollectivesTest, NcclIsNoDearerThanExactSums) {
   }
 }
 
-TEST(CollectivesTest, RanksToInterfaces) {
-  std::vector<int> interfaces;
-  for (int rank = 0; rank < 8; ++rank) interfaces.push_back(InterfaceOfRank(Cluster(2, 2), rank));
-  EXPECT_EQ(interfaces, (std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3}));
-  EXPECT_EQ(InterfaceOfRank(Cluster(2, 0), 7), 1);
+TEST(CollectivesTest, AllEdgesOfARingShareARootComplex) {
+  ClusterSpec cluster = Cluster(2, 1);
+  AddSharedLink("root", 4, 2e9, SharedLink::EVERYTHING, &cluster);
+  // 4 edges carry 3/4 of 4000 bytes each, at 0.5 ns a byte.
+  const CollectiveGroup four = GroupOfRanks(cluster, {0, 1, 2, 3});
+  EXPECT_EQ(ReduceScatterTime(four, 4000), 4 * 3000 / 2);
+  EXPECT_EQ(AllReduceTime(four, 4000), 2 * 4 * 3000 / 2);
+  // 2 edges carry half of it: no more than the devices' own links do in that time.
+  EXPECT_EQ(AllGatherTime(GroupOfRanks(cluster, {1, 2}), 4000), 10 + 2000);
+  // A root with one of the ranks is passed by the two edges that reach it.
+  ClusterSpec pairs = Cluster(2, 1);
+  AddSharedLink("root", 2, 2e8, SharedLink::EVERYTHING, &pairs);
+  EXPECT_EQ(AllGatherTime(GroupOfRanks(pairs, {1, 2}), 4000), 2 * 2000 * 5);
+}
+
+TEST(CollectivesTest, ARingLeavesASwitchOnce) {
+  ClusterSpec cluster = Cluster(2, 1);
+  AddSharedLink("switch", 2, 5e8, SharedLink::LEAVING, &cluster);
+  EXPECT_EQ(AllGatherTime(GroupOfRanks(cluster, {0, 1}), 4000), 10 + 2000);
+  EXPECT_EQ(AllGatherTime(GroupOfRanks(cluster, {0, 1, 2, 3}), 4000), 2 * 3000);
+  EXPECT_EQ(AllReduceTime(GroupOfRanks(cluster, {0, 1, 2, 3}), 4000), 2 * 2 * 3000);
 }
 
 TEST(CollectivesTest, PartsNeverTakeLessThanTheWhole) {
@@ -206,6 +220,7 @@ TEST(CollectivesTest, PartsNeverTakeLessThanTheWhole) {
     RandomStream stream(31, i, 0, RandomPurpose::kTest);
     ClusterSpec cluster = RandomCluster(stream, 8);
     if (stream.NextBelow(2) == 0) cluster.set_collectives(ClusterSpec::NCCL);
+    if (stream.NextBelow(2) == 0) AddRandomSharedLinks(stream, &cluster);
     std::vector<int> ranks;
     for (int r = 0; r < 8; ++r) {
       if (stream.NextBelow(3) > 0) ranks.push_back(r);
@@ -214,7 +229,7 @@ TEST(CollectivesTest, PartsNeverTakeLessThanTheWhole) {
     const CollectiveGroup group = GroupOfRanks(cluster, ranks);
     const int64_t most = i % 2 == 0 ? 100000 : 100000000;
     const int64_t a = stream.NextBelow(most), b = stream.NextBelow(most);
-    for (const auto time : {AllReduceTime, ReduceScatterTime, AllGatherTime, BroadcastTime}) {
+    for (const auto time : {AllReduceTime, ReduceScatterTime, AllGatherTime}) {
       EXPECT_GE(time(group, a) + time(group, b), time(group, a + b)) << i;
       EXPECT_LE(time(group, a), time(group, a + b)) << i;
     }

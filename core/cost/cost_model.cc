@@ -67,9 +67,9 @@ void CostModel::SetDevices() {
   for (int rank = 0; rank < count; ++rank) {
     slowness_.push_back(static_cast<int64_t>(kSlownessOne / speed_[rank]));
     uniform_ &= slowness_[rank] == kSlownessOne;
-    interface_.push_back(InterfaceOfRank(cluster_, rank));
     ranks.push_back(rank);
   }
+  shared_links_ = SharedLinks(cluster_);
   global_norm_ = NumberSumTime(GroupOfRanks(cluster_, ranks));
 }
 
@@ -258,9 +258,27 @@ int64_t CostModel::StageBytes(int component, LayerRange layers, int local_batch,
                         WorkspaceBytesPerSample(component, layers));
 }
 
-Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
+double CostModel::BandwidthBetween(int from, int to) const {
   const Link& link = NodeOf(from) == NodeOf(to) ? cluster_.intra_node() : cluster_.inter_node();
-  return link.latency_ns() + BytesTime(static_cast<double>(bytes), link.bandwidth_bytes_per_s());
+  double bandwidth = link.bandwidth_bytes_per_s();
+  if (cluster_.shared_links().empty()) return bandwidth;
+  for (int shared : shared_links_.OnPath(from, to)) {
+    bandwidth = std::min(bandwidth, shared_links_.bandwidth_bytes_per_s(shared));
+  }
+  return bandwidth;
+}
+
+Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
+  return LatencyBetween(from, to) +
+         BytesTime(static_cast<double>(bytes), BandwidthBetween(from, to));
+}
+
+void CostModel::AppendLinksOf(int from, int to, int64_t bytes, std::vector<LinkUse>* uses) const {
+  for (int link : shared_links_.OnPath(from, to)) {
+    const double bandwidth = shared_links_.bandwidth_bytes_per_s(link);
+    uses->push_back(
+        {link, LatencyBetween(from, to) + BytesTime(static_cast<double>(bytes), bandwidth)});
+  }
 }
 
 bool CostModel::HasIdenticalGroups(int devices_per_group) const {
@@ -270,6 +288,12 @@ bool CostModel::HasIdenticalGroups(int devices_per_group) const {
   const bool inside = in_node % devices_per_group == 0 &&
                       (devices_per_group % sharing == 0 || sharing % devices_per_group == 0);
   if (!inside && devices_per_group % in_node != 0) return false;
+  // Groups of one device have no messages.
+  for (const SharedLink& shared : cluster_.shared_links()) {
+    if (devices_per_group == 1 || devices_per_group % shared.devices() == 0) continue;
+    const bool stays = shared.carries() == SharedLink::LEAVING;
+    if (!stays || shared.devices() % devices_per_group != 0) return false;
+  }
   return uniform_ && std::all_of(memory_limit_.begin(), memory_limit_.end(),
                                  [this](int64_t limit) { return limit == memory_limit_[0]; });
 }
@@ -287,13 +311,40 @@ CostModel CostModel::ForOneGroup(int devices_per_group) const {
   return group;
 }
 
-CollectiveGroup CostModel::Members(const std::vector<int>& ranks) const {
-  if (num_groups_ == 1) return GroupOfRanks(cluster_, ranks);
+std::vector<int> CostModel::InAllGroups(const std::vector<int>& ranks) const {
   std::vector<int> all;
   for (int g = 0; g < num_groups_; ++g) {
     for (int rank : ranks) all.push_back(g * num_devices() + rank);
   }
-  return GroupOfRanks(whole_cluster_, std::move(all));
+  return all;
+}
+
+CollectiveGroup CostModel::Members(const std::vector<int>& ranks) const {
+  return GroupOfRanks(whole_cluster_, InAllGroups(ranks));
+}
+
+Nanos CostModel::Collective(CollectiveKind kind, const std::vector<int>& ranks,
+                            int64_t bytes) const {
+  return CollectiveTime(kind, Members(ranks), bytes);
+}
+
+Nanos CostModel::Collective(CollectiveKind kind, const std::vector<int>& ranks, int64_t bytes,
+                            std::vector<LinkUse>* uses) const {
+  const CollectiveGroup group = Members(ranks);
+  const Nanos duration = CollectiveTime(kind, group, bytes);
+  if (group.num_nodes > 1) {
+    std::vector<int> interfaces;
+    shared_links_.AppendInterfacesOf(ranks, &interfaces);
+    for (int link : interfaces) uses->push_back({link, duration});
+  }
+  if (cluster_.shared_links().empty()) return duration;
+  const double share = (group.num_ranks - 1.0) / group.num_ranks;
+  for (const SharedLinks::RingUse& use : shared_links_.OfRing(InAllGroups(ranks))) {
+    uses->push_back(
+        {use.link, BytesTime(LapsOf(kind) * share * static_cast<double>(bytes) * use.edges,
+                             shared_links_.bandwidth_bytes_per_s(use.link))});
+  }
+  return duration;
 }
 
 Nanos CostModel::AllReduce(const std::vector<int>& ranks, int64_t bytes) const {
@@ -306,10 +357,6 @@ Nanos CostModel::ReduceScatter(const std::vector<int>& ranks, int64_t bytes) con
 
 Nanos CostModel::AllGather(const std::vector<int>& ranks, int64_t bytes) const {
   return AllGatherTime(Members(ranks), bytes);
-}
-
-Nanos CostModel::Broadcast(const std::vector<int>& ranks, int64_t bytes) const {
-  return BroadcastTime(Members(ranks), bytes);
 }
 
 }  // namespace dpipe

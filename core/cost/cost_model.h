@@ -20,6 +20,7 @@
 #include "core/cost/collectives.h"
 #include "core/cost/layer_times.h"
 #include "core/cost/recompute_blocks.h"
+#include "core/cost/shared_links.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
@@ -38,7 +39,8 @@ class CostModel {
 
   // ---- One of many pipeline groups ----
   // True if all consecutive groups of this many devices behave the same: they have the same
-  // placement on nodes and interfaces, speed and memory limit.
+  // placement on nodes and interfaces, speed and memory limit, and no messages of two groups pass
+  // the same link within a node.
   bool HasIdenticalGroups(int devices_per_group) const;
   // Returns the model of the first such group alone, which a search can simulate instead of the
   // whole cluster. num_devices() is the group's. Collectives over some of its ranks cost as much as
@@ -138,18 +140,34 @@ class CostModel {
 
   // ---- Communication ----
   int NodeOf(int rank) const { return rank / cluster_.devices_per_node(); }
-  // Time of one message over an idle link: latency + bytes / bandwidth, rounded up. The ranks
-  // must differ.
+  Nanos LatencyBetween(int from, int to) const {
+    return (NodeOf(from) == NodeOf(to) ? cluster_.intra_node() : cluster_.inter_node())
+        .latency_ns();
+  }
+  // Returns the bandwidth, in bytes per second, of the slowest link between two different ranks.
+  double BandwidthBetween(int from, int to) const;
+  // Time of one message over idle links: latency + bytes / bandwidth, rounded up. The ranks must
+  // differ.
   Nanos Transfer(int from, int to, int64_t bytes) const;
-  // Returns the network interface that a rank uses, of num_interfaces() over all nodes.
-  int InterfaceOf(int rank) const { return interface_[rank]; }
-  int num_interfaces() const { return cluster_.num_nodes() * interfaces_per_node_; }
+  int interfaces_per_node() const { return interfaces_per_node_; }
+  const SharedLinks& shared_links() const { return shared_links_; }
+  // A shared link, and how long a message or collective occupies it, from its start on.
+  struct LinkUse {
+    int link = 0;
+    Nanos duration_ns = 0;
+  };
+  // Appends the shared links that a message passes.
+  void AppendLinksOf(int from, int to, int64_t bytes, std::vector<LinkUse>* uses) const;
   // Times of collectives as in collectives.h; 0 for one rank. Two parts of the bytes never cost
   // less than the whole.
+  Nanos Collective(CollectiveKind kind, const std::vector<int>& ranks, int64_t bytes) const;
+  // The same; also appends the shared links that it passes: between nodes, its ranks' interfaces
+  // for as long as it takes, and links within nodes for the bytes of a ring.
+  Nanos Collective(CollectiveKind kind, const std::vector<int>& ranks, int64_t bytes,
+                   std::vector<LinkUse>* uses) const;
   Nanos AllReduce(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos AllGather(const std::vector<int>& ranks, int64_t bytes) const;
-  Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
   // Memory that each rank's NCCL communicator keeps for an all-reduce or a reduce-scatter of this
   // many bytes over these ranks. 0 between CPUs or parts of one GPU.
   int64_t ReductionBufferBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
@@ -179,7 +197,8 @@ class CostModel {
 
   CostModel() = default;
   void SetDevices();
-  // Returns the placement of these ranks of all groups that this model represents.
+  // Returns these ranks of all groups that this model represents, and their placement.
+  std::vector<int> InAllGroups(const std::vector<int>& ranks) const;
   CollectiveGroup Members(const std::vector<int>& ranks) const;
   static Prefixes MakePrefixes(const ComponentProfile& component);
 
@@ -195,7 +214,7 @@ class CostModel {
   std::vector<double> speed_;          // by rank
   std::vector<int64_t> slowness_;      // by rank: 2^32 / speed, rounded down
   std::vector<int64_t> memory_limit_;  // by rank
-  std::vector<int> interface_;         // by rank
+  SharedLinks shared_links_;           // of the original cluster
   std::vector<int> frozen_order_;
   std::vector<Prefixes> prefixes_;                              // by component
   std::vector<std::vector<std::vector<int>>> layer_sources_;    // [component][layer]

@@ -1,10 +1,14 @@
 #include "core/cost/cost_model.h"
 
+#include "absl/strings/str_cat.h"
 #include "core/cost/testing/fake_profile.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
+
+using ::testing::ElementsAre;
 
 CostModel Make(const ModelProfile& profile, const ClusterSpec& cluster) {
   auto cost = CostModel::Create(profile, cluster);
@@ -140,6 +144,65 @@ TEST(CostModelTest, LinksAndCollectivesByHand) {
   EXPECT_EQ(cost.AllReduce({0, 1, 2}, 4000), 4 * 100 + 5334);  // uneven nodes: 2 x 2/3 x 4000
   EXPECT_EQ(cost.AllReduce({0, 1, 2}, 3), 4 * 100 + 4);
   EXPECT_EQ(cost.GlobalNorm(), 2 * 10 + 2 * 100 + 16);
+}
+
+TEST(CostModelTest, SharedLinksByHand) {
+  ClusterSpec cluster;
+  cluster.set_num_nodes(2);
+  cluster.set_devices_per_node(4);
+  cluster.mutable_intra_node()->set_latency_ns(10);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  cluster.mutable_inter_node()->set_latency_ns(100);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
+  AddSharedLink("port", 2, 2e9, SharedLink::LEAVING, &cluster);
+  AddSharedLink("root", 4, 5e8, SharedLink::EVERYTHING, &cluster);
+  const CostModel cost = Make(UniformProfile(), cluster);
+  EXPECT_EQ(cost.Transfer(0, 1, 1000), 10 + 2000);  // the root is the slowest on the way
+  const auto links_of = [&](int from, int to) {
+    std::vector<CostModel::LinkUse> uses;
+    cost.AppendLinksOf(from, to, 1000, &uses);
+    std::vector<std::string> names;
+    for (const CostModel::LinkUse& use : uses) {
+      names.push_back(absl::StrCat(cost.shared_links().NameOf(use.link), " ", use.duration_ns));
+    }
+    return names;
+  };
+  EXPECT_THAT(links_of(0, 1), ElementsAre("root of devices 0-3 2010"));
+  EXPECT_THAT(links_of(1, 2),
+              ElementsAre("port of devices 0-1 out 510", "port of devices 2-3 in 510",
+                          "root of devices 0-3 2010"));
+  EXPECT_THAT(links_of(7, 1),
+              ElementsAre("interface 1 out 1100", "interface 0 in 1100",
+                          "port of devices 6-7 out 600", "port of devices 0-1 in 600",
+                          "root of devices 4-7 2100", "root of devices 0-3 2100"));
+  std::vector<CostModel::LinkUse> uses;
+  // Four edges through the root, each with 3/4 of the vector.
+  EXPECT_EQ(cost.Collective(CollectiveKind::kAllGather, {0, 1, 2, 3}, 1000, &uses), 4 * 1500);
+  ASSERT_EQ(uses.size(), 5);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(uses[i].duration_ns, 375);  // ports, out and in
+  EXPECT_EQ(uses[4].duration_ns, 6000);
+}
+
+TEST(CostModelTest, GroupsThatShareALinkAreNotIndependent) {
+  const auto identical = [](SharedLink::Carries carries) {
+    ClusterSpec cluster = IdealCluster(8);
+    AddSharedLink("root", 4, 1e9, carries, &cluster);
+    const CostModel cost = Make(UniformProfile(), cluster);
+    std::vector<int> sizes;
+    for (int size : {1, 2, 4, 8}) {
+      if (cost.HasIdenticalGroups(size)) sizes.push_back(size);
+    }
+    return sizes;
+  };
+  EXPECT_THAT(identical(SharedLink::EVERYTHING), ElementsAre(1, 4, 8));
+  EXPECT_THAT(identical(SharedLink::LEAVING), ElementsAre(1, 2, 4, 8));  // a pair stays within
+  ClusterSpec cluster = IdealCluster(8);
+  AddSharedLink("root", 4, 1e9, SharedLink::EVERYTHING, &cluster);
+  const CostModel whole = Make(UniformProfile(), cluster);
+  EXPECT_EQ(whole.ForOneGroup(1).AllReduce({0}, 1000),
+            whole.AllReduce({0, 1, 2, 3, 4, 5, 6, 7}, 1000));
+  EXPECT_EQ(whole.ForOneGroup(4).AllReduce({1}, 1000), whole.AllReduce({1, 5}, 1000));
+  EXPECT_EQ(whole.ForOneGroup(4).Transfer(1, 2, 1000), 1000);
 }
 
 TEST(CostModelTest, StageMemoryByHand) {

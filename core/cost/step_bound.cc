@@ -96,6 +96,11 @@ BoundSum SumOf(const CostModel& cost, bool names_largest) {
       AddTraffic(component, "intra_node", cluster.intra_node(), &sum);
     }
     if (cluster.num_nodes() > 1) AddTraffic(component, "inter_node", cluster.inter_node(), &sum);
+    for (const SharedLink& shared : cluster.shared_links()) {
+      Link link;
+      link.set_bandwidth_bytes_per_s(shared.bandwidth_bytes_per_s());
+      AddTraffic(component, absl::StrCat("shared link '", shared.name(), "'"), link, &sum);
+    }
   }
   return sum;
 }

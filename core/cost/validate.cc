@@ -145,14 +145,37 @@ absl::Status ValidateComponent(const ModelProfile& profile, const ComponentProfi
   return absl::OkStatus();
 }
 
-absl::Status ValidateLink(const char* name, const Link& link, bool used) {
-  const std::string where = absl::StrCat("cluster: ", name);
-  DPIPE_RETURN_IF_ERROR(NotNegative(where, "latency_ns", link.latency_ns()));
-  const double bandwidth = link.bandwidth_bytes_per_s();
-  if (!used || (bandwidth >= kMinBandwidth && bandwidth <= kMaxBandwidth)) return absl::OkStatus();
+absl::Status ValidateBandwidth(const std::string& where, double bandwidth) {
+  if (bandwidth >= kMinBandwidth && bandwidth <= kMaxBandwidth) return absl::OkStatus();
   return Bad(where, absl::StrCat("bandwidth_bytes_per_s is ", bandwidth, ", which is not within [",
                                  kMinBandwidth, ", ", kMaxBandwidth,
                                  "]; give what the link moves in a second, such as 2.4e11"));
+}
+
+absl::Status ValidateLink(const char* name, const Link& link, bool used) {
+  const std::string where = absl::StrCat("cluster: ", name);
+  DPIPE_RETURN_IF_ERROR(NotNegative(where, "latency_ns", link.latency_ns()));
+  return used ? ValidateBandwidth(where, link.bandwidth_bytes_per_s()) : absl::OkStatus();
+}
+
+absl::Status ValidateSharedLinks(const ClusterSpec& cluster) {
+  std::set<std::string> names;
+  for (const SharedLink& shared : cluster.shared_links()) {
+    const std::string where = absl::StrCat("cluster: shared link '", shared.name(), "'");
+    if (!names.insert(shared.name()).second) return Bad(where, "name: there are two of it");
+    const int devices = shared.devices();
+    if (devices < 1 || cluster.devices_per_node() % devices != 0) {
+      return Bad(where, absl::StrCat("devices ", devices, " does not divide devices_per_node ",
+                                     cluster.devices_per_node(),
+                                     "; give how many devices of a node share one such link"));
+    }
+    if (!SharedLink::Carries_IsValid(shared.carries())) {
+      return Bad(where, absl::StrCat("carries is ", static_cast<int>(shared.carries()),
+                                     "; it must be LEAVING or EVERYTHING"));
+    }
+    DPIPE_RETURN_IF_ERROR(ValidateBandwidth(where, shared.bandwidth_bytes_per_s()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateClasses(const ClusterSpec& cluster) {
@@ -291,6 +314,7 @@ absl::Status ValidateCluster(const ClusterSpec& cluster) {
   DPIPE_RETURN_IF_ERROR(
       ValidateLink("intra_node", cluster.intra_node(), cluster.devices_per_node() > 1));
   DPIPE_RETURN_IF_ERROR(ValidateLink("inter_node", cluster.inter_node(), cluster.num_nodes() > 1));
+  DPIPE_RETURN_IF_ERROR(ValidateSharedLinks(cluster));
   const double factor = cluster.contention_factor();
   if (factor != 0 && !(factor >= 1 && factor <= kMaxContention)) {
     return Bad("cluster", absl::StrCat("contention_factor ", factor,

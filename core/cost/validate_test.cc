@@ -5,10 +5,13 @@
 
 #include "core/base/philox.h"
 #include "core/cost/testing/fake_profile.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::string ErrorOf(const ModelProfile& profile) {
   return std::string(ValidateProfile(profile).message());
@@ -197,6 +200,21 @@ TEST(ValidateTest, RefusesClassesAndInterfacesThatCannotBe) {
   EXPECT_EQ(ErrorOf(cluster),
             "cluster: 1073741824 nodes of 4 devices are 4294967296 devices, more than 4096, the "
             "most that are planned; give a part of them, whose pipeline groups the others repeat");
+}
+
+TEST(ValidateTest, RefusesSharedLinksThatCannotBe) {
+  ClusterSpec cluster = IdealCluster(4);
+  AddSharedLink("root", 3, 1e9, SharedLink::EVERYTHING, &cluster);
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: shared link 'root': devices 3 does not divide devices_per_node 4; give how "
+            "many devices of a node share one such link");
+  cluster.mutable_shared_links(0)->set_devices(2);
+  EXPECT_EQ(ErrorOf(cluster), "");
+  AddSharedLink("root", 4, 1e9, SharedLink::LEAVING, &cluster);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: shared link 'root': name: there are two of it");
+  cluster.mutable_shared_links(1)->set_name("switch");
+  cluster.mutable_shared_links(1)->set_bandwidth_bytes_per_s(0.5);
+  EXPECT_THAT(ErrorOf(cluster), HasSubstr("shared link 'switch': bandwidth_bytes_per_s is 0.5"));
 }
 
 // Random invalid fields of every kind are rejected or accepted, but never crash.

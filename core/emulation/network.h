@@ -1,10 +1,10 @@
 // Start and end times of the messages and collectives of an emulated cluster.
 //
 // The rules are those of the simulator [algorithms.md §6], applied to the ranks' actions as they
-// happen. A transfer occupies its sender's send engine, its receiver's receive engine and, between
-// nodes, the two network interfaces for latency + bytes / bandwidth. Each of these serves requests
-// in order of arrival. A collective occupies its members' collective streams and, between nodes,
-// their interfaces in both directions.
+// happen. A transfer occupies its sender's send engine and its receiver's receive engine for
+// latency + bytes / bandwidth, and the shared links on its way (core/cost/shared_links.h) for
+// theirs. Each of these serves requests in order of arrival. A collective occupies its members'
+// collective streams, and shared links likewise.
 #ifndef DPIPE_CORE_EMULATION_NETWORK_H_
 #define DPIPE_CORE_EMULATION_NETWORK_H_
 
@@ -21,8 +21,6 @@ struct TimeSpan {
   Nanos start_ns = 0;
   Nanos end_ns = 0;
 };
-
-enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather };
 
 // The network of one run; not thread-safe.
 class EmulatedNetwork {
@@ -42,14 +40,14 @@ class EmulatedNetwork {
   struct Engines {
     Nanos send_free = 0, recv_free = 0, collective_free = 0;
   };
-  struct Interface {
-    Nanos out_free = 0, in_free = 0;
-  };
-  Nanos CollectiveTime(CollectiveKind kind, const std::vector<int>& ranks, int64_t bytes) const;
+  // Returns the first time from `start_ns` on at which all links of `uses_` are free.
+  Nanos WhenLinksAreFree(Nanos start_ns) const;
+  void OccupyLinks(Nanos start_ns);
 
   const CostModel& cost_;
   std::vector<Engines> ranks_;
-  std::vector<Interface> interfaces_;
+  std::vector<Nanos> links_free_;         // by shared link
+  std::vector<CostModel::LinkUse> uses_;  // of the message or collective that is being added
 };
 
 // Slowdown of computations by communication of the same device.

@@ -54,6 +54,19 @@ TEST(EmulatedNetworkTest, MessagesBetweenNodesShareTheInterfaces) {
   ExpectSpan(network.Transfer(3, 1, 450, 0), 0, 1000);  // the opposite direction is free
 }
 
+TEST(EmulatedNetworkTest, ARootComplexServesOneMessageAtATime) {
+  ClusterSpec cluster = IdealCluster(4);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  AddSharedLink("root", 4, 2e9, SharedLink::EVERYTHING, &cluster);
+  const CostModel cost = *CostModel::Create(UniformProfile(), cluster);
+  EmulatedNetwork network(cost);
+  ExpectSpan(network.Transfer(0, 1, 1000, 0), 0, 1000);
+  ExpectSpan(network.Transfer(2, 3, 1000, 0), 500, 1500);
+  // Two edges of 500 bytes over 1 GB/s; the root is free at 1000 and busy for 2 x 500 bytes.
+  ExpectSpan(network.Collective(CollectiveKind::kAllGather, {0, 1}, 1000, 0), 1000, 1500);
+  ExpectSpan(network.Collective(CollectiveKind::kAllGather, {2, 3}, 1000, 0), 1500, 2000);
+}
+
 TEST(EmulatedNetworkTest, ACollectiveBetweenNodesHoldsItsMembersInterfaces) {
   const CostModel cost = TwoNodes();
   EmulatedNetwork network(cost);

@@ -24,7 +24,7 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       collectives_(At(num_steps, static_cast<int>(graph.collectives.size()), 0)),
       optimizers_(At(num_steps, 1, 0)),
       flushes_(At(num_steps, graph.num_flushes, 0)),
-      interfaces_(graph.num_interfaces),
+      links_free_(graph.num_shared_links),
       step_start_ns_(num_steps + 1, kUnknown),
       is_first_stage_(graph.num_ranks(), false) {
   for (RankState& rank : ranks_) rank.step = first_step_;
@@ -260,10 +260,8 @@ void EventEngine::StartCollective(int step, const PlanNode& node, const Rendezvo
   for (int m = collective.members_begin; m < collective.members_end; ++m) {
     const int rank = graph_.members[m].rank;
     UpdateLatest(ranks_[rank].collective_free, &start);
-    if (!collective.between_nodes) continue;
-    UpdateLatest(interfaces_[graph_.interface_of_rank[rank]].first, &start);
-    UpdateLatest(interfaces_[graph_.interface_of_rank[rank]].second, &start);
   }
+  AwaitLinks(collective.links_begin, collective.links_end, &start);
   const Nanos end = start.time + collective.duration;
   for (int m = collective.members_begin; m < collective.members_end; ++m) {
     const auto& [member, instruction] = graph_.members[m];
@@ -271,8 +269,8 @@ void EventEngine::StartCollective(int step, const PlanNode& node, const Rendezvo
     const int event =
         AddEvent({member, TraceEvent::COLLECTIVE, step, instruction, start.time, end}, start.cause);
     state.collective_free = {end, event};
-    if (collective.between_nodes) {
-      interfaces_[graph_.interface_of_rank[member]] = {{end, event}, {end, event}};
+    if (m + 1 == collective.members_end) {
+      OccupyLinks(collective.links_begin, collective.links_end, start.time, event);
     }
     AddTransfer(member, start.time, end);
     if (cluster_.collectives_use_compute()) AddBlockingCollective(member, start.time, end);
@@ -318,10 +316,7 @@ void EventEngine::StartTransfer(const PlanMessage& message, int index, int step,
   RankState& to = ranks_[message.to];
   UpdateLatest(from.send_free, &start);
   UpdateLatest(to.recv_free, &start);
-  if (message.out >= 0) {
-    UpdateLatest(interfaces_[message.out].first, &start);
-    UpdateLatest(interfaces_[message.in].second, &start);
-  }
+  AwaitLinks(message.links_begin, message.links_end, &start);
   const Nanos end = start.time + message.duration;
   AddEvent({message.from, TraceEvent::SEND_STREAM, step, message.send, start.time, end},
            start.cause);
@@ -330,14 +325,21 @@ void EventEngine::StartTransfer(const PlanMessage& message, int index, int step,
   const Moment free{end, event};
   from.send_free = free;
   to.recv_free = free;
-  if (message.out >= 0) {
-    interfaces_[message.out].first = free;
-    interfaces_[message.in].second = free;
-  }
+  OccupyLinks(message.links_begin, message.links_end, start.time, event);
   arrivals_[At(step, graph_.num_arrivals, index)] = {end, event};
   AddTransfer(message.from, start.time, end);
   AddTransfer(message.to, start.time, end);
   if (to.waiting) Wake(message.to, now);
+}
+
+void EventEngine::AwaitLinks(int begin, int end, Moment* start) const {
+  for (int u = begin; u < end; ++u) UpdateLatest(links_free_[graph_.link_uses[u].link], start);
+}
+
+void EventEngine::OccupyLinks(int begin, int end, Nanos start, int event) {
+  for (int u = begin; u < end; ++u) {
+    links_free_[graph_.link_uses[u].link] = {start + graph_.link_uses[u].duration_ns, event};
+  }
 }
 
 int EventEngine::AddEvent(const StreamEvent& event, int cause) {

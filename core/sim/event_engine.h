@@ -138,6 +138,9 @@ class EventEngine {
   void StartTransfer(const PlanMessage& message, int index, int step, const Moment& ready,
                      Nanos now);
   void StartCollective(int step, const PlanNode& node, const Rendezvous& rendezvous);
+  // Delays `start` until the shared links numbered [begin, end) in the graph's link_uses are free.
+  void AwaitLinks(int begin, int end, Moment* start) const;
+  void OccupyLinks(int begin, int end, Nanos start, int event);
   int AddEvent(const StreamEvent& event, int cause);
   void AddTransfer(int rank, Nanos start, Nanos end);
   void AddBlockingCollective(int rank, Nanos start, Nanos end);
@@ -155,13 +158,13 @@ class EventEngine {
   const Nanos norm_latency_;
 
   std::vector<RankState> ranks_;
-  std::vector<Post> posts_;                            // [step][message]
-  std::vector<Arrival> arrivals_;                      // [step][arrival]
-  std::vector<Rendezvous> collectives_;                // [step][collective]
-  std::vector<Rendezvous> optimizers_;                 // [step]
-  std::vector<Rendezvous> flushes_;                    // [step][flush]
-  Rendezvous prologue_;                                // the meeting after the prologue
-  std::vector<std::pair<Moment, Moment>> interfaces_;  // per interface: out, in
+  std::vector<Post> posts_;              // [step][message]
+  std::vector<Arrival> arrivals_;        // [step][arrival]
+  std::vector<Rendezvous> collectives_;  // [step][collective]
+  std::vector<Rendezvous> optimizers_;   // [step]
+  std::vector<Rendezvous> flushes_;      // [step][flush]
+  Rendezvous prologue_;                  // the meeting after the prologue
+  std::vector<Moment> links_free_;       // by shared link
   std::vector<CausedEvent> events_;
   std::vector<Nanos> step_start_ns_;
   std::vector<bool> is_first_stage_;

@@ -25,10 +25,7 @@ class GraphBuilder {
     DPIPE_RETURN_IF_ERROR(CheckPlanIndices(plan_, cost_));
     graph_.global_norm = plan_.global_norm();
     graph_.works_across_steps = WorksAcrossSteps(plan_);
-    graph_.num_interfaces = cost_.num_interfaces();
-    for (int r = 0; r < plan_.devices_size(); ++r) {
-      graph_.interface_of_rank.push_back(cost_.InterfaceOf(r));
-    }
+    graph_.num_shared_links = cost_.shared_links().size();
     graph_.first_stage_ranks.assign(plan_.stages(0).ranks().begin(), plan_.stages(0).ranks().end());
     graph_.rank_begin.push_back(0);
     for (const DeviceProgram& program : plan_.devices()) {
@@ -62,11 +59,10 @@ class GraphBuilder {
       message.to = recv.rank;
       message.send = send.instruction;
       message.recv = recv.instruction;
-      if (cost_.NodeOf(send.rank) != cost_.NodeOf(recv.rank)) {
-        message.out = cost_.InterfaceOf(send.rank);
-        message.in = cost_.InterfaceOf(recv.rank);
-      }
       const Instruction& sent = plan_.devices(send.rank).instructions(send.instruction);
+      message.links_begin = static_cast<int>(graph_.link_uses.size());
+      cost_.AppendLinksOf(send.rank, recv.rank, sent.bytes(), &graph_.link_uses);
+      message.links_end = static_cast<int>(graph_.link_uses.size());
       message.duration = cost_.Transfer(send.rank, recv.rank, sent.bytes());
       const int index = static_cast<int>(graph_.messages.size());
       PlanNode& sender = NodeAt(send.rank, send.instruction);
@@ -291,15 +287,11 @@ class GraphBuilder {
     }
   }
 
-  Nanos CollectiveTime(const Instruction& instruction, bool gathers,
-                       const std::vector<int>& ranks) const {
-    if (instruction.kind() == Instruction::SYNC_PARAMS) {
-      return cost_.AllReduce(ranks, instruction.bytes());
-    }
-    if (gathers) return cost_.AllGather(ranks, instruction.bytes());
-    return plan_.stages(instruction.stage()).sharded()
-               ? cost_.ReduceScatter(ranks, instruction.bytes())
-               : cost_.AllReduce(ranks, instruction.bytes());
+  CollectiveKind KindOf(const Instruction& instruction, bool gathers) const {
+    if (instruction.kind() == Instruction::SYNC_PARAMS) return CollectiveKind::kAllReduce;
+    if (gathers) return CollectiveKind::kAllGather;
+    return plan_.stages(instruction.stage()).sharded() ? CollectiveKind::kReduceScatter
+                                                       : CollectiveKind::kAllReduce;
   }
 
   // A rank that holds both directions' copies of a stage adds them first and takes part only once.
@@ -329,10 +321,11 @@ class GraphBuilder {
       }
       const CollectiveMember first = members_[begin].at;
       collective.members_end = static_cast<int>(graph_.members.size());
-      collective.duration =
-          CollectiveTime(plan_.devices(first.rank).instructions(first.instruction),
-                         std::get<0>(members_[begin].key), ranks);
-      collective.between_nodes = cost_.SpansNodes(ranks);
+      const Instruction& instruction = plan_.devices(first.rank).instructions(first.instruction);
+      const CollectiveKind kind = KindOf(instruction, std::get<0>(members_[begin].key));
+      collective.links_begin = static_cast<int>(graph_.link_uses.size());
+      collective.duration = cost_.Collective(kind, ranks, instruction.bytes(), &graph_.link_uses);
+      collective.links_end = static_cast<int>(graph_.link_uses.size());
       graph_.collectives.push_back(collective);
       begin = end;
     }

@@ -47,16 +47,16 @@ struct PlanWait {
 };
 
 struct PlanMessage {
-  int from = 0, to = 0;    // ranks
-  int send = 0, recv = 0;  // the ranks' instructions
-  int out = -1, in = -1;   // network interfaces; -1 within a node
+  int from = 0, to = 0;                // ranks
+  int send = 0, recv = 0;              // the ranks' instructions
+  int links_begin = 0, links_end = 0;  // the shared links that it occupies, in link_uses
   Nanos duration = 0;
 };
 
 struct PlanCollective {
   int members_begin = 0, members_end = 0;
+  int links_begin = 0, links_end = 0;
   Nanos duration = 0;
-  bool between_nodes = false;  // if set, occupies its members' network interfaces
 };
 
 struct CollectiveMember {
@@ -77,9 +77,9 @@ struct PlanGraph {
   std::vector<PlanMessage> messages;  // message m arrives as arrival m
   std::vector<PlanCollective> collectives;
   std::vector<CollectiveMember> members;
+  std::vector<CostModel::LinkUse> link_uses;
   int num_arrivals = 0;
-  int num_interfaces = 0;
-  std::vector<int> interface_of_rank;
+  int num_shared_links = 0;
   std::vector<int> first_stage_ranks;
   int num_flushes = 0;  // per step, the same on every rank
   bool global_norm = false;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -239,7 +240,7 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int max
   const report::StepWindow window = index.SteadySteps();
   if (window.num_steps == 0) return "";
   std::map<std::pair<int, int>, Traffic> links;
-  std::map<std::pair<int, bool>, Traffic> interfaces;  // the bool is true for traffic into the node
+  std::map<int, Traffic> shared;  // by shared link
   std::map<int, Traffic> collectives;
   for (const TraceIndex::Event& item : index.events()) {
     if (!InWindow(*item.event, window)) continue;
@@ -250,9 +251,7 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int max
     }
     if (kind != Instruction::SEND) continue;
     links[{from, to}].Add(item);
-    if (cost.NodeOf(from) == cost.NodeOf(to)) continue;
-    interfaces[{cost.InterfaceOf(from), false}].Add(item);
-    interfaces[{cost.InterfaceOf(to), true}].Add(item);
+    for (int link : cost.shared_links().OnPath(from, to)) shared[link].Add(item);
   }
   if (links.empty() && collectives.empty()) return "";
   const auto [first, count] = std::pair(window.first_step, window.num_steps);
@@ -264,13 +263,12 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int max
     named.push_back({absl::StrCat("link ", link.first, " -> ", link.second), traffic});
   }
   AppendBusiest(std::move(named), max_rows, count, step_ns, &table);
-  for (const bool into : {false, true}) {
+  for (const bool outgoing : {true, false}) {
     named.clear();
-    for (const auto& [interface, traffic] : interfaces) {
-      if (interface.second != into) continue;
-      named.push_back(
-          {absl::StrCat("interface ", interface.first, into ? " in" : " out", " (messages)"),
-           traffic});
+    for (const auto& [link, traffic] : shared) {
+      const std::string name = cost.shared_links().NameOf(link);
+      if (absl::EndsWith(name, " out") != outgoing) continue;
+      named.push_back({absl::StrCat(name, " (messages)"), traffic});
     }
     AppendBusiest(std::move(named), max_rows, count, step_ns, &table);
   }

@@ -244,4 +244,23 @@ void AddRandomClasses(RandomStream& stream, ClusterSpec* cluster) {
   cluster->set_interfaces_per_node(interfaces);
 }
 
+void AddSharedLink(const std::string& name, int devices, double bandwidth_bytes_per_s,
+                   SharedLink::Carries carries, ClusterSpec* cluster) {
+  SharedLink* link = cluster->add_shared_links();
+  link->set_name(name);
+  link->set_devices(devices);
+  link->set_bandwidth_bytes_per_s(bandwidth_bytes_per_s);
+  link->set_carries(carries);
+}
+
+void AddRandomSharedLinks(RandomStream& stream, ClusterSpec* cluster) {
+  const int count = stream.NextBelow(3);
+  for (int i = 0; i < count; ++i) {
+    int devices = Between(stream, 1, cluster->devices_per_node());
+    while (cluster->devices_per_node() % devices != 0) --devices;
+    AddSharedLink(absl::StrCat("shared", i), devices, 1e9 * Between(stream, 1, 50),
+                  OneIn(stream, 2) ? SharedLink::EVERYTHING : SharedLink::LEAVING, cluster);
+  }
+}
+
 }  // namespace dpipe

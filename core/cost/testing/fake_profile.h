@@ -51,6 +51,10 @@ ClusterSpec RandomCluster(RandomStream& stream, int num_devices);
 
 // Makes some devices slower or faster and sets interfaces per node to a divisor of its devices.
 void AddRandomClasses(RandomStream& stream, ClusterSpec* cluster);
+void AddSharedLink(const std::string& name, int devices, double bandwidth_bytes_per_s,
+                   SharedLink::Carries carries, ClusterSpec* cluster);
+// Adds up to two random links that devices of a node share.
+void AddRandomSharedLinks(RandomStream& stream, ClusterSpec* cluster);
 
 }  // namespace dpipe
 

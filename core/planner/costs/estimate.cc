@@ -191,22 +191,20 @@ const std::vector<EstimateTables::Crossing>& StepEstimator::Crossings(const Pipe
 
 double StepEstimator::InterfacesOf(const PipelineShape& shape) const {
   const int in_node = cost_.cluster().devices_per_node();
-  const int interfaces = cost_.num_interfaces() / cost_.cluster().num_nodes();
+  const int interfaces = cost_.interfaces_per_node();
   return std::max(1, interfaces * std::min(shape.replicas(), in_node) / in_node);
 }
 
 double StepEstimator::LinkPath(const PipelineShape& shape) {
-  const ClusterSpec& cluster = cost_.cluster();
   double path = 0;
   for (const EstimateTables::Crossing& crossing : Crossings(shape)) {
-    const bool inner = cost_.NodeOf(crossing.from * shape.replicas()) ==
-                       cost_.NodeOf(crossing.to * shape.replicas());
-    const Link& link = inner ? cluster.intra_node() : cluster.inter_node();
+    const int from = crossing.from * shape.replicas(), to = crossing.to * shape.replicas();
+    const bool inner = cost_.NodeOf(from) == cost_.NodeOf(to);
     const double samples =
         inner ? shape.local_batch() : shape.micro_batch_size() / InterfacesOf(shape);
-    path += 2.0 * static_cast<double>(link.latency_ns()) +
+    path += 2.0 * static_cast<double>(cost_.LatencyBetween(from, to)) +
             (crossing.forward_bytes + crossing.gradient_bytes) * samples /
-                link.bandwidth_bytes_per_s() * kNanosPerSecond;
+                cost_.BandwidthBetween(from, to) * kNanosPerSecond;
   }
   return path;
 }
@@ -216,17 +214,30 @@ double StepEstimator::LinkPace(const PipelineShape& shape) {
   const ClusterSpec& cluster = cost_.cluster();
   const int replicas = shape.replicas();
   std::vector<double> sent(cluster.num_nodes(), 0);  // bytes per sample, by node
+  const SharedLinks& shared = cost_.shared_links();
+  std::vector<double> passing(shared.size(), 0);  // bytes, by shared link; those within nodes
   double pace = 0;
   for (const EstimateTables::Crossing& crossing : Crossings(shape)) {
-    const int from = cost_.NodeOf(crossing.from * replicas);
-    const int to = cost_.NodeOf(crossing.to * replicas);
-    if (from != to) {
-      sent[from] += crossing.forward_bytes;
-      sent[to] += crossing.gradient_bytes;
+    const int from = crossing.from * replicas, to = crossing.to * replicas;
+    if (cost_.NodeOf(from) != cost_.NodeOf(to)) {
+      sent[cost_.NodeOf(from)] += crossing.forward_bytes;
+      sent[cost_.NodeOf(to)] += crossing.gradient_bytes;
       continue;
     }
     pace = std::max(pace, (crossing.forward_bytes + crossing.gradient_bytes) * shape.local_batch() /
                               cluster.intra_node().bandwidth_bytes_per_s());
+    if (cluster.shared_links().empty()) continue;
+    for (int i = 0; i < replicas; ++i) {
+      for (int link : shared.OnPath(from + i, to + i)) {
+        passing[link] += crossing.forward_bytes * shape.local_batch();
+      }
+      for (int link : shared.OnPath(to + i, from + i)) {
+        passing[link] += crossing.gradient_bytes * shape.local_batch();
+      }
+    }
+  }
+  for (int link = shared.num_interface_links(); link < shared.size(); ++link) {
+    pace = std::max(pace, passing[link] / shared.bandwidth_bytes_per_s(link));
   }
   const double used = InterfacesOf(shape);
   for (double bytes : sent) {
@@ -261,7 +272,7 @@ double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns
   if (!cost_.SpansNodes(ranks)) return std::max(0.0, sync - backward_ns);
   // The stages of a node share its interfaces.
   const int in_node = cost_.cluster().devices_per_node();
-  const int interfaces = cost_.num_interfaces() / cost_.cluster().num_nodes();
+  const int interfaces = cost_.interfaces_per_node();
   const int stages = std::max(1, std::min(shape.num_stages, in_node / shape.replicas()));
   const int used = std::min(interfaces, std::max(1, shape.replicas() * interfaces / in_node));
   const double shared = std::max(1.0, static_cast<double>(stages) * used / interfaces);

@@ -242,12 +242,13 @@ std::vector<double> ModelStageCosts::TimesKey(const DeviceSeat& seat) const {
 
 std::vector<ModelStageCosts::LinkLoad> ModelStageCosts::MakeLoads(const DeviceSeat& from,
                                                                   const DeviceSeat& to) const {
+  const SharedLinks& links = cost_.shared_links();
   std::set<LinkLoad> distinct;
   const auto messages = ReshardingMessages(options_.micro_batch_size, from.replicas, to.replicas);
   for (int g = 0; g < options_.num_groups; ++g) {
     const int first = g * options_.devices_per_pipeline;
-    std::map<std::pair<bool, int>, LinkLoad> engines;     // (is receiver, rank)
-    std::map<std::pair<bool, int>, LinkLoad> interfaces;  // (is receiver, interface)
+    std::map<std::pair<bool, int>, LinkLoad> engines;  // (is receiver, rank)
+    std::map<int, LinkLoad> shared;                    // by shared link
     for (const ReshardingMessage& message : messages) {
       const int sender = first + from.first_rank + message.from;
       const int receiver = first + to.first_rank + message.to;
@@ -257,14 +258,20 @@ std::vector<ModelStageCosts::LinkLoad> ModelStageCosts::MakeLoads(const DeviceSe
         LinkLoad& engine = engines[{receives, rank}];
         (inner ? engine.inner_messages : engine.outer_messages) += 1;
         (inner ? engine.inner_samples : engine.outer_samples) += message.samples.size();
-        if (inner) continue;
-        LinkLoad& shared = interfaces[{receives, cost_.InterfaceOf(rank)}];
-        shared.outer_messages = 1;  // the latencies of several ranks' messages overlap
-        shared.outer_samples += message.samples.size();
+      }
+      for (int link : links.OnPath(sender, receiver)) {
+        LinkLoad& load = shared[link];
+        if (link < links.num_interface_links()) {
+          load.outer_messages = 1;  // the latencies of several ranks' messages overlap
+          load.outer_samples += message.samples.size();
+        } else {
+          load.shared_link = link;
+          load.shared_samples += message.samples.size();
+        }
       }
     }
     for (const auto& [key, load] : engines) distinct.insert(load);
-    for (const auto& [key, load] : interfaces) distinct.insert(load);
+    for (const auto& [link, load] : shared) distinct.insert(load);
   }
   return {distinct.begin(), distinct.end()};
 }
@@ -280,14 +287,23 @@ const std::vector<ModelStageCosts::LinkLoad>& ModelStageCosts::LoadsOf(const Dev
 
 Nanos ModelStageCosts::LoadTime(const LinkLoad& load, int64_t bytes_per_sample) const {
   Nanos time = 0;
-  const auto add = [&](const Link& link, int messages, int samples) {
-    if (messages == 0) return;
-    time += messages * link.latency_ns() +
-            static_cast<Nanos>(std::ceil(static_cast<double>(samples) * bytes_per_sample /
-                                         link.bandwidth_bytes_per_s() * kNanosPerSecond));
+  const auto add = [&](Nanos latency, int samples, double bandwidth) {
+    time += latency + static_cast<Nanos>(std::ceil(static_cast<double>(samples) * bytes_per_sample /
+                                                   bandwidth * kNanosPerSecond));
   };
-  add(cost_.cluster().intra_node(), load.inner_messages, load.inner_samples);
-  add(cost_.cluster().inter_node(), load.outer_messages, load.outer_samples);
+  const Link& inner = cost_.cluster().intra_node();
+  const Link& outer = cost_.cluster().inter_node();
+  if (load.inner_messages > 0) {
+    add(load.inner_messages * inner.latency_ns(), load.inner_samples,
+        inner.bandwidth_bytes_per_s());
+  }
+  if (load.outer_messages > 0) {
+    add(load.outer_messages * outer.latency_ns(), load.outer_samples,
+        outer.bandwidth_bytes_per_s());
+  }
+  if (load.shared_link >= 0) {
+    add(0, load.shared_samples, cost_.shared_links().bandwidth_bytes_per_s(load.shared_link));
+  }
   return time;
 }
 

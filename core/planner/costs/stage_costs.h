@@ -132,10 +132,14 @@ class ModelStageCosts : public StageCosts {
   struct LinkLoad {
     int inner_messages = 0, inner_samples = 0;  // within nodes
     int outer_messages = 0, outer_samples = 0;  // between nodes
+    int shared_link = -1, shared_samples = 0;   // over a link within a node
 
     friend bool operator<(const LinkLoad& a, const LinkLoad& b) {
-      return std::tie(a.inner_messages, a.inner_samples, a.outer_messages, a.outer_samples) <
-             std::tie(b.inner_messages, b.inner_samples, b.outer_messages, b.outer_samples);
+      const auto key = [](const LinkLoad& l) {
+        return std::tie(l.inner_messages, l.inner_samples, l.outer_messages, l.outer_samples,
+                        l.shared_link, l.shared_samples);
+      };
+      return key(a) < key(b);
     }
   };
   // What a device holds at one moment, by stage on it: the number of micro-batches in flight. If

@@ -154,6 +154,7 @@ TEST(StageCostsTest, KnownCutsAreThoseOfFreshTables) {
     const ModelProfile model = RandomProfile(random, sizes);
     ClusterSpec cluster = RandomCluster(random, 4);
     if (i % 2 == 0) AddRandomClasses(random, &cluster);
+    if (i % 3 == 0) AddRandomSharedLinks(random, &cluster);
     const CostModel cost = *CostModel::Create(model, cluster);
     const auto shared = Tables(cost);
     for (const std::string name : {"zb-v", "v-min", "wave", "chimera"}) {

@@ -212,6 +212,9 @@ RandomInstance MakeRandomInstance(RandomStream& stream, const RandomPlanOptions&
   PipelineLayout layout = RandomLayout(stream, options, schedule, num_layers);
   ClusterSpec cluster = RandomCluster(stream, layout.num_devices);
   if (options.heterogeneous_devices && stream.NextBelow(4) == 0) AddRandomClasses(stream, &cluster);
+  if (options.heterogeneous_devices && stream.NextBelow(2) == 0) {
+    AddRandomSharedLinks(stream, &cluster);
+  }
   const auto cost = CostModel::Create(profile, cluster);
   DPIPE_CHECK(cost.ok()) << cost.status().message();
   LowerOptions lower;

@@ -22,8 +22,9 @@ struct RandomPlanOptions {
   // True: some plans have several stages per device, two directions, two backbones or two laps.
   // False: every plan is one chain with one stage on each device.
   bool several_stages = true;
-  bool recompute = true;              // some stages recompute
-  bool heterogeneous_devices = true;  // some clusters have several classes of devices
+  bool recompute = true;  // some stages recompute
+  bool heterogeneous_devices =
+      true;  // some clusters have several classes of devices, or shared links
 };
 
 // A plan and everything that it is made from.
