@@ -49,6 +49,7 @@ std::vector<std::string> Flags(const std::string& out, const std::vector<std::st
   std::vector<std::string> flags = {"--data=" + DataFolder(),
                                     "--out=" + out,
                                     "--global_batch=2",
+                                    "--backend=cpu",
                                     "--micro_batches=2",
                                     "--frozen_quantum=1",
                                     "--warmup=2",

@@ -37,8 +37,8 @@ std::string DataFolder() {
 }
 
 ProgramOutcome Bench(std::vector<std::string> flags, const std::string& program = "sd_pipeline") {
-  for (const char* flag : {"--global_batch=4", "--steps=2", "--warmup_steps=1", "--repeats=2",
-                           "--on_clusters=false"}) {
+  for (const char* flag : {"--backend=cpu", "--global_batch=4", "--steps=2", "--warmup_steps=1",
+                           "--repeats=2", "--on_clusters=false"}) {
     flags.insert(flags.begin(), flag);
   }
   return RunProgram("bench/" + program, flags, /*deadline_s=*/240);
@@ -55,11 +55,11 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
              "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache,xpipe",
              "--devices=2", "--on_clusters"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  for (const char* expected :
-       {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
-        "offline_cache keeps ", "xpipe does not clip gradients",
-        "Not compared, because they change the mathematics: xpipe.",
-        "Simulated, nothing measured: stable_diffusion_v2_1_512"}) {
+  for (const char* expected : {"Model:", "Data:", "Machine:", "Device:   2 CPU devices of ",
+                               "(--backend=cpu)", "diffusionpipe", "Losses:", "report.html",
+                               "offline_cache keeps ", "xpipe does not clip gradients",
+                               "Not compared, because they change the mathematics: xpipe.",
+                               "Simulated, nothing measured: stable_diffusion_v2_1_512"}) {
     EXPECT_THAT(run.out, HasSubstr(expected));
   }
   const json results = json::parse(*ReadFile(out + "/results.json"));

@@ -27,7 +27,7 @@
 #include "models/trainable/load.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
-DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda if there is a GPU, else cpu");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
 DEFINE_int32(devices, 0, "number of devices to train on; 0: one per core, or every GPU");
 DEFINE_int32(nproc, 1,
              "number of processes to start on this machine, with --devices each (then, 0 means one "
@@ -37,15 +37,15 @@ DEFINE_string(
     "with --nproc: puts every process into a network of its own, with a link of this speed "
     "that the kernel shapes: 100mbit, 1gbit, unshaped; needs root and iproute2");
 DEFINE_int32(virtual_devices, 0,
-             "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
-DEFINE_bool(cuda_graphs, false, "with --backend=cuda: record repeated passes as CUDA graphs");
+             "on GPUs: split one GPU into this many virtual devices; 0: whole GPUs");
+DEFINE_bool(cuda_graphs, false, "on GPUs: record repeated passes as CUDA graphs");
 DEFINE_string(engines, "",
-              "with --backend=cuda: JSON file with the engines of cuDNN and cuBLASLt to use; "
+              "on GPUs: JSON file with the engines of cuDNN and cuBLASLt to use; "
               "empty: the first that the libraries propose");
 DEFINE_bool(time_engines, false,
             "time the engines of operations missing in --engines, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
-            "with --backend=cuda: false lets engines add in an order that varies from run to run");
+            "on GPUs: false lets engines add in an order that varies from run to run");
 DEFINE_string(strategies,
               "data_parallel,gpipe,1f1b,interleaved,zb-h1,zb-v,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; or, separated by semicolons, also "

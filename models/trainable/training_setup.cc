@@ -104,11 +104,13 @@ absl::Status TrainingSetup::StartDevices() {
                          options_.processes == nullptr
                              ? ChooseDevices(request)
                              : ChooseDevicesTogether(request, options_.processes));
-  device_note_ = chosen.note;
+  device_line_ = DescribeDevices(chosen);
+  if (num_processes() > 1) {
+    absl::StrAppend(&device_line_, "; the same in each of ", num_processes(), " processes");
+  }
   if (options_.graphs.enabled && chosen.devices[0]->graphs() == nullptr) {
-    absl::StrAppend(&device_note_, device_note_.empty() ? "" : "; ",
-                    "passes are not recorded as CUDA graphs, because ", chosen.devices[0]->name(),
-                    " is not a GPU");
+    absl::StrAppend(&device_line_, "; passes are not recorded as CUDA graphs, because ",
+                    chosen.devices[0]->name(), " is not a GPU");
   }
   workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
@@ -223,17 +225,9 @@ std::string TrainingSetup::Describe() const {
   for (const std::string& note : model_->notes(start())) {
     absl::StrAppend(&model, kNextLine, note);
   }
-  const Device& device = *workers_[0]->device();
-  const std::string devices = absl::StrCat(
-      device.kind() == DeviceKind::kCuda
-          ? absl::StrCat(", the first ", device.name())
-          : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
-      num_processes() > 1 ? absl::StrCat(", the same in each of ", num_processes(), " processes")
-                          : "");
   return absl::StrCat("Model:    ", model, "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
-                      "Machine:  ", report::DescribeMachine(machine), "; ",
-                      Count(workers_.size(), "device"), devices,
-                      device_note_.empty() ? "" : absl::StrCat(kNextLine, device_note_));
+                      "Machine:  ", report::DescribeMachine(machine), "\n",
+                      "Device:   ", device_line_);
 }
 
 std::string TrainingSetup::DescribeWeights() const {

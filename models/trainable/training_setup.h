@@ -83,7 +83,8 @@ class TrainingSetup {
   const std::vector<DeviceWorker*>& workers() const { return job_.workers; }
   // Returns the draws of training. Evaluation uses other timesteps and drops no captions.
   InputsOptions inputs_options() const;
-  // Returns a few lines: the model, its weights, the data set (see DescribeSamples), the machine.
+  // Returns a few lines: the model, its weights, the data set (see DescribeSamples), the machine,
+  // the devices and why these.
   std::string Describe() const;
   // Returns one line with the origin of each component's weights.
   std::string DescribeWeights() const;
@@ -120,7 +121,7 @@ class TrainingSetup {
   std::unique_ptr<TrainableModel> model_;
   TrainingData data_;
   std::unique_ptr<InputProvider> inputs_;
-  std::string device_note_;  // why there is no GPU
+  std::string device_line_;  // the devices, and why these
   std::set<std::string> reported_notes_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
