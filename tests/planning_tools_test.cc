@@ -158,6 +158,7 @@ TEST_F(PlanningToolsTest, HelpFitsOnAScreenAndListIsComplete) {
     const ProgramOutcome help = RunProgram(absl::StrCat("tools/", tool), {"--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("bazel run //tools:", tool, " -- ")));
+    EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --p"));
     EXPECT_THAT(help.out, HasSubstr("--output"));
     EXPECT_THAT(help.out, Not(HasSubstr("--undefok"))) << "gflags' own";
     std::istringstream lines(help.out);

@@ -76,6 +76,12 @@ TEST_F(ProfileToolTest, ControlNetAndCascadesAreTimed) {
   EXPECT_EQ(NumBackbones(Profile({"--model=tiny_cdm"})), 2);
 }
 
+TEST_F(ProfileToolTest, HelpBeginsWithTheMostUsedFlags) {
+  const ProgramOutcome help = RunProgram("tools/profile", {"--help"});
+  EXPECT_EQ(help.exit_code, 0) << help.err;
+  EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model=tiny_sd "));
+}
+
 TEST_F(ProfileToolTest, ImpossibleFlagsAreRefused) {
   const auto refusal = [](const std::vector<std::string>& flags) {
     const ProgramOutcome run = RunProgram("tools/profile", flags);

@@ -97,6 +97,14 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
 }
 
+TEST(SdPipelineTest, HelpBeginsWithTheMostUsedFlags) {
+  for (const char* program : {"bench/sd_pipeline", "bench/flux_pipeline"}) {
+    const ProgramOutcome help = RunProgram(program, {"--help"});
+    EXPECT_EQ(help.exit_code, 0) << help.err;
+    EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model=tiny_"));
+  }
+}
+
 TEST(FluxPipelineTest, ComparesStrategiesOnTinyFlux) {
   const std::string out = Folder("flux");
   const ProgramOutcome run =

@@ -36,6 +36,16 @@ TEST(ToolsTest, OpenMpThreadsSpinOnlyBriefly) {
 }
 
 TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
+// Naming a flag that does not exist would abort the program.
+TEST(ToolsTest, HelpBeginsWithTheMostUsedFlags) {
+  for (const char* tool : {"tools/train", "tools/sample"}) {
+    const ProgramOutcome help = RunProgram(tool, {"--help"});
+    EXPECT_EQ(help.exit_code, 0) << help.err;
+    EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model"));
+  }
+  EXPECT_EQ(RunProgram("tools/score", {"--help"}).exit_code, 0) << "has only ten";
+}
+
   const std::string out = TrainedModel();
   for (const char* file :
        {"model_index.json", "unet/config.json", "vae/config.json", "text_encoder/model.safetensors",

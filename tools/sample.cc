@@ -190,6 +190,8 @@ int main(int argc, char** argv) {
       dpipe::tools::kUsage,
       {{"What is drawn", {"model", "prompt", "prompts_file", "count", "control"}},
        {"How", {"steps", "guidance", "sampler", "seed", "dtype", "devices"}},
-       {"Picture", {"out", "columns", "zoom"}}}};
+       {"Picture", {"out", "columns", "zoom"}},
+       {"Adapters", {"lora", "lora_scale"}}},
+      {"model", "prompt", "count", "lora", "steps", "guidance", "seed", "out"}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

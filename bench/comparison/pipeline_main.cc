@@ -287,6 +287,8 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"Devices", {"backend", "devices", "nproc", "link", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
+  command.most_used = {"model",   "data",  "strategies", "global_batch", "backend",
+                       "devices", "dtype", "repeats",    "steps",        "out"};
   return RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
     const absl::StatusOr<int> done = Main(program, arguments, command_line);
     if (!absl::IsCancelled(done.status())) return done;
