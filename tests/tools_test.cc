@@ -1,4 +1,5 @@
 // Trains, samples and scores as a user does: small but complete.
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -35,7 +36,6 @@ TEST(ToolsTest, OpenMpThreadsSpinOnlyBriefly) {
   EXPECT_THAT(outcome.err, HasSubstr("GOMP_SPINCOUNT = '5000'"));
 }
 
-TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
 // Naming a flag that does not exist would abort the program.
 TEST(ToolsTest, HelpBeginsWithTheMostUsedFlags) {
   for (const char* tool : {"tools/train", "tools/sample"}) {
@@ -46,6 +46,7 @@ TEST(ToolsTest, HelpBeginsWithTheMostUsedFlags) {
   EXPECT_EQ(RunProgram("tools/score", {"--help"}).exit_code, 0) << "has only ten";
 }
 
+TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
   const std::string out = TrainedModel();
   for (const char* file :
        {"model_index.json", "unet/config.json", "vae/config.json", "text_encoder/model.safetensors",
@@ -62,7 +63,18 @@ TEST(ToolsTest, HelpBeginsWithTheMostUsedFlags) {
   for (int i = 0; i < kSteps; ++i) {
     EXPECT_EQ(log[i]["step"], i + 1);
     EXPECT_GT(log[i]["loss"], 0.0);
+    EXPECT_GT(log[i]["grad_norm"], 0.0);
+    EXPECT_GT(log[i]["step_s"], 0.0);
+    EXPECT_LE(log[i]["step_s"], log[i]["elapsed_s"]);
+    const auto peaks = log[i]["peak_memory_bytes"].get<std::vector<int64_t>>();
+    ASSERT_EQ(peaks.size(), 2u) << "one per device";
+    EXPECT_GT(std::min(peaks[0], peaks[1]), 1 << 20);
+    if (i > 0) {
+      EXPECT_GE(peaks[0], log[i - 1]["peak_memory_bytes"][0]) << "so far";
+    }
+    EXPECT_FALSE(log[i].contains("share_of_peak")) << "a CPU's is not known";
   }
+  EXPECT_EQ(log[0]["mean_loss"], log[0]["loss"]);
   EXPECT_LT(log[5]["lr"], log[2]["lr"]) << "cosine decay to the last step";
   EXPECT_THAT(*ReadFile(out + "/config.textproto"), HasSubstr("global_batch: 4"));
   for (const char* grid : {"step_000003.png", "step_000006.png"}) {
@@ -78,6 +90,10 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::string weights = "/model/unet/diffusion_pytorch_model.safetensors";
   EXPECT_EQ(*ReadFile(out + weights), *ReadFile(TrainedModel() + weights));
+  // The norm is that of all stages' gradients.
+  const std::vector<json> log = ReadLog(out + "/log.jsonl");
+  const std::vector<json> other_log = ReadLog(TrainedModel() + "/log.jsonl");
+  for (int i = 0; i < kSteps; ++i) EXPECT_EQ(log[i]["grad_norm"], other_log[i]["grad_norm"]) << i;
   // The comparison can fail.
   const std::string other = FreshPath("other_seed");
   const ProgramOutcome cached =
@@ -85,6 +101,17 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   ASSERT_EQ(cached.exit_code, 0) << cached.err;
   EXPECT_THAT(cached.out, HasSubstr("Cache:    ")) << cached.err;
   EXPECT_NE(*ReadFile(other + weights), *ReadFile(TrainedModel() + weights));
+}
+
+// The norm is known without clipping, too: before the first clipped step nothing differs.
+TEST(ToolsTest, TheLogHasTheGradientNormWithoutClipping) {
+  const std::string out = FreshPath("not_clipped");
+  const ProgramOutcome run = Train(out, {"--max_grad_norm=0", "--steps=1", "--samples=false"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<json> log = ReadLog(out + "/log.jsonl");
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0]["loss"], ReadLog(TrainedModel() + "/log.jsonl")[0]["loss"]);
+  EXPECT_EQ(log[0]["grad_norm"], ReadLog(TrainedModel() + "/log.jsonl")[0]["grad_norm"]);
 }
 
 // A config file, held-out data, and every log.

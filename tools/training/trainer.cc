@@ -1,5 +1,6 @@
 #include "tools/training/trainer.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "core/base/files/file.h"
 #include "core/base/files/write_place.h"
 #include "core/base/host/stop_request.h"
+#include "core/profile/component_work.h"
 #include "core/report/progress.h"
 #include "core/train/training_loop.h"
 #include "tools/planning/proto_file.h"
@@ -23,6 +25,7 @@
 #include "tools/training/evaluator.h"
 #include "tools/training/prepared_run.h"
 #include "tools/training/set_aside.h"
+#include "tools/training/share_of_peak.h"
 #include "tools/training/trained_model.h"
 #include "tools/training/training_run.h"
 
@@ -54,6 +57,7 @@ class Trainer {
     DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
     run_ = &prepared_->run();
     RestoreProgress();
+    FindPeak();
     stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
     // Only here is it known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
@@ -89,6 +93,15 @@ class Trainer {
     if (run_->plan_basis() == nullptr) return absl::OkStatus();
     DPIPE_RETURN_IF_ERROR(WriteProto(options_.kept_profile_path, run_->plan_basis()->profile));
     return WriteProto(options_.kept_cluster_path, run_->plan_basis()->cluster);
+  }
+
+  // A step of another size, or without all of its work, counts as one of the planned size.
+  void FindPeak() {
+    const auto* processes = options_.setup.processes;
+    peak_macs_per_second_ = PeakMacsPerSecond(run_->setup().workers()) *
+                            (processes == nullptr ? 1 : processes->num_processes());
+    if (peak_macs_per_second_ == 0) return;
+    macs_per_sample_ = MacsPerSample(*run_->job().model, options_.strategy.frozen() != "cached");
   }
 
   // Restores the state of the checkpoint that the run resumes from.
@@ -278,7 +291,17 @@ class Trainer {
     report.loss = step.loss;
     // Until a step is finite, shows the loss that is not.
     report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
+    report.grad_norm = step.grad_norm;
     report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
+    report.seconds = static_cast<double>(step.duration_ns) / kNanosPerSecond;
+    peak_bytes_.resize(step.peak_memory_bytes.size());
+    for (size_t i = 0; i < peak_bytes_.size(); ++i) {
+      peak_bytes_[i] = std::max(peak_bytes_[i], step.peak_memory_bytes[i]);
+    }
+    report.peak_memory_bytes = peak_bytes_;
+    if (peak_macs_per_second_ > 0) {
+      report.share_of_peak = macs_per_sample_ * report.images_per_second / peak_macs_per_second_;
+    }
     report.images_per_second =
         static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
     report.elapsed_s = static_cast<double>(MonotonicNow() - start_ns_) / kNanosPerSecond;
@@ -407,6 +430,9 @@ class Trainer {
   Nanos training_ns_before_ = 0;     // of earlier processes
   Nanos training_ns_ = 0;            // of this process's steps
   Nanos start_ns_ = 0;
+  std::vector<int64_t> peak_bytes_;  // by device, of this process's steps
+  // For the share of the GPUs' peak; 0 if that is unknown.
+  double macs_per_sample_ = 0, peak_macs_per_second_ = 0;
   RunningMean loss_;
   TrainerResult result_;
 };
