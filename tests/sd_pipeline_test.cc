@@ -1,4 +1,5 @@
 // Runs the main job as a user does: small but complete, and with bad input.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/testlib/run_program.h"
+#include "tests/testlib/running_program.h"
 
 namespace dpipe {
 namespace {
@@ -95,6 +97,27 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   }
   EXPECT_EQ(pipeline_losses.size(), 1u) << "pipelines of the same micro-batches differ";
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
+}
+
+TEST(SdPipelineTest, ASignalEndsProfiling) {
+  const std::string out = testlib::FreshPath("stopped_early");
+  testlib::ProgramOptions options;
+  options.program = "bench/sd_pipeline";
+  options.arguments = {"--backend=cpu",     "--data=" + DataFolder(), "--out=" + out,
+                       "--global_batch=64", "--strategies=1f1b",      "--devices=2"};
+  options.out = testlib::FreshPath("stopped_early.out");
+  options.err = testlib::FreshPath("stopped_early.err");
+  options.deadline_s = 240;
+  testlib::RunningProgram pipeline(options);
+  ASSERT_TRUE(pipeline.AwaitError("profiling the model on this machine")) << *ReadFile(options.err);
+  pipeline.Signal(SIGINT);
+  EXPECT_TRUE(pipeline.AwaitError("SIGINT: ending after this turn")) << *ReadFile(options.err);
+  pipeline.Wait();
+  EXPECT_EQ(pipeline.exit_code(), 130);
+  EXPECT_THAT(*ReadFile(options.err),
+              HasSubstr("sd_pipeline: stopped by SIGINT before every strategy had taken a turn"));
+  EXPECT_THAT(*ReadFile(options.err), ::testing::Not(HasSubstr("planned 1f1b")));
+  EXPECT_FALSE(std::filesystem::exists(out)) << "nothing is written";
 }
 
 TEST(SdPipelineTest, HelpBeginsWithTheMostUsedFlags) {

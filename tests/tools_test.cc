@@ -1,5 +1,6 @@
 // Trains, samples and scores as a user does: small but complete.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/testlib/run_program.h"
+#include "tests/testlib/running_program.h"
 #include "tests/testlib/small_training.h"
 
 namespace dpipe {
@@ -101,6 +103,30 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   ASSERT_EQ(cached.exit_code, 0) << cached.err;
   EXPECT_THAT(cached.out, HasSubstr("Cache:    ")) << cached.err;
   EXPECT_NE(*ReadFile(other + weights), *ReadFile(TrainedModel() + weights));
+}
+
+// While the model is timed, before the first step.
+TEST(ToolsTest, ASignalEndsProfiling) {
+  const std::string out = FreshPath("stopped_early");
+  testlib::ProgramOptions options;
+  options.program = "tools/train";
+  options.arguments = TrainFlags(out);
+  options.arguments.insert(options.arguments.end(), {"--global_batch=64", "--micro_batches=0"});
+  options.out = FreshPath("stopped_early.out");
+  options.err = FreshPath("stopped_early.err");
+  options.deadline_s = 240;
+  testlib::RunningProgram train(options);
+  ASSERT_TRUE(train.AwaitError("profiling the model on this machine")) << *ReadFile(options.err);
+  train.Signal(SIGINT);
+  EXPECT_TRUE(
+      train.AwaitError("SIGINT: ending before the first step; a second signal ends at once"))
+      << *ReadFile(options.err);
+  train.Wait();
+  EXPECT_EQ(train.exit_code(), 128 + SIGINT);
+  EXPECT_THAT(*ReadFile(options.err),
+              HasSubstr("train: SIGINT has ended the run before its first step"));
+  EXPECT_THAT(*ReadFile(options.out), ::testing::Not(HasSubstr("Plan:")));
+  EXPECT_FALSE(fs::exists(out)) << "nothing is written";
 }
 
 // The norm is known without clipping, too: before the first clipped step nothing differs.

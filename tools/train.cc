@@ -62,10 +62,10 @@ void SayHowToResume(const TrainerOptions& options, const TrainerResult& result) 
   Say(absl::StrCat("Resume:   ", options.command, resumes ? "" : " --resume=auto"));
 }
 
-// Returns the exit code that shells give a program ended by a signal; 0 if the run was not ended by
-// one.
-int ExitCodeOf(const TrainerResult& result) {
-  const int signal = SignalNamed(result.stopped_by);
+// Returns the exit code that shells give a program ended by the signal whose name begins
+// `stopped_by`; 0 if there is none.
+int ExitCodeOf(const std::string& stopped_by) {
+  const int signal = SignalNamed(stopped_by);
   return signal == 0 ? 0 : 128 + signal;
 }
 
@@ -145,11 +145,16 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     DPIPE_RETURN_IF_ERROR(CheckRun(options, Say));
     return 0;
   }
-  DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
+  const absl::StatusOr<TrainerResult> trained = Train(options, Say);
+  if (absl::IsCancelled(trained.status())) {
+    ExitCode("train", trained.status());  // prints the reason
+    return ExitCodeOf(std::string(trained.status().message()));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, trained);
   SayHowToResume(options, result);
   PrintSummary(options, result);
   PrintNextCommands(config, options);
-  return ExitCodeOf(result);
+  return ExitCodeOf(result.stopped_by);
 }
 
 // Trains alone or with others; an error in one process ends all. Returns the exit code.

@@ -86,6 +86,10 @@ namespace {
 
 constexpr int kDone = 0, kInterrupted = 130;  // exit statuses
 
+constexpr char kStopping[] =
+    "ending after this turn, with a report of the turns that all strategies have taken; a second "
+    "signal ends at once, without";
+
 // Prints messages about the preparation, which the progress line does not cover.
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
@@ -209,16 +213,18 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
 // Runs this process's part; in a run of several processes the first one has the results.
 absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string& command_line,
                               const std::vector<std::string>& strategies, ProcessGroup* processes) {
-  const StopRequest stop;
+  const bool leads = processes == nullptr || processes->is_leader();
+  const StopRequest stop(leads ? kStopping : nullptr);
   DPIPE_ASSIGN_OR_RETURN(PipelineComparisonOptions options,
                          Options(program, strategies, processes));
   options.comparison.stop_requested = [&]() -> std::string {
     return stop.signal() == nullptr ? "" : stop.signal();
   };
+  options.setup.should_stop = [&stop] { return stop.signal() != nullptr; };
   DPIPE_RETURN_IF_ERROR(
       CheckNotInData({"--out=", OutFolder(program)}, {"--data=", options.setup.data.folder}));
   DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
-  if (processes != nullptr && !processes->is_leader()) return kDone;
+  if (!leads) return kDone;
   return Write(program, command_line, strategies, options.comparison.stop_requested, &comparison);
 }
 

@@ -176,6 +176,7 @@ absl::Status TrainingSetup::FillJob() {
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
   }
   job_.processes = options_.processes;
+  job_.should_stop = options_.should_stop;
   job_.deadline = options_.deadline;
   job_.connect = ConnectRanks;
   job_.connect_in_job = ConnectJobRank;
@@ -259,6 +260,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   request.num_steps = num_steps;
   request.profiled_step = job_.profiled_step;
   request.frozen_quantum = job_.frozen_quantum;
+  if (options_.processes == nullptr) request.should_stop = options_.should_stop;
   if (options_.writes_files) request.cache_folder = options_.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
                                                                   job_.workers, on_progress));

@@ -65,6 +65,9 @@ struct TrainingSetupOptions {
   // Origin of the weights for DescribeWeights if it differs from `weights`, such as the checkpoint
   // of a resumed run, which the caller reads. Empty if training starts from `weights`.
   std::string weights_from;
+  // Called repeatedly, by several threads, while BuildCache and ProfileJob work. Once it returns
+  // true, they return Cancelled. Not with `processes`, which wait for each other.
+  std::function<bool()> should_stop;
   // If false, for a dry run, nothing is added to the quarantine, to the file of engines, or to the
   // cache's folder, which is not read either.
   bool writes_files = true;

@@ -54,11 +54,9 @@ class Trainer {
   }
 
   absl::StatusOr<TrainerResult> Run() {
-    DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
-    run_ = &prepared_->run();
+    DPIPE_RETURN_IF_ERROR(Prepare());
     RestoreProgress();
     FindPeak();
-    stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
     // Only here is it known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
@@ -78,6 +76,27 @@ class Trainer {
   }
 
  private:
+  // Returns Cancelled, with a message that begins with the signal, if one arrives meanwhile.
+  // Several processes prepare together, so that a signal then ends them at once.
+  absl::Status Prepare() {
+    if (others_.has_value()) {
+      DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
+    } else {
+      stop_.emplace(options_, nullptr);
+      options_.setup.should_stop = [this] { return stop_->has_signal(); };
+      auto prepared = PreparedRun::Create(options_, say_);
+      if (stop_->has_signal()) {
+        return absl::CancelledError(
+            absl::StrCat(stop_->reason(), " has ended the run before its first step"));
+      }
+      DPIPE_ASSIGN_OR_RETURN(prepared_, std::move(prepared));
+    }
+    run_ = &prepared_->run();
+    if (!stop_.has_value()) stop_.emplace(options_, &*others_);
+    stop_->BeginSteps();
+    return absl::OkStatus();
+  }
+
   // Sets aside everything that the run would replace or mix with.
   absl::Status SetAside() {
     TrainingCheckpoints& checkpoints = run_->checkpoints();
@@ -415,10 +434,10 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  const TrainerOptions& options_;
+  TrainerOptions options_;
   const std::function<void(const std::string&)>& say_;
   std::optional<StopReceiver> others_;  // requests to stop, of the other processes
-  std::optional<RunStop> stop_;         // set once the run has begun
+  std::optional<RunStop> stop_;         // set by Prepare
   std::unique_ptr<PreparedRun> prepared_;
   TrainingRun* run_ = nullptr;  // owned by prepared_
   TrainingObservers observers_;

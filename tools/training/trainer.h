@@ -32,7 +32,9 @@ struct TrainerResult {
 
 // Trains alone, or as the first of several processes (options.setup.processes). `say` gets
 // permanent lines; progress goes to standard error. The model is saved even if a signal stops the
-// run. Returns errors of the options before anything is trained.
+// run. Returns errors of the options before anything is trained, and Cancelled with a message that
+// begins with the signal ("SIGINT ...") if one stops the run before its first step; nothing is
+// written then.
 absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say);
 
