@@ -168,6 +168,8 @@ TEST_F(PlanningToolsTest, HelpFitsOnAScreenAndListIsComplete) {
   }
   const ProgramOutcome list = RunProgram("tools/plan", {"--list"});
   EXPECT_EQ(list.exit_code, 0);
+  std::istringstream lines(list.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
   for (const char* name : {"diffusionpipe", "data_parallel", "zb-v", "skip_aware", "zero3"}) {
     EXPECT_THAT(list.out, HasSubstr(name));
   }

@@ -1,8 +1,10 @@
 // Runs the main job as a user does: small but complete, and with bad input.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,23 @@ ProgramOutcome Bench(std::vector<std::string> flags, const std::string& program 
   return RunProgram("bench/" + program, flags, /*deadline_s=*/240);
 }
 
+// Expects lines of tables, which have a rule of dashes below their headers, of at most 120
+// characters.
+void ExpectNarrowTables(const std::string& printed) {
+  int num_tables = 0;
+  bool in_table = false;
+  std::istringstream lines(printed);
+  for (std::string line; std::getline(lines, line);) {
+    if (absl::StartsWith(line, "-----")) ++num_tables, in_table = true;
+    if (line.empty()) in_table = false;
+    const auto is_character = [](char byte) { return (byte & 0xc0) != 0x80; };  // UTF-8
+    if (in_table) {
+      EXPECT_LE(std::count_if(line.begin(), line.end(), is_character), 120) << line;
+    }
+  }
+  EXPECT_EQ(num_tables, 2) << "strategies, and clusters";
+}
+
 // JSON of protobuf has 64-bit integers as strings.
 int64_t BytesOf(const json& text) { return std::stoll(text.get<std::string>()); }
 
@@ -64,6 +83,9 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
                                "Simulated, nothing measured: stable_diffusion_v2_1_512"}) {
     EXPECT_THAT(run.out, HasSubstr(expected));
   }
+  ExpectNarrowTables(run.out);
+  EXPECT_THAT(run.out, HasSubstr("--explain also prints what the columns mean"));
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("median over turns after the warm-up")));
   const json results = json::parse(*ReadFile(out + "/results.json"));
   EXPECT_EQ(results, json::parse(*ReadFile(out + "/copy.json")));
   const json& strategies = results["cases"][0]["strategies"];
@@ -130,11 +152,13 @@ TEST(SdPipelineTest, HelpBeginsWithTheMostUsedFlags) {
 
 TEST(FluxPipelineTest, ComparesStrategiesOnTinyFlux) {
   const std::string out = Folder("flux");
-  const ProgramOutcome run =
-      Bench({"--data=" + DataFolder(), "--out=" + out, "--micro_batches=2", "--devices=2",
-             "--strategies=data_parallel,1f1b,diffusionpipe,offline_cache", "--on_clusters"},
-            "flux_pipeline");
+  const ProgramOutcome run = Bench(
+      {"--data=" + DataFolder(), "--out=" + out, "--micro_batches=2", "--devices=2",
+       "--strategies=data_parallel,1f1b,diffusionpipe,offline_cache", "--on_clusters", "--explain"},
+      "flux_pipeline");
   ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\n  img/s         median over turns after the warm-up\n"));
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("--explain")));
   EXPECT_THAT(run.out, HasSubstr("Simulated, nothing measured: flux_512"));
   const json results = json::parse(*ReadFile(out + "/results.json"));
   EXPECT_EQ(results["cases"][0]["model"], "tiny_flux");

@@ -69,6 +69,7 @@ DEFINE_int32(frozen_quantum, 0,
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
 DEFINE_string(json, "", "also write the results to this file");
+DEFINE_bool(explain, false, "also print what the columns of the table mean");
 DEFINE_bool(on_clusters, true,
             "at the end, also simulate the strategies on clusters, with a model of full size");
 FLAG_RANGE(devices, 0, 1'024);
@@ -202,6 +203,7 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
   output.benchmark = program.name;
   output.folder = OutFolder(program);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
+  output.explains = FLAGS_explain;
   DPIPE_RETURN_IF_ERROR(WriteAndPrint(comparison, output));
   if (FLAGS_on_clusters && !program.full_size_model.empty() && results.interrupted().empty()) {
     DPIPE_RETURN_IF_ERROR(PrintOnClusters(program, strategies, stop_requested));
@@ -289,7 +291,7 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"What is trained", {"model", "data", "global_batch", "dtype", "seed"}},
       {"How", {"strategies", "micro_batches", "frozen_quantum"}},
       {"Measurement", {"steps", "warmup_steps", "repeats"}},
-      {"Results", {"out", "json", "on_clusters"}},
+      {"Results", {"out", "json", "explain", "on_clusters"}},
       {"Devices", {"backend", "devices", "nproc", "link", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
