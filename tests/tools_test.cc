@@ -45,7 +45,7 @@ TEST(ToolsTest, HelpBeginsWithTheMostUsedFlags) {
     EXPECT_EQ(help.exit_code, 0) << help.err;
     EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model"));
   }
-  EXPECT_EQ(RunProgram("tools/score", {"--help"}).exit_code, 0) << "has only ten";
+  EXPECT_EQ(RunProgram("tools/score", {"--help"}).exit_code, 0) << "has few";
 }
 
 TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
@@ -83,6 +83,14 @@ TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
     const auto image = ReadImage(out + "/samples/" + grid);
     EXPECT_TRUE(image.ok()) << image.status();
   }
+  // The user's own captions, a batch of them.
+  const std::string metadata = *ReadFile(DataFolder() + "/metadata.jsonl");
+  std::istringstream prompts(*ReadFile(out + "/samples/step_000006.txt"));
+  int num_prompts = 0;
+  for (std::string prompt; std::getline(prompts, prompt); ++num_prompts) {
+    EXPECT_THAT(metadata, HasSubstr("\"" + prompt + "\""));
+  }
+  EXPECT_EQ(num_prompts, 4);
 }
 
 // Strategies differ in speed only. Neither pauses nor their absence change the trained model.
@@ -132,7 +140,10 @@ TEST(ToolsTest, ASignalEndsProfiling) {
 // The norm is known without clipping, too: before the first clipped step nothing differs.
 TEST(ToolsTest, TheLogHasTheGradientNormWithoutClipping) {
   const std::string out = FreshPath("not_clipped");
-  const ProgramOutcome run = Train(out, {"--max_grad_norm=0", "--steps=1", "--samples=false"});
+  const std::string same_plan = TrainedModel();
+  const ProgramOutcome run = Train(out, {"--max_grad_norm=0", "--steps=1", "--samples=false",
+                                         "--profile=" + same_plan + "/profile.textproto",
+                                         "--cluster=" + same_plan + "/cluster.textproto"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::vector<json> log = ReadLog(out + "/log.jsonl");
   ASSERT_EQ(log.size(), 1u);
@@ -333,9 +344,9 @@ TEST(ToolsTest, SmallBatchesTrainByDefault) {
 
 TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
   const std::string out = FreshPath("of_quantum_4");
-  const std::vector<std::string> flags = {
-      "--data=" + DataFolder(), "--out=" + out, "--global_batch=4", "--devices=2", "--minutes=0",
-      "--samples=false"};
+  const std::vector<std::string> flags = {"--data=" + DataFolder(), "--out=" + out, "--backend=cpu",
+                                          "--global_batch=4",       "--devices=2",  "--minutes=0",
+                                          "--samples=false"};
   std::vector<std::string> first = flags, second = flags;
   first.insert(first.end(), {"--frozen_quantum=4", "--steps=2"});
   ASSERT_EQ(RunProgram("tools/train", first).exit_code, 0);
@@ -359,6 +370,7 @@ TEST(ToolsTest, TruncatedPromptIsReported) {
               HasSubstr("Warning:  the prompt 'red circle red circle red circle red cir...' "
                         "has "));
   EXPECT_THAT(run.out, HasSubstr(" tokens; the model reads only the first "));
+  EXPECT_THAT(run.out, HasSubstr("\nDevice:   "));
   // Byte 40 is inside a character.
   EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }

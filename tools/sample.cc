@@ -38,6 +38,9 @@ DEFINE_string(lora, "",
               "file of low-rank adapters to use, or a folder written by diffusers, PEFT or "
               "//tools:train; empty: the model's own");
 DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
+DEFINE_int32(
+    image_size, 0,
+    "image size in pixels a side, as in training; 0: the size that the model was made for");
 DEFINE_string(sampler, "folder",
               "sampler: folder (the scheduler of the model's folder), ddim, ddpm, dpm++, euler, "
               "euler_a, lcm, pndm or unipc");
@@ -55,6 +58,7 @@ DEFINE_string(out, "", "PNG file to write, *.png; empty: out/samples.png");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
+FLAG_RANGE(image_size, 0, 4'096);
 FLAG_RANGE(lora_scale, -1'000, 1'000);
 FLAG_RANGE(devices, 0, 1'024);
 FLAG_RANGE(columns, 0, 100'000);
@@ -154,6 +158,7 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
+  options.image_size = FLAGS_image_size;
   SamplingModelOptions options;
   options.with_control = !FLAGS_control.empty();
   if (!FLAGS_lora.empty()) options.adapters_file = models::ModelOfRun(UserPath(FLAGS_lora));
@@ -189,7 +194,8 @@ int main(int argc, char** argv) {
       "sample",
       dpipe::tools::kUsage,
       {{"What is drawn", {"model", "prompt", "prompts_file", "count", "control"}},
-       {"How", {"steps", "guidance", "sampler", "seed", "dtype", "devices"}},
+       {"How",
+        {"steps", "guidance", "image_size", "sampler", "seed", "dtype", "backend", "devices"}},
        {"Picture", {"out", "columns", "zoom"}},
        {"Adapters", {"lora", "lora_scale"}}},
       {"model", "prompt", "count", "lora", "steps", "guidance", "seed", "out"}};

@@ -28,6 +28,9 @@ DEFINE_bool(untrained, false,
             "also score random weights, and real images through the VAE and back");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
+DEFINE_int32(
+    image_size, 0,
+    "image size in pixels a side, as in training; 0: the size that the model was made for");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the captions; the built-in data set has seed 1");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
@@ -36,6 +39,7 @@ DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
+FLAG_RANGE(image_size, 0, 4'096);
 FLAG_RANGE(devices, 0, 1'024);
 
 namespace dpipe::tools {
@@ -134,6 +138,8 @@ class Scorer {
 };
 
 absl::Status Main() {
+  models::LoadModelOptions loading;
+  loading.image_size = FLAGS_image_size;
   DPIPE_RETURN_IF_ERROR(CheckFlags());
   DPIPE_ASSIGN_OR_RETURN(const auto trained,
                          LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
@@ -165,11 +171,12 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::RunCommand(argc, argv,
-                           {"score",
-                            dpipe::tools::kUsage,
-                            {{"What is scored", {"model", "untrained", "count", "scene_seed"}},
-                             {"How", {"steps", "guidance", "seed", "dtype", "devices"}},
-                             {"Results", {"json"}}}},
-                           dpipe::tools::Main);
+  return dpipe::RunCommand(
+      argc, argv,
+      {"score",
+       dpipe::tools::kUsage,
+       {{"What is scored", {"model", "untrained", "count", "scene_seed"}},
+        {"How", {"steps", "guidance", "image_size", "seed", "dtype", "backend", "devices"}},
+        {"Results", {"json"}}}},
+      dpipe::tools::Main);
 }

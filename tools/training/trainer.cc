@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/count.h"
@@ -69,6 +70,7 @@ class Trainer {
     DropRunSignals(options_, say_);
     if (prepared_->best() != nullptr) result_.best = prepared_->best()->Describe();
     if (faults_ != nullptr) result_.faults = faults_->Summary();
+    if (status.ok()) ChoosePrompts();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
     DPIPE_RETURN_IF_ERROR(observers_.Flush());
@@ -417,11 +419,30 @@ class Trainer {
     return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
   }
 
-  absl::Status DrawGrid() {
+  absl::StatusOr<models::DrawRequest> RequestGrid() {
     models::TrainingSetup& setup = run_->setup();
     DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
-    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
-                           GridRequest(setup.model(), options_.sample_prompts, shown));
+    return GridRequest(setup.model(), options_.sample_prompts, shown);
+  }
+
+  // Chooses those with the fewest characters, of one command's argument (tools/sampling/prompts.h).
+  void ChoosePrompts() {
+    auto request = RequestGrid();
+    if (!request.ok()) return;
+    std::vector<std::string>& prompts = request->prompts;
+    std::stable_sort(prompts.begin(), prompts.end(),
+                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    prompts.erase(std::unique(prompts.begin(), prompts.end()), prompts.end());
+    for (const std::string& prompt : prompts) {
+      const bool fits = !prompt.empty() && !absl::StrContains(prompt, '|') &&
+                        run_->setup().model().CheckDraw({prompt}, options_.draw).ok();
+      if (fits && result_.prompts.size() < 2) result_.prompts.push_back(prompt);
+    }
+  }
+
+  absl::Status DrawGrid() {
+    models::TrainingSetup& setup = run_->setup();
+    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request, RequestGrid());
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
