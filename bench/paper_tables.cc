@@ -243,6 +243,8 @@ int main(int argc, char** argv) {
       "The default grid writes out/paper_tables/README.md. An aborted run resumes.\n"
       "  bazel run //bench:paper_tables -- --quick\n"
       "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4\n"
-      "  bazel run //bench:paper_tables -- --chapters=link_speed,fine_tuning\n"};
+      "  bazel run //bench:paper_tables -- --chapters=link_speed,fine_tuning\n",
+      {},
+      {"quick", "chapters", "models", "strategies", "device", "devices", "device_batches", "out"}};
   return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Run(command_line); });
 }

@@ -44,6 +44,7 @@ class GrowingDataTest : public ::testing::Test {
                                       "--out=" + Out(out),
                                       "--strategy=data_parallel",
                                       "--global_batch=3",
+                                      "--backend=cpu",
                                       "--devices=1",
                                       "--flip",
                                       "--warmup=2",

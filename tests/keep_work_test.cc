@@ -38,6 +38,7 @@ const std::string& DataFolder() {
 std::vector<std::string> Flags(const std::string& out, const std::vector<std::string>& more) {
   std::vector<std::string> flags = {"--data=" + DataFolder(),
                                     "--out=" + out,
+                                    "--backend=cpu",
                                     "--global_batch=2",
                                     "--micro_batches=2",
                                     "--frozen_quantum=1",

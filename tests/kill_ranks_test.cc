@@ -17,10 +17,19 @@ testlib::KillRanksOptions Options(const std::string& name) {
   testlib::KillRanksOptions options;
   options.train_program = "tools/train";
   options.folder = ::testing::TempDir() + "/" + name;
-  options.flags = {"--data=" + images,     "--strategy=1f1b",    "--global_batch=6",
-                   "--micro_batches=3",    "--frozen_quantum=1", "--steps=100000",
-                   "--checkpoint_every=5", "--minutes=0",        "--samples=false",
-                   "--job.silence=4",      "--job.join=8",       "--output.tensorboard=false"};
+  options.flags = {"--backend=cpu",
+                   "--data=" + images,
+                   "--strategy=1f1b",
+                   "--global_batch=6",
+                   "--micro_batches=3",
+                   "--frozen_quantum=1",
+                   "--steps=100000",
+                   "--checkpoint_every=5",
+                   "--minutes=0",
+                   "--samples=false",
+                   "--job.silence=4",
+                   "--job.join=8",
+                   "--output.tensorboard=false"};
   // Longer, because other tests run at the same time.
   options.death_deadline_ms = 40000;
   options.silence_deadline_ms = 50000;

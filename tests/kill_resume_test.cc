@@ -23,10 +23,19 @@ void ExpectTheSame(const std::string& name, int num_kills, double max_aspect,
   options.folder = ::testing::TempDir() + "/kill_resume_" + name;
   options.num_kills = num_kills;
   options.max_life_ms = 1500;
-  options.flags = {"--data=" + images,     "--devices=2",      "--steps=24",
-                   "--checkpoint_every=3", "--global_batch=4", "--micro_batches=2",
-                   "--frozen_quantum=2",   "--warmup=5",       "--minutes=0",
-                   "--save_every=10",      "--samples=false",  "--output.tensorboard=false"};
+  options.flags = {"--backend=cpu",
+                   "--data=" + images,
+                   "--devices=2",
+                   "--steps=24",
+                   "--checkpoint_every=3",
+                   "--global_batch=4",
+                   "--micro_batches=2",
+                   "--frozen_quantum=2",
+                   "--warmup=5",
+                   "--minutes=0",
+                   "--save_every=10",
+                   "--samples=false",
+                   "--output.tensorboard=false"};
   options.flags.insert(options.flags.end(), more.begin(), more.end());
   const auto report = testlib::KillAndResume(options);
   ASSERT_TRUE(report.ok()) << report.status();

@@ -98,17 +98,10 @@ class NetworkCutTest : public ::testing::Test {
         ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     log_ = out + "/log.jsonl";
     options.consoles = out + ".console";
-    options.flags = {"--data=" + images,
-                     "--out=" + out,
-                     "--strategy=1f1b",
-                     "--global_batch=6",
-                     "--micro_batches=3",
-                     "--frozen_quantum=1",
-                     "--steps=100000",
-                     "--minutes=0",
-                     "--samples=false",
-                     "--job.silence=3",
-                     "--output.tensorboard=false"};
+    options.flags = {"--backend=cpu",      "--data=" + images, "--out=" + out,
+                     "--strategy=1f1b",    "--global_batch=6", "--micro_batches=3",
+                     "--frozen_quantum=1", "--steps=100000",   "--minutes=0",
+                     "--samples=false",    "--job.silence=3",  "--output.tensorboard=false"};
     for (int i = 0; i < kProcesses; ++i) {
       options.wrappers.push_back({kIp, "netns", "exec", network_.Name(i)});
     }

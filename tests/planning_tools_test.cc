@@ -158,6 +158,7 @@ TEST_F(PlanningToolsTest, HelpFitsOnAScreenAndListIsComplete) {
     const ProgramOutcome help = RunProgram(absl::StrCat("tools/", tool), {"--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("bazel run //tools:", tool, " -- ")));
+    EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --p"));
     EXPECT_THAT(help.out, HasSubstr("--output"));
     EXPECT_THAT(help.out, Not(HasSubstr("--undefok"))) << "gflags' own";
     std::istringstream lines(help.out);
@@ -167,6 +168,8 @@ TEST_F(PlanningToolsTest, HelpFitsOnAScreenAndListIsComplete) {
   }
   const ProgramOutcome list = RunProgram("tools/plan", {"--list"});
   EXPECT_EQ(list.exit_code, 0);
+  std::istringstream lines(list.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
   for (const char* name : {"diffusionpipe", "data_parallel", "zb-v", "skip_aware", "zero3"}) {
     EXPECT_THAT(list.out, HasSubstr(name));
   }

@@ -3,6 +3,7 @@
 // any process stops all, and processes that do not belong together say so.
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -48,6 +49,7 @@ const std::string& DataFolder() {
 std::vector<std::string> Flags(const std::string& out, const std::vector<std::string>& more) {
   std::vector<std::string> flags = {"--data=" + DataFolder(),
                                     "--out=" + out,
+                                    "--backend=cpu",
                                     "--global_batch=2",
                                     "--micro_batches=2",
                                     "--frozen_quantum=1",
@@ -64,18 +66,23 @@ ProgramOutcome Train(const std::string& out, const std::vector<std::string>& mor
   return RunProgram("tools/train", Flags(out, more), /*deadline_s=*/240);
 }
 
-// Returns all losses in the log, of training and of held-out data, as they are written there.
-std::vector<std::string> LossesOf(const std::string& out) {
+// Returns the values of these keys in the log, as they are written there.
+std::vector<std::string> LoggedOf(const std::string& out, const std::vector<std::string>& keys) {
   std::vector<std::string> losses;
   std::istringstream text(ReadFile(out + "/log.jsonl").value_or(""));
   for (std::string line; std::getline(text, line);) {
     const json parsed = json::parse(line);
-    for (const char* key : {"loss", "eval_loss"}) {
+    for (const std::string& key : keys) {
       if (!parsed.contains(key)) continue;
       losses.push_back(absl::StrCat(key, " ", parsed["step"].dump(), " ", parsed[key].dump()));
     }
   }
   return losses;
+}
+
+// Returns all losses in the log, of training and of held-out data.
+std::vector<std::string> LossesOf(const std::string& out) {
+  return LoggedOf(out, {"loss", "eval_loss"});
 }
 
 void ExpectSameFile(const std::string& a, const std::string& b) {
@@ -102,8 +109,16 @@ TEST(ProcessTrainingTest, ProcessesTrainAsThreadsDo) {
   const std::vector<std::string> losses = LossesOf(threads);
   EXPECT_EQ(losses.size(), 4u + 2u);
   EXPECT_EQ(LossesOf(processes), losses);
+  EXPECT_EQ(LoggedOf(threads, {"grad_norm"}).size(), 4u);
+  EXPECT_EQ(LoggedOf(processes, {"grad_norm"}), LoggedOf(threads, {"grad_norm"}));
   ExpectSameFile(threads + kWeights, processes + kWeights);
   ExpectSameFile(threads + "/samples/step_000002.png", processes + "/samples/step_000002.png");
+  std::istringstream log(ReadFile(processes + "/log.jsonl").value_or(""));
+  std::string first_step;
+  std::getline(log, first_step);
+  const auto peaks = json::parse(first_step)["peak_memory_bytes"].get<std::vector<int64_t>>();
+  ASSERT_EQ(peaks.size(), 2u) << "one per process's device";
+  EXPECT_GT(std::min(peaks[0], peaks[1]), 1 << 20);
   // Only one of them prints.
   EXPECT_THAT(together.out, AllOf(HasSubstr("[0] Plan:"), HasSubstr("in each of 2 processes"),
                                   HasSubstr("[0] Trained 4 steps"), Not(HasSubstr("[1]"))));

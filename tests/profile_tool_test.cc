@@ -28,8 +28,8 @@ class ProfileToolTest : public ::testing::Test {
 
   // Returns a valid profile of one timed pass on one core.
   ModelProfile Profile(std::vector<std::string> flags) const {
-    flags.insert(flags.end(), {"--passes=1", "--local_batches=1,2", "--frozen_quantum=2",
-                               "--output=" + Path("profile.textproto"),
+    flags.insert(flags.end(), {"--backend=cpu", "--passes=1", "--local_batches=1,2",
+                               "--frozen_quantum=2", "--output=" + Path("profile.textproto"),
                                "--cluster=" + Path("cluster.textproto")});
     const ProgramOutcome run = RunProgram("tools/profile", flags, /*deadline_s=*/250);
     EXPECT_EQ(run.exit_code, 0) << run.err;
@@ -74,6 +74,12 @@ TEST_F(ProfileToolTest, StableDiffusionIsTimedLayerByLayerAndCanBePlanned) {
 TEST_F(ProfileToolTest, ControlNetAndCascadesAreTimed) {
   EXPECT_EQ(NumBackbones(Profile({"--model=tiny_sd", "--kind=controlnet"})), 1);
   EXPECT_EQ(NumBackbones(Profile({"--model=tiny_cdm"})), 2);
+}
+
+TEST_F(ProfileToolTest, HelpBeginsWithTheMostUsedFlags) {
+  const ProgramOutcome help = RunProgram("tools/profile", {"--help"});
+  EXPECT_EQ(help.exit_code, 0) << help.err;
+  EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model=tiny_sd "));
 }
 
 TEST_F(ProfileToolTest, ImpossibleFlagsAreRefused) {

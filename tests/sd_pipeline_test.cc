@@ -1,7 +1,10 @@
 // Runs the main job as a user does: small but complete, and with bad input.
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/testlib/run_program.h"
+#include "tests/testlib/running_program.h"
 
 namespace dpipe {
 namespace {
@@ -37,11 +41,28 @@ std::string DataFolder() {
 }
 
 ProgramOutcome Bench(std::vector<std::string> flags, const std::string& program = "sd_pipeline") {
-  for (const char* flag : {"--global_batch=4", "--steps=2", "--warmup_steps=1", "--repeats=2",
-                           "--on_clusters=false"}) {
+  for (const char* flag : {"--backend=cpu", "--global_batch=4", "--steps=2", "--warmup_steps=1",
+                           "--repeats=2", "--on_clusters=false"}) {
     flags.insert(flags.begin(), flag);
   }
   return RunProgram("bench/" + program, flags, /*deadline_s=*/240);
+}
+
+// Expects lines of tables, which have a rule of dashes below their headers, of at most 120
+// characters.
+void ExpectNarrowTables(const std::string& printed) {
+  int num_tables = 0;
+  bool in_table = false;
+  std::istringstream lines(printed);
+  for (std::string line; std::getline(lines, line);) {
+    if (absl::StartsWith(line, "-----")) ++num_tables, in_table = true;
+    if (line.empty()) in_table = false;
+    const auto is_character = [](char byte) { return (byte & 0xc0) != 0x80; };  // UTF-8
+    if (in_table) {
+      EXPECT_LE(std::count_if(line.begin(), line.end(), is_character), 120) << line;
+    }
+  }
+  EXPECT_EQ(num_tables, 2) << "strategies, and clusters";
 }
 
 // JSON of protobuf has 64-bit integers as strings.
@@ -55,13 +76,16 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
              "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache,xpipe",
              "--devices=2", "--on_clusters"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  for (const char* expected :
-       {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
-        "offline_cache keeps ", "xpipe does not clip gradients",
-        "Not compared, because they change the mathematics: xpipe.",
-        "Simulated, nothing measured: stable_diffusion_v2_1_512"}) {
+  for (const char* expected : {"Model:", "Data:", "Machine:", "Device:   2 CPU devices of ",
+                               "(--backend=cpu)", "diffusionpipe", "Losses:", "report.html",
+                               "offline_cache keeps ", "xpipe does not clip gradients",
+                               "Not compared, because they change the mathematics: xpipe.",
+                               "Simulated, nothing measured: stable_diffusion_v2_1_512"}) {
     EXPECT_THAT(run.out, HasSubstr(expected));
   }
+  ExpectNarrowTables(run.out);
+  EXPECT_THAT(run.out, HasSubstr("--explain also prints what the columns mean"));
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("median over turns after the warm-up")));
   const json results = json::parse(*ReadFile(out + "/results.json"));
   EXPECT_EQ(results, json::parse(*ReadFile(out + "/copy.json")));
   const json& strategies = results["cases"][0]["strategies"];
@@ -97,13 +121,44 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
 }
 
+TEST(SdPipelineTest, ASignalEndsProfiling) {
+  const std::string out = testlib::FreshPath("stopped_early");
+  testlib::ProgramOptions options;
+  options.program = "bench/sd_pipeline";
+  options.arguments = {"--backend=cpu",     "--data=" + DataFolder(), "--out=" + out,
+                       "--global_batch=64", "--strategies=1f1b",      "--devices=2"};
+  options.out = testlib::FreshPath("stopped_early.out");
+  options.err = testlib::FreshPath("stopped_early.err");
+  options.deadline_s = 240;
+  testlib::RunningProgram pipeline(options);
+  ASSERT_TRUE(pipeline.AwaitError("profiling the model on this machine")) << *ReadFile(options.err);
+  pipeline.Signal(SIGINT);
+  EXPECT_TRUE(pipeline.AwaitError("SIGINT: ending after this turn")) << *ReadFile(options.err);
+  pipeline.Wait();
+  EXPECT_EQ(pipeline.exit_code(), 130);
+  EXPECT_THAT(*ReadFile(options.err),
+              HasSubstr("sd_pipeline: stopped by SIGINT before every strategy had taken a turn"));
+  EXPECT_THAT(*ReadFile(options.err), ::testing::Not(HasSubstr("planned 1f1b")));
+  EXPECT_FALSE(std::filesystem::exists(out)) << "nothing is written";
+}
+
+TEST(SdPipelineTest, HelpBeginsWithTheMostUsedFlags) {
+  for (const char* program : {"bench/sd_pipeline", "bench/flux_pipeline"}) {
+    const ProgramOutcome help = RunProgram(program, {"--help"});
+    EXPECT_EQ(help.exit_code, 0) << help.err;
+    EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model=tiny_"));
+  }
+}
+
 TEST(FluxPipelineTest, ComparesStrategiesOnTinyFlux) {
   const std::string out = Folder("flux");
-  const ProgramOutcome run =
-      Bench({"--data=" + DataFolder(), "--out=" + out, "--micro_batches=2", "--devices=2",
-             "--strategies=data_parallel,1f1b,diffusionpipe,offline_cache", "--on_clusters"},
-            "flux_pipeline");
+  const ProgramOutcome run = Bench(
+      {"--data=" + DataFolder(), "--out=" + out, "--micro_batches=2", "--devices=2",
+       "--strategies=data_parallel,1f1b,diffusionpipe,offline_cache", "--on_clusters", "--explain"},
+      "flux_pipeline");
   ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\n  img/s         median over turns after the warm-up\n"));
+  EXPECT_THAT(run.out, ::testing::Not(HasSubstr("--explain")));
   EXPECT_THAT(run.out, HasSubstr("Simulated, nothing measured: flux_512"));
   const json results = json::parse(*ReadFile(out + "/results.json"));
   EXPECT_EQ(results["cases"][0]["model"], "tiny_flux");

@@ -61,11 +61,11 @@ class ShardTrainingTest : public ::testing::Test {
 
   void Train(const std::string& name, const std::string& data,
              const std::vector<std::string>& more) {
-    std::vector<std::string> flags = {"--data=" + data,     "--out=" + out(name),
-                                      "--global_batch=4",   "--micro_batches=2",
-                                      "--frozen_quantum=2", "--devices=2",
-                                      "--warmup=2",         absl::StrCat("--steps=", kSteps),
-                                      "--minutes=0",        "--samples=false"};
+    std::vector<std::string> flags = {
+        "--backend=cpu",    "--data=" + data,    "--out=" + out(name),
+        "--global_batch=4", "--micro_batches=2", "--frozen_quantum=2",
+        "--devices=2",      "--warmup=2",        absl::StrCat("--steps=", kSteps),
+        "--minutes=0",      "--samples=false"};
     flags.insert(flags.end(), more.begin(), more.end());
     const testlib::ProgramOutcome run = testlib::RunProgram("tools/train", flags);
     ASSERT_EQ(run.exit_code, 0) << run.err;

@@ -64,6 +64,11 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--dtype=fp8"},
                 "--dtype=fp8: it must be one of fp32, bf16",
                 2},
+        BadCase{"UnknownBackend",
+                "tools/sample",
+                {"--prompt=x", "--backend=tpu"},
+                "unknown --backend=tpu; expected auto, cpu or cuda",
+                2},
         BadCase{"UnknownStrategy", "tools/train", {"--strategy=magic"}, "magic", 2},
         BadCase{
             "LongValue", "tools/train", {"--dtype=" + std::string(9000, 'x')}, "one of fp32", 2},

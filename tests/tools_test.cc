@@ -1,4 +1,6 @@
 // Trains, samples and scores as a user does: small but complete.
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -10,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/testlib/run_program.h"
+#include "tests/testlib/running_program.h"
 #include "tests/testlib/small_training.h"
 
 namespace dpipe {
@@ -35,6 +38,16 @@ TEST(ToolsTest, OpenMpThreadsSpinOnlyBriefly) {
   EXPECT_THAT(outcome.err, HasSubstr("GOMP_SPINCOUNT = '5000'"));
 }
 
+// Naming a flag that does not exist would abort the program.
+TEST(ToolsTest, HelpBeginsWithTheMostUsedFlags) {
+  for (const char* tool : {"tools/train", "tools/sample"}) {
+    const ProgramOutcome help = RunProgram(tool, {"--help"});
+    EXPECT_EQ(help.exit_code, 0) << help.err;
+    EXPECT_THAT(help.out, HasSubstr("\n\nMost used:\n  --model"));
+  }
+  EXPECT_EQ(RunProgram("tools/score", {"--help"}).exit_code, 0) << "has few";
+}
+
 TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
   const std::string out = TrainedModel();
   for (const char* file :
@@ -52,13 +65,32 @@ TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
   for (int i = 0; i < kSteps; ++i) {
     EXPECT_EQ(log[i]["step"], i + 1);
     EXPECT_GT(log[i]["loss"], 0.0);
+    EXPECT_GT(log[i]["grad_norm"], 0.0);
+    EXPECT_GT(log[i]["step_s"], 0.0);
+    EXPECT_LE(log[i]["step_s"], log[i]["elapsed_s"]);
+    const auto peaks = log[i]["peak_memory_bytes"].get<std::vector<int64_t>>();
+    ASSERT_EQ(peaks.size(), 2u) << "one per device";
+    EXPECT_GT(std::min(peaks[0], peaks[1]), 1 << 20);
+    if (i > 0) {
+      EXPECT_GE(peaks[0], log[i - 1]["peak_memory_bytes"][0]) << "so far";
+    }
+    EXPECT_FALSE(log[i].contains("share_of_peak")) << "a CPU's is not known";
   }
+  EXPECT_EQ(log[0]["mean_loss"], log[0]["loss"]);
   EXPECT_LT(log[5]["lr"], log[2]["lr"]) << "cosine decay to the last step";
   EXPECT_THAT(*ReadFile(out + "/config.textproto"), HasSubstr("global_batch: 4"));
   for (const char* grid : {"step_000003.png", "step_000006.png"}) {
     const auto image = ReadImage(out + "/samples/" + grid);
     EXPECT_TRUE(image.ok()) << image.status();
   }
+  // The user's own captions, a batch of them.
+  const std::string metadata = *ReadFile(DataFolder() + "/metadata.jsonl");
+  std::istringstream prompts(*ReadFile(out + "/samples/step_000006.txt"));
+  int num_prompts = 0;
+  for (std::string prompt; std::getline(prompts, prompt); ++num_prompts) {
+    EXPECT_THAT(metadata, HasSubstr("\"" + prompt + "\""));
+  }
+  EXPECT_EQ(num_prompts, 4);
 }
 
 // Strategies differ in speed only. Neither pauses nor their absence change the trained model.
@@ -68,6 +100,10 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const std::string weights = "/model/unet/diffusion_pytorch_model.safetensors";
   EXPECT_EQ(*ReadFile(out + weights), *ReadFile(TrainedModel() + weights));
+  // The norm is that of all stages' gradients.
+  const std::vector<json> log = ReadLog(out + "/log.jsonl");
+  const std::vector<json> other_log = ReadLog(TrainedModel() + "/log.jsonl");
+  for (int i = 0; i < kSteps; ++i) EXPECT_EQ(log[i]["grad_norm"], other_log[i]["grad_norm"]) << i;
   // The comparison can fail.
   const std::string other = FreshPath("other_seed");
   const ProgramOutcome cached =
@@ -75,6 +111,44 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   ASSERT_EQ(cached.exit_code, 0) << cached.err;
   EXPECT_THAT(cached.out, HasSubstr("Cache:    ")) << cached.err;
   EXPECT_NE(*ReadFile(other + weights), *ReadFile(TrainedModel() + weights));
+}
+
+// While the model is timed, before the first step.
+TEST(ToolsTest, ASignalEndsProfiling) {
+  const std::string out = FreshPath("stopped_early");
+  testlib::ProgramOptions options;
+  options.program = "tools/train";
+  options.arguments = TrainFlags(out);
+  options.arguments.insert(options.arguments.end(), {"--global_batch=64", "--micro_batches=0"});
+  options.out = FreshPath("stopped_early.out");
+  options.err = FreshPath("stopped_early.err");
+  options.deadline_s = 240;
+  testlib::RunningProgram train(options);
+  ASSERT_TRUE(train.AwaitError("profiling the model on this machine")) << *ReadFile(options.err);
+  train.Signal(SIGINT);
+  EXPECT_TRUE(
+      train.AwaitError("SIGINT: ending before the first step; a second signal ends at once"))
+      << *ReadFile(options.err);
+  train.Wait();
+  EXPECT_EQ(train.exit_code(), 128 + SIGINT);
+  EXPECT_THAT(*ReadFile(options.err),
+              HasSubstr("train: SIGINT has ended the run before its first step"));
+  EXPECT_THAT(*ReadFile(options.out), ::testing::Not(HasSubstr("Plan:")));
+  EXPECT_FALSE(fs::exists(out)) << "nothing is written";
+}
+
+// The norm is known without clipping, too: before the first clipped step nothing differs.
+TEST(ToolsTest, TheLogHasTheGradientNormWithoutClipping) {
+  const std::string out = FreshPath("not_clipped");
+  const std::string same_plan = TrainedModel();
+  const ProgramOutcome run = Train(out, {"--max_grad_norm=0", "--steps=1", "--samples=false",
+                                         "--profile=" + same_plan + "/profile.textproto",
+                                         "--cluster=" + same_plan + "/cluster.textproto"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<json> log = ReadLog(out + "/log.jsonl");
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0]["loss"], ReadLog(TrainedModel() + "/log.jsonl")[0]["loss"]);
+  EXPECT_EQ(log[0]["grad_norm"], ReadLog(TrainedModel() + "/log.jsonl")[0]["grad_norm"]);
 }
 
 // A config file, held-out data, and every log.
@@ -270,9 +344,9 @@ TEST(ToolsTest, SmallBatchesTrainByDefault) {
 
 TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
   const std::string out = FreshPath("of_quantum_4");
-  const std::vector<std::string> flags = {
-      "--data=" + DataFolder(), "--out=" + out, "--global_batch=4", "--devices=2", "--minutes=0",
-      "--samples=false"};
+  const std::vector<std::string> flags = {"--data=" + DataFolder(), "--out=" + out, "--backend=cpu",
+                                          "--global_batch=4",       "--devices=2",  "--minutes=0",
+                                          "--samples=false"};
   std::vector<std::string> first = flags, second = flags;
   first.insert(first.end(), {"--frozen_quantum=4", "--steps=2"});
   ASSERT_EQ(RunProgram("tools/train", first).exit_code, 0);
@@ -296,6 +370,7 @@ TEST(ToolsTest, TruncatedPromptIsReported) {
               HasSubstr("Warning:  the prompt 'red circle red circle red circle red cir...' "
                         "has "));
   EXPECT_THAT(run.out, HasSubstr(" tokens; the model reads only the first "));
+  EXPECT_THAT(run.out, HasSubstr("\nDevice:   "));
   // Byte 40 is inside a character.
   EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }

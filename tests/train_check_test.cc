@@ -45,6 +45,7 @@ class TrainCheckTest : public ::testing::Test {
   ProgramOutcome Train(const std::vector<std::string>& more) const {
     std::vector<std::string> flags = {"--data=" + scratch_.File("images"),
                                       "--out=" + Out(),
+                                      "--backend=cpu",
                                       "--global_batch=2",
                                       "--devices=2",
                                       "--micro_batches=2",
@@ -71,6 +72,20 @@ class TrainCheckTest : public ::testing::Test {
 
   const ScratchFolder scratch_;
 };
+
+// The default takes the CPU where there is no GPU, says why, and ignores settings of GPUs.
+TEST_F(TrainCheckTest, TheDefaultBackendTakesTheCpuWhereThereIsNoGpu) {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
+  const ProgramOutcome check = Train({"--backend=auto", "--check"});
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  unsetenv("NVIDIA_TF32_OVERRIDE");
+  ASSERT_EQ(check.exit_code, 0) << check.out << check.err;
+  EXPECT_THAT(check.out, HasSubstr("Device:   2 CPU devices of "));
+  EXPECT_THAT(check.out, HasSubstr(" (no GPU can be used: "));
+  const ProgramOutcome all = RunProgram("tools/train", {"--print_config"});
+  EXPECT_THAT(all.out, HasSubstr("backend: \"auto\""));
+}
 
 TEST_F(TrainCheckTest, ReportsWhatARunWouldDoAndWritesNothing) {
   const auto before = Disk();

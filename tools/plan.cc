@@ -223,7 +223,8 @@ int main(int argc, char** argv) {
         {"num_stages", "num_micro_batches", "micro_batch_size", "devices_per_pipeline",
          "stages_per_device", "simulation_budget", "exact"}},
        {"Schedules without a model", {"schedule", "times", "picture"}},
-       {"PyTorch schedules",
-        {"to_torch_csv", "csv_messages", "csv_send_waits", "from_torch_csv"}}}};
+       {"PyTorch schedules", {"to_torch_csv", "csv_messages", "csv_send_waits", "from_torch_csv"}}},
+      {"profile", "cluster", "strategy", "global_batch", "output", "list", "num_micro_batches",
+       "num_stages", "candidates", "schedule"}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -29,22 +29,22 @@ DEFINE_string(
     init, "random",
     "weights to run with, random or checkpoint (the folder's); times do not depend on them");
 DEFINE_int32(image_size, 0, "image size in pixels a side; 0: the size that the model was made for");
-DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
 DEFINE_int32(
     devices, 1,
     "number of devices that are timed at the same time; 0: one for each core, or every GPU");
 DEFINE_int32(virtual_devices, 0,
-             "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
+             "on GPUs: split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(cuda_graphs, false,
-            "with --backend=cuda: layers run as recorded CUDA graphs, for runs "
+            "on GPUs: layers run as recorded CUDA graphs, for runs "
             "that record their passes");
 DEFINE_string(engines, "",
-              "with --backend=cuda: JSON file that says which engines of cuDNN and cuBLASLt to "
+              "on GPUs: JSON file that says which engines of cuDNN and cuBLASLt to "
               "use; empty: the first that the libraries propose");
 DEFINE_bool(time_engines, false,
             "time the engines of operations that --engines lacks, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
-            "with --backend=cuda: false lets engines add in an order that varies from run to run");
+            "on GPUs: false lets engines add in an order that varies from run to run");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
 DEFINE_string(local_batches, "1,2,4,8",
               "local batches at which backbones are timed, increasing, separated by commas; those "
@@ -161,6 +161,7 @@ int main(int argc, char** argv) {
        {"How", {"local_batches", "frozen_quantum", "passes"}},
        {"Results", {"output", "cluster"}},
        {"Devices", {"backend", "devices", "virtual_devices"}},
-       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}}}};
+       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}}},
+      {"model", "backend", "devices", "dtype", "local_batches", "image_size", "output", "cluster"}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -12,7 +12,6 @@
 #include "core/base/files/file.h"
 #include "core/base/files/local_path.h"
 #include "core/base/files/run_paths.h"
-#include "core/base/host/usable_cpus.h"
 #include "core/base/text/show.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
@@ -22,6 +21,7 @@
 #include "models/diffusion/samplers/samplers.h"
 #include "models/folder/find_folders.h"
 #include "tools/sampling/prompts.h"
+#include "tools/sampling/sampling_devices.h"
 #include "tools/sampling/sampling_model.h"
 #include "tools/training/trained_model.h"
 
@@ -38,6 +38,9 @@ DEFINE_string(lora, "",
               "file of low-rank adapters to use, or a folder written by diffusers, PEFT or "
               "//tools:train; empty: the model's own");
 DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
+DEFINE_int32(
+    image_size, 0,
+    "image size in pixels a side, as in training; 0: the size that the model was made for");
 DEFINE_string(sampler, "folder",
               "sampler: folder (the scheduler of the model's folder), ddim, ddpm, dpm++, euler, "
               "euler_a, lcm, pndm or unipc");
@@ -46,7 +49,8 @@ DEFINE_string(control, "",
               "cropped as in training; empty: no ControlNet");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
+DEFINE_int32(devices, 0, "number of devices that share the work; 0: one per core, or every GPU");
 DEFINE_int32(
     columns, 0,
     "number of images per row; 0: --count, or if that is 1, about as many as there are rows");
@@ -54,6 +58,7 @@ DEFINE_int32(zoom, 2, "factor by which images are enlarged in the PNG, 1 to 64")
 DEFINE_string(out, "", "PNG file to write, *.png; empty: out/samples.png");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(image_size, 0, 4'096);
 FLAG_RANGE(guidance, 0, 1'000);
 FLAG_RANGE(lora_scale, -1'000, 1'000);
 FLAG_RANGE(devices, 0, 1'024);
@@ -91,6 +96,7 @@ absl::Status CheckFlags() {
   if (FLAGS_prompt.empty() && FLAGS_prompts_file.empty()) {
     return CommandLineError("--prompt=\"a large red circle\" or --prompts_file is missing");
   }
+  DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
   DPIPE_RETURN_IF_ERROR(CheckIsLocal("lora", UserPath(FLAGS_lora), HubKind::kModel));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(diffusion::ParseSampler(FLAGS_sampler).status()));
@@ -135,18 +141,14 @@ absl::StatusOr<models::DrawRequest> RequestOf(const models::TrainableModel& mode
 
 absl::StatusOr<std::vector<Image>> DrawAll(const SamplingModel& drawn,
                                            models::DrawRequest request) {
-  const UsableCpus cpus = FindUsableCpus();
-  if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
-  const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
-  DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
-  const auto owners = StartWorkers(shares);
-  std::vector<DeviceWorker*> workers;
-  for (const auto& worker : owners) workers.push_back(worker.get());
+  DPIPE_ASSIGN_OR_RETURN(const SamplingDevices devices,
+                         SamplingDevices::Start(FLAGS_backend, FLAGS_devices, Say));
+  const int num_workers = static_cast<int>(devices.workers().size());
   // Small enough that every worker has work.
   const int num_images = static_cast<int>(request.prompts.size());
   request.options.batch =
-      std::clamp((num_images + devices - 1) / devices, 1, request.options.batch);
-  return drawn.model->Draw(drawn.parameters, request, workers, /*on_progress=*/nullptr);
+      std::clamp((num_images + num_workers - 1) / num_workers, 1, request.options.batch);
+  return drawn.model->Draw(drawn.parameters, request, devices.workers(), /*on_progress=*/nullptr);
 }
 
 absl::Status Main() {
@@ -156,6 +158,7 @@ absl::Status Main() {
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
   SamplingModelOptions options;
   options.with_control = !FLAGS_control.empty();
+  options.image_size = FLAGS_image_size;
   if (!FLAGS_lora.empty()) options.adapters_file = models::ModelOfRun(UserPath(FLAGS_lora));
   options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
   DPIPE_ASSIGN_OR_RETURN(const std::string folder,
@@ -189,7 +192,10 @@ int main(int argc, char** argv) {
       "sample",
       dpipe::tools::kUsage,
       {{"What is drawn", {"model", "prompt", "prompts_file", "count", "control"}},
-       {"How", {"steps", "guidance", "sampler", "seed", "dtype", "devices"}},
-       {"Picture", {"out", "columns", "zoom"}}}};
+       {"How",
+        {"steps", "guidance", "image_size", "sampler", "seed", "dtype", "backend", "devices"}},
+       {"Picture", {"out", "columns", "zoom"}},
+       {"Adapters", {"lora", "lora_scale"}}},
+      {"model", "prompt", "count", "lora", "steps", "guidance", "seed", "out"}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

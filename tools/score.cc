@@ -9,13 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
-#include "core/base/host/usable_cpus.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
 #include "data/scenes/scene.h"
 #include "gflags/gflags.h"
 #include "models/latent/image_sampler.h"
+#include "tools/sampling/sampling_devices.h"
 #include "tools/sampling/scoring.h"
 #include "tools/training/trained_model.h"
 
@@ -28,13 +28,18 @@ DEFINE_bool(untrained, false,
             "also score random weights, and real images through the VAE and back");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
+DEFINE_int32(
+    image_size, 0,
+    "image size in pixels a side, as in training; 0: the size that the model was made for");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the captions; the built-in data set has seed 1");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
+DEFINE_int32(devices, 0, "number of devices that share the work; 0: one per core, or every GPU");
 DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
 FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(image_size, 0, 4'096);
 FLAG_RANGE(guidance, 0, 1'000);
 FLAG_RANGE(devices, 0, 1'024);
 
@@ -47,19 +52,18 @@ constexpr char kUsage[] =
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
-absl::Status CheckFlags() { return AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()); }
+absl::Status CheckFlags() {
+  DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
+  return AsCommandLineError(ParseComputeDType(FLAGS_dtype).status());
+}
 
 // Scores one model's images, and real ones, on the same captions.
 class Scorer {
  public:
   static absl::StatusOr<std::unique_ptr<Scorer>> Create(const models::LatentPipeline* model) {
     auto scorer = std::unique_ptr<Scorer>(new Scorer(model));
-    const UsableCpus cpus = FindUsableCpus();
-    if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
-    const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
-    DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
-    scorer->owners_ = StartWorkers(shares);
-    for (const auto& worker : scorer->owners_) scorer->workers_.push_back(worker.get());
+    DPIPE_ASSIGN_OR_RETURN(scorer->devices_,
+                           SamplingDevices::Start(FLAGS_backend, FLAGS_devices, Say));
     for (int num_objects : {1, 2}) {
       scorer->prompts_.push_back(DrawScorePrompts(FLAGS_scene_seed, num_objects, FLAGS_count));
     }
@@ -79,7 +83,7 @@ class Scorer {
           Phase(absl::StrCat("drawing ", captions.size(), " captions of ",
                              prompts[0].scene.objects.size(), " object(s): ", subject)));
       DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
-                             sampler->Draw(captions, options, workers_));
+                             sampler->Draw(captions, options, devices_.workers()));
       DPIPE_RETURN_IF_ERROR(Add(subject, prompts, images));
     }
     return absl::OkStatus();
@@ -92,7 +96,7 @@ class Scorer {
       for (const ScorePrompt& prompt : prompts) {
         images.push_back(RenderScene(prompt.scene, model_->image_size()));
       }
-      DPIPE_ASSIGN_OR_RETURN(images, sampler->Reconstruct(images, workers_));
+      DPIPE_ASSIGN_OR_RETURN(images, sampler->Reconstruct(images, devices_.workers()));
       DPIPE_RETURN_IF_ERROR(Add("real images through the VAE", prompts, images));
     }
     return absl::OkStatus();
@@ -127,16 +131,17 @@ class Scorer {
 
   const models::LatentPipeline* const model_;
   report::Progress progress_;
-  std::vector<std::unique_ptr<DeviceWorker>> owners_;
-  std::vector<DeviceWorker*> workers_;
+  SamplingDevices devices_;
   std::vector<std::vector<ScorePrompt>> prompts_;  // with one object, with two
   std::vector<Score> scores_;
 };
 
 absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(CheckFlags());
+  models::LoadModelOptions loading;
+  loading.image_size = FLAGS_image_size;
   DPIPE_ASSIGN_OR_RETURN(const auto trained,
-                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
+                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say, loading));
   const models::LatentPipeline* model = &trained->pipeline();
   const std::string note = model->objective().SamplerNote(models::DrawOptions());
   if (!note.empty()) Say(absl::StrCat("Note:     ", note));
@@ -165,11 +170,12 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::RunCommand(argc, argv,
-                           {"score",
-                            dpipe::tools::kUsage,
-                            {{"What is scored", {"model", "untrained", "count", "scene_seed"}},
-                             {"How", {"steps", "guidance", "seed", "dtype", "devices"}},
-                             {"Results", {"json"}}}},
-                           dpipe::tools::Main);
+  return dpipe::RunCommand(
+      argc, argv,
+      {"score",
+       dpipe::tools::kUsage,
+       {{"What is scored", {"model", "untrained", "count", "scene_seed"}},
+        {"How", {"steps", "guidance", "image_size", "seed", "dtype", "backend", "devices"}},
+        {"Results", {"json"}}}},
+      dpipe::tools::Main);
 }

@@ -9,11 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
-#include "core/base/host/usable_cpus.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
-#include "core/tensor/device_worker.h"
 #include "data/images/image_encode.h"
 #include "data/images/image_grid.h"
 #include "data/scenes/scene.h"
@@ -22,6 +20,7 @@
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 #include "tools/sampling/condition_adherence.h"
+#include "tools/sampling/sampling_devices.h"
 #include "tools/sampling/scoring.h"
 
 DEFINE_string(model, "", "folder in diffusers layout that has a controlnet/");
@@ -31,7 +30,8 @@ DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_uint64(scene_seed, 20000, "seed for the scenes; the built-in data set has seed 1");
-DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one per core");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
+DEFINE_int32(devices, 0, "number of devices that share the work; 0: one per core, or every GPU");
 DEFINE_string(picture, "", "PNG file for the picture; empty: out/score_control.png");
 DEFINE_string(json, "", "also write the scores to this file");
 FLAG_RANGE(count, 1, 100'000);
@@ -52,6 +52,7 @@ constexpr char kUsage[] =
 
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("model", FLAGS_model));
+  DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
   if (FLAGS_count >= FLAGS_shown) return absl::OkStatus();
   return CommandLineError(
       absl::StrCat("--shown=", FLAGS_shown, " must be at most --count=", FLAGS_count));
@@ -62,12 +63,9 @@ class Judge {
  public:
   static absl::StatusOr<std::unique_ptr<Judge>> Create() {
     auto judge = std::unique_ptr<Judge>(new Judge());
-    const UsableCpus cpus = FindUsableCpus();
-    if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
-    const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
-    DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
-    judge->owners_ = StartWorkers(shares);
-    for (const auto& worker : judge->owners_) judge->workers_.push_back(worker.get());
+    const auto say = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+    DPIPE_ASSIGN_OR_RETURN(judge->devices_,
+                           SamplingDevices::Start(FLAGS_backend, FLAGS_devices, say));
     DPIPE_ASSIGN_OR_RETURN(judge->folder_, models::FindModelFolder(FLAGS_model));
     for (const ScorePrompt& prompt : DrawScorePrompts(FLAGS_scene_seed, 1, FLAGS_count)) {
       judge->scenes_.push_back(prompt.scene);
@@ -99,7 +97,7 @@ class Judge {
     state.phase = absl::StrCat("drawing ", captions_.size(), " pictures: ", subject);
     progress_.Update(state);
     DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
-                           model->Draw(parameters, request, workers_, nullptr));
+                           model->Draw(parameters, request, devices_.workers(), nullptr));
     scores_.push_back(ScoreAdherence(subject, images, scenes_));
     Show(images);
     if (FLAGS_images.empty() || !with_captions || !model->wants_conditions()) {
@@ -156,8 +154,7 @@ class Judge {
 
   report::Progress progress_;
   std::string folder_;
-  std::vector<std::unique_ptr<DeviceWorker>> owners_;
-  std::vector<DeviceWorker*> workers_;
+  SamplingDevices devices_;
   std::vector<Scene> scenes_;
   std::vector<std::string> captions_;
   std::vector<AdherenceScore> scores_;

@@ -135,5 +135,11 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::RunCommand(argc, argv, {"simulate", dpipe::tools::kUsage}, dpipe::tools::Main);
+  const dpipe::Command command = {
+      "simulate",
+      dpipe::tools::kUsage,
+      {{"What is simulated", {"plan", "from_torch_csv", "strategy", "global_batch", "what_if"}},
+       {"How", {"steps", "backend", "time_scale"}}},
+      {"plan", "profile", "cluster", "steps", "output"}};
+  return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

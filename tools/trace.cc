@@ -163,6 +163,7 @@ int main(int argc, char** argv) {
       "trace",
       dpipe::tools::kUsage,
       {{"What is drawn", {"trace", "plan", "profile", "cluster", "what_if", "compare", "output"}},
-       {"How", {"first_step", "steps", "devices", "messages", "memory", "critical_path"}}}};
+       {"How", {"first_step", "steps", "devices", "messages", "memory", "critical_path"}}},
+      {"plan", "profile", "cluster", "trace", "compare", "output", "steps", "devices"}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -62,10 +62,10 @@ void SayHowToResume(const TrainerOptions& options, const TrainerResult& result) 
   Say(absl::StrCat("Resume:   ", options.command, resumes ? "" : " --resume=auto"));
 }
 
-// Returns the exit code that shells give a program ended by a signal; 0 if the run was not ended by
-// one.
-int ExitCodeOf(const TrainerResult& result) {
-  const int signal = SignalNamed(result.stopped_by);
+// Returns the exit code that shells give a program ended by the signal whose name begins
+// `stopped_by`; 0 if there is none.
+int ExitCodeOf(const std::string& stopped_by) {
+  const int signal = SignalNamed(stopped_by);
   return signal == 0 ? 0 : 128 + signal;
 }
 
@@ -90,25 +90,42 @@ void PrintSummary(const TrainerOptions& options, const TrainerResult& result) {
   Say(absl::StrCat("Log:      ", options.log_path));
 }
 
-// Returns commands that use the written folder, by the kind of model.
-std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOptions& options) {
+// Returns commands that use the written folder, by the kind of model and data.
+std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOptions& options,
+                                      const TrainerResult& result) {
   const auto index = models::ReadModelIndex(options.model_out);
-  if (!index.ok()) return {};
-  if (index->components.count("controlnet") > 0) {
-    return {absl::StrCat("bazel run //tools:score_control -- ",
-                         ShellCommand({"--model=" + options.out}))};
-  }
   const auto kind = models::FindModelKind(options.model_out, /*kind=*/"");
-  if (!kind.ok() || !(*kind)->is_latent) return {};
-  const std::string model =
-      config.output().path().empty() ? "" : " " + ShellCommand({"--model=" + options.out});
-  return {absl::StrCat("bazel run //tools:sample --", model,
-                       " --prompt=\"a large red circle left of a small blue square\""),
-          absl::StrCat("bazel run //tools:score --", model, " --untrained")};
+  if (!index.ok() || !kind.ok()) return {};
+  std::vector<std::string> model;
+  const bool has_control = index->components.count("controlnet") > 0;
+  // Without --model, the tools take this run's.
+  if (!config.output().path().empty() || has_control) model.push_back("--model=" + options.out);
+  const auto command = [](const std::string& tool, const std::vector<std::string>& flags) {
+    return absl::StrCat("bazel run //tools:", tool, " -- ", ShellCommand(flags));
+  };
+  const bool is_judged = config.data().path().empty();  // the judge knows the built-in scenes alone
+  std::vector<std::string> commands;
+  if (has_control && is_judged) return {command("score_control", model)};
+  // The folder says which size its model was made for, not which it was trained at.
+  if (config.model().image_size() > 0) {
+    model.push_back(absl::StrCat("--image_size=", config.model().image_size()));
+  }
+  if (!result.prompts.empty()) {
+    std::vector<std::string> flags = model;
+    flags.push_back("--prompt=" + absl::StrJoin(result.prompts, "|"));
+    if (has_control) flags.push_back("--control=IMAGE");
+    commands.push_back(command("sample", flags));
+  }
+  if (is_judged && (*kind)->is_latent) {
+    model.push_back("--untrained");
+    commands.push_back(command("score", model));
+  }
+  return commands;
 }
 
-void PrintNextCommands(const TrainConfig& config, const TrainerOptions& options) {
-  const std::vector<std::string> commands = NextCommands(config, options);
+void PrintNextCommands(const TrainConfig& config, const TrainerOptions& options,
+                       const TrainerResult& result) {
+  const std::vector<std::string> commands = NextCommands(config, options, result);
   if (!commands.empty()) Say("Next:     " + absl::StrJoin(commands, "\n          "));
   if (!options.tensorboard_folder.empty()) {
     Say(absl::StrCat("          tensorboard --logdir ",
@@ -145,11 +162,16 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     DPIPE_RETURN_IF_ERROR(CheckRun(options, Say));
     return 0;
   }
-  DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
+  const absl::StatusOr<TrainerResult> trained = Train(options, Say);
+  if (absl::IsCancelled(trained.status())) {
+    ExitCode("train", trained.status());  // prints the reason
+    return ExitCodeOf(std::string(trained.status().message()));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, trained);
   SayHowToResume(options, result);
   PrintSummary(options, result);
-  PrintNextCommands(config, options);
-  return ExitCodeOf(result);
+  PrintNextCommands(config, options, result);
+  return ExitCodeOf(result.stopped_by);
 }
 
 // Trains alone or with others; an error in one process ends all. Returns the exit code.

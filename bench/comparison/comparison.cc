@@ -212,8 +212,14 @@ class ComparisonRun {
     // Profile even if stored files will be used: of two programs in turns, the one that has
     // profiled stays slower by about a percent, so both must do it.
     DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_));
-    DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
-                           ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
+    absl::StatusOr<ModelProfile> profile =
+        ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show);
+    if (absl::IsCancelled(profile.status())) {
+      DPIPE_RETURN_IF_ERROR(Stops().status());
+      return Stopped();
+    }
+    DPIPE_RETURN_IF_ERROR(profile.status());
+    comparison_.profile = *std::move(profile);
     if (!share) return absl::OkStatus();
     // The cluster is stored last: if its file exists, so does the profile's.
     if (std::filesystem::exists(cluster_path)) {
@@ -225,10 +231,14 @@ class ComparisonRun {
   }
 
   absl::Status ProfileBetweenTurns() {
-    DPIPE_ASSIGN_OR_RETURN(clusters_.emplace_back(), MeasureCluster(job_));
-    DPIPE_ASSIGN_OR_RETURN(profiles_.emplace_back(),
-                           ProfileJob(job_, {local_batches_.begin(), local_batches_.end()},
-                                      /*on_progress=*/nullptr, kPassesBetweenTurns));
+    DPIPE_ASSIGN_OR_RETURN(ClusterSpec cluster, MeasureCluster(job_));
+    absl::StatusOr<ModelProfile> profile =
+        ProfileJob(job_, {local_batches_.begin(), local_batches_.end()},
+                   /*on_progress=*/nullptr, kPassesBetweenTurns);
+    if (absl::IsCancelled(profile.status())) return absl::OkStatus();  // the next turn stops
+    DPIPE_RETURN_IF_ERROR(profile.status());
+    clusters_.push_back(std::move(cluster));
+    profiles_.push_back(*std::move(profile));
     return absl::OkStatus();
   }
 

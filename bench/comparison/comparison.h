@@ -51,8 +51,8 @@ struct ComparisonOptions {
   std::function<absl::Status()> before_turn;
   // Called before each turn. Returns the source of a request to stop ("SIGINT"), or "". The result
   // then has the turns that all strategies have completed (CaseResult.interrupted); if there are
-  // none, CompareStrategies returns Cancelled. All processes of a job must set it, or none; the
-  // first one's answer counts.
+  // none, CompareStrategies returns Cancelled. TrainingJob.should_stop ends profiling, too. All
+  // processes of a job must set it, or none; the first one's answer counts.
   std::function<std::string()> stop_requested;
 };
 

@@ -1,6 +1,7 @@
 // Comparisons of a toy model's strategies on CPU devices: tests that results can be relied on.
 #include "bench/comparison/comparison.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -138,6 +139,39 @@ TEST_F(ComparisonTest, AStopLeavesTheTurnsThatAllHaveTaken) {
     EXPECT_THAT(result.images_per_second(), SizeIs(2)) << result.strategy();
     EXPECT_THAT(result.step_ms(), SizeIs(4)) << result.strategy();
     EXPECT_THAT(result.losses(), SizeIs(6)) << result.strategy();
+    EXPECT_GT(result.step_ms_predicted(), 0) << result.strategy();
+  }
+}
+
+// A signal need not wait for the end of profiling.
+TEST_F(ComparisonTest, AStopEndsProfiling) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> asked{0};
+  options_.stop_requested = [&] { return stop ? "SIGINT" : ""; };
+  job_.should_stop = [&] { return ++asked > 5 ? stop = true : false; };
+  const auto comparison = Compare();
+  EXPECT_TRUE(absl::IsCancelled(comparison.status())) << comparison.status();
+  EXPECT_THAT(std::string(comparison.status().message()), HasSubstr("stopped by SIGINT"));
+  EXPECT_LE(asked, 5 + kDevices);
+}
+
+// While the model is profiled between turns: the turns so far count.
+TEST_F(ComparisonTest, AStopEndsProfilingBetweenTurns) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> turns{0};
+  options_.profiles = options_.repeats;
+  options_.before_turn = [&] {
+    ++turns;
+    return absl::OkStatus();
+  };
+  options_.stop_requested = [&] { return stop ? "SIGINT" : ""; };
+  // The second repeat begins with the fourth turn.
+  job_.should_stop = [&] { return turns > 3 ? stop = true : false; };
+  const auto comparison = Compare();
+  ASSERT_TRUE(comparison.ok()) << comparison.status();
+  EXPECT_EQ(comparison->results.interrupted(), "SIGINT after 1 of 4 turns");
+  for (const StrategyResult& result : comparison->results.strategies()) {
+    EXPECT_THAT(result.images_per_second(), SizeIs(1)) << result.strategy();
     EXPECT_GT(result.step_ms_predicted(), 0) << result.strategy();
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "bench/comparison/describe_run.h"
 #include "core/base/files/file.h"
+#include "core/command_line/flag_help.h"
 #include "core/report/page/results_page.h"
 #include "core/report/results/case_analysis.h"
 #include "core/report/results/results.h"
@@ -54,6 +55,15 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string html, report::ResultsPage(results, {traces}));
   return WriteFileAtomically(options.folder + "/report.html", html);
+}
+
+std::string MeaningsText() {
+  std::string text;
+  for (const report::ColumnMeaning& column :
+       report::ResultsTableMeanings(report::TableWidth::kTerminal)) {
+    text += WrapWords("  " + column.header, /*indent=*/16, column.meaning);
+  }
+  return text;
 }
 
 }  // namespace
@@ -108,9 +118,11 @@ absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options)
   DescribeRun(&comparison->results);
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
   const report::CaseAnalysis analysis = report::AnalyseCase(comparison->results);
-  std::printf("\n%s\n%s\n\n",
+  std::printf("\n%s\n%s\n",
               report::ResultsTable(analysis, report::TableWidth::kTerminal).ToText().c_str(),
-              report::ResultsTableGlossary(report::TableWidth::kTerminal).c_str());
+              options.explains ? MeaningsText().c_str()
+                               : "--explain also prints what the columns mean; report.html has "
+                                 "all of them.\n");
   for (const std::string& note : report::CaseNotes(comparison->results, analysis)) {
     std::printf("%s\n", note.c_str());
   }

@@ -13,6 +13,7 @@ struct OutputOptions {
   std::string benchmark;  // "sd_pipeline"
   std::string folder;     // created if missing
   std::string json_path;  // an additional copy of the results; empty: none
+  bool explains = false;  // also prints what the columns mean
 };
 
 // Completes the results (machine, versions, date). Writes results.json, trace.<strategy>.json,

@@ -27,7 +27,7 @@
 #include "models/trainable/load.h"
 
 DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
-DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda if there is a GPU, else cpu");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
 DEFINE_int32(devices, 0, "number of devices to train on; 0: one per core, or every GPU");
 DEFINE_int32(nproc, 1,
              "number of processes to start on this machine, with --devices each (then, 0 means one "
@@ -37,15 +37,15 @@ DEFINE_string(
     "with --nproc: puts every process into a network of its own, with a link of this speed "
     "that the kernel shapes: 100mbit, 1gbit, unshaped; needs root and iproute2");
 DEFINE_int32(virtual_devices, 0,
-             "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
-DEFINE_bool(cuda_graphs, false, "with --backend=cuda: record repeated passes as CUDA graphs");
+             "on GPUs: split one GPU into this many virtual devices; 0: whole GPUs");
+DEFINE_bool(cuda_graphs, false, "on GPUs: record repeated passes as CUDA graphs");
 DEFINE_string(engines, "",
-              "with --backend=cuda: JSON file with the engines of cuDNN and cuBLASLt to use; "
+              "on GPUs: JSON file with the engines of cuDNN and cuBLASLt to use; "
               "empty: the first that the libraries propose");
 DEFINE_bool(time_engines, false,
             "time the engines of operations missing in --engines, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
-            "with --backend=cuda: false lets engines add in an order that varies from run to run");
+            "on GPUs: false lets engines add in an order that varies from run to run");
 DEFINE_string(strategies,
               "data_parallel,gpipe,1f1b,interleaved,zb-h1,zb-v,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; or, separated by semicolons, also "
@@ -69,6 +69,7 @@ DEFINE_int32(frozen_quantum, 0,
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
 DEFINE_string(json, "", "also write the results to this file");
+DEFINE_bool(explain, false, "also print what the columns of the table mean");
 DEFINE_bool(on_clusters, true,
             "at the end, also simulate the strategies on clusters, with a model of full size");
 FLAG_RANGE(devices, 0, 1'024);
@@ -85,6 +86,10 @@ namespace dpipe::bench {
 namespace {
 
 constexpr int kDone = 0, kInterrupted = 130;  // exit statuses
+
+constexpr char kStopping[] =
+    "ending after this turn, with a report of the turns that all strategies have taken; a second "
+    "signal ends at once, without";
 
 // Prints messages about the preparation, which the progress line does not cover.
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -198,6 +203,7 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
   output.benchmark = program.name;
   output.folder = OutFolder(program);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
+  output.explains = FLAGS_explain;
   DPIPE_RETURN_IF_ERROR(WriteAndPrint(comparison, output));
   if (FLAGS_on_clusters && !program.full_size_model.empty() && results.interrupted().empty()) {
     DPIPE_RETURN_IF_ERROR(PrintOnClusters(program, strategies, stop_requested));
@@ -209,16 +215,18 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
 // Runs this process's part; in a run of several processes the first one has the results.
 absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string& command_line,
                               const std::vector<std::string>& strategies, ProcessGroup* processes) {
-  const StopRequest stop;
+  const bool leads = processes == nullptr || processes->is_leader();
+  const StopRequest stop(leads ? kStopping : nullptr);
   DPIPE_ASSIGN_OR_RETURN(PipelineComparisonOptions options,
                          Options(program, strategies, processes));
   options.comparison.stop_requested = [&]() -> std::string {
     return stop.signal() == nullptr ? "" : stop.signal();
   };
+  options.setup.should_stop = [&stop] { return stop.signal() != nullptr; };
   DPIPE_RETURN_IF_ERROR(
       CheckNotInData({"--out=", OutFolder(program)}, {"--data=", options.setup.data.folder}));
   DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
-  if (processes != nullptr && !processes->is_leader()) return kDone;
+  if (!leads) return kDone;
   return Write(program, command_line, strategies, options.comparison.stop_requested, &comparison);
 }
 
@@ -283,10 +291,12 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"What is trained", {"model", "data", "global_batch", "dtype", "seed"}},
       {"How", {"strategies", "micro_batches", "frozen_quantum"}},
       {"Measurement", {"steps", "warmup_steps", "repeats"}},
-      {"Results", {"out", "json", "on_clusters"}},
+      {"Results", {"out", "json", "explain", "on_clusters"}},
       {"Devices", {"backend", "devices", "nproc", "link", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
+  command.most_used = {"model",   "data",  "strategies", "global_batch", "backend",
+                       "devices", "dtype", "repeats",    "steps",        "out"};
   return RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
     const absl::StatusOr<int> done = Main(program, arguments, command_line);
     if (!absl::IsCancelled(done.status())) return done;

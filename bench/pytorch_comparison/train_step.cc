@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
+#include "core/backend/choose_devices.h"
 #include "core/base/files/file.h"
 #include "core/base/files/run_paths.h"
 #include "core/base/files/scratch_folder.h"
@@ -44,7 +45,7 @@ DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffus
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_int32(image_size, 0, "image size in pixels a side; 0: the size that the model was made for");
 DEFINE_int32(batch, 8, "images of a training step, over all devices");
-DEFINE_string(backend, "cpu", "cpu, cuda or auto");
+DEFINE_string(backend, "auto", "cpu, cuda, or auto: cuda if there are enough GPUs, else cpu");
 DEFINE_int32(devices, 1, "number of devices, which share this process's cores, or GPUs");
 DEFINE_int32(virtual_devices, 0, "split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(cuda_graphs, false, "record passes that repeat on a GPU, and launch them as graphs");
@@ -107,7 +108,19 @@ AdamWOptions Optimizer() {
 
 int NumDevices() { return FLAGS_virtual_devices > 0 ? FLAGS_virtual_devices : FLAGS_devices; }
 
-bool OnCpus() { return FLAGS_backend == "cpu"; }
+// True if the backend is cpu, or auto and that takes the CPU.
+bool OnCpus() {
+  static const bool on_cpus = [] {
+    if (FLAGS_backend != "auto") return FLAGS_backend == "cpu";
+    DeviceRequest request;
+    request.backend = FLAGS_backend;
+    request.count = NumDevices();
+    request.virtual_devices = FLAGS_virtual_devices;
+    const auto chosen = ChooseDevices(request);
+    return !chosen.ok() || chosen->devices[0]->kind() == DeviceKind::kCpu;
+  }();
+  return on_cpus;
+}
 
 // As many images as a pass of the backbone has, so that smaller passes take less memory throughout;
 // PyTorch takes as many. On a GPU the largest even part of 16 at most: a VAE encoder's first
@@ -324,7 +337,7 @@ absl::Status Main() {
     return CommandLineError(
         absl::StrCat("--batch=", FLAGS_batch, " does not divide among ", NumDevices(), " devices"));
   }
-  if (!FLAGS_account.empty() && (FLAGS_backend == "cpu" || FLAGS_cuda_graphs || NumDevices() > 1)) {
+  if (!FLAGS_account.empty() && (OnCpus() || FLAGS_cuda_graphs || NumDevices() > 1)) {
     return CommandLineError("--account: it is of one GPU, and not of recorded graphs");
   }
   const ScratchFolder cache;
@@ -350,7 +363,7 @@ absl::Status Main() {
   ready["inputs"] = AboutInputs(setup->workers()[0]->device()->kind() == DeviceKind::kCuda);
   ready["frozen_quantum"] = job.frozen_quantum;
   // On a CPU there are none.
-  if (FLAGS_backend != "cpu") ready["libraries"] = LoadedCudaLibraries();
+  if (!OnCpus()) ready["libraries"] = LoadedCudaLibraries();
   std::cout << ready.dump() << std::endl;
   if (FLAGS_phases) Say(absl::StrCat("Starting took:\n", PhasesText(RecordedPhases())));
   for (std::string line; std::getline(std::cin, line);) {

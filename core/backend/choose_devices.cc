@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/base/count.h"
 #include "core/base/host/usable_cpus.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/tensor/cuda/cuda_device.h"
@@ -35,10 +37,10 @@ absl::Status Check(const DeviceRequest& request) {
                                                    " among the ", request.num_local,
                                                    " of this host, which count from 0"));
   }
-  if (request.virtual_devices > 0 && request.backend != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        request.virtual_devices, " virtual devices are shares of a GPU: they need the ",
-        "cuda backend, not ", request.backend));
+  if (request.virtual_devices > 0 && request.backend == "cpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.virtual_devices,
+                     " virtual devices are shares of a GPU: they need --backend=cuda, not cpu"));
   }
   if (request.virtual_devices > 0 && request.num_local > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -91,14 +93,24 @@ absl::Status CheckCapabilities(cuda::Driver* driver) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver) {
+absl::StatusOr<Devices> UsableGpus(
+    const DeviceRequest& request,
+    const std::function<absl::StatusOr<cuda::Driver*>()>& find_driver) {
+  DPIPE_ASSIGN_OR_RETURN(cuda::Driver* const driver, find_driver());
+  DPIPE_RETURN_IF_ERROR(CheckCapabilities(driver));
+  DPIPE_RETURN_IF_ERROR(cuda::CheckPrecision());
   if (request.virtual_devices > 0) {
     return cuda::CreateVirtualCudaDevices(driver, request.virtual_devices);
   }
   DPIPE_ASSIGN_OR_RETURN(const std::vector<cuda::Gpu> gpus, driver->Gpus());
   if (request.num_local > 1) return SharedGpus(request, gpus, driver);
-  return cuda::CreateCudaDevices(driver,
-                                 request.count > 0 ? request.count : static_cast<int>(gpus.size()));
+  const int seen = static_cast<int>(gpus.size());
+  auto devices = cuda::CreateCudaDevices(driver, request.count > 0 ? request.count : seen);
+  if (devices.ok() || request.count <= seen || request.backend != "auto") return devices;
+  return absl::Status(devices.status().code(),
+                      absl::StrCat(devices.status().message(), "; --devices=", seen,
+                                   " would use what there is, and --virtual_devices=",
+                                   request.count, " as many shares of one GPU"));
 }
 
 // Returns this process's share of the cores.
@@ -122,14 +134,29 @@ absl::StatusOr<ChosenDevices> SharedCpus(const DeviceRequest& request) {
   return chosen;
 }
 
-absl::StatusOr<ChosenDevices> Cpus(const DeviceRequest& request) {
-  if (request.num_local > 1) return SharedCpus(request);
-  const UsableCpus cpus = FindUsableCpus();
+absl::StatusOr<ChosenDevices> Cpus(const DeviceRequest& request, const std::string& reason) {
   ChosenDevices chosen;
-  chosen.note = cpus.Note();
-  DPIPE_ASSIGN_OR_RETURN(chosen.devices,
-                         Device::PartitionCpu(request.count > 0 ? request.count : cpus.count));
+  if (request.num_local > 1) {
+    DPIPE_ASSIGN_OR_RETURN(chosen, SharedCpus(request));
+  } else {
+    const UsableCpus cpus = FindUsableCpus();
+    chosen.note = cpus.Note();
+    DPIPE_ASSIGN_OR_RETURN(chosen.devices,
+                           Device::PartitionCpu(request.count > 0 ? request.count : cpus.count));
+  }
+  chosen.reason = reason;
   return chosen;
+}
+
+// For auto if GPUs cannot be used because of `obstacle`.
+absl::StatusOr<ChosenDevices> CpusInsteadOf(const DeviceRequest& request,
+                                            absl::string_view obstacle) {
+  const std::string reason =
+      absl::StrCat("no GPU can be used: ", absl::StripPrefix(obstacle, "no GPU: "));
+  absl::StatusOr<ChosenDevices> chosen = Cpus(request, reason);
+  if (chosen.ok()) return chosen;
+  return absl::Status(chosen.status().code(),
+                      absl::StrCat(chosen.status().message(), "; ", reason));
 }
 
 }  // namespace
@@ -139,37 +166,29 @@ namespace internal {
 absl::StatusOr<ChosenDevices> ChooseDevices(
     const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver) {
   DPIPE_RETURN_IF_ERROR(Check(request));
-  if (request.backend == "cpu") return Cpus(request);
+  if (request.backend == "cpu") return Cpus(request, "--backend=cpu");
   if (MayTalkOverNccl(request)) cuda::LoadKernelsAtOnce();
-  absl::StatusOr<cuda::Driver*> found = driver();
-  if (found.ok()) {
-    const absl::Status fit = CheckCapabilities(*found);
-    if (!fit.ok()) found = fit;
+  absl::StatusOr<Devices> gpus = UsableGpus(request, driver);
+  if (!gpus.ok() && (request.backend == "cuda" || request.virtual_devices > 0)) {
+    return gpus.status();
   }
-  if (found.ok()) {
-    DPIPE_RETURN_IF_ERROR(cuda::CheckPrecision());
-    ChosenDevices chosen;
-    DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
-    // The thread that times an engine waits for its GPU. The GPU may wait over NCCL for another
-    // one, and that one's thread may also want to time. Shares of one GPU only wait for enqueued
-    // work.
-    if (request.time_engines && request.virtual_devices == 0 && chosen.devices.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("engines are to be timed on ", chosen.devices.size(),
-                       " GPUs, which wait for each other: ",
-                       "let a run on one of them time them, and give its file to all"));
-    }
-    ops::cuda::EngineChoices::OfProcess().set_deterministic(request.deterministic);
-    if (!request.engines.empty()) {
-      DPIPE_RETURN_IF_ERROR(ops::cuda::EngineChoices::OfProcess().Open(
-          request.engines, request.time_engines, request.keeps_engines));
-    }
-    return chosen;
+  if (!gpus.ok()) return CpusInsteadOf(request, gpus.status().message());
+  // The thread that times an engine waits for its GPU. The GPU may wait over NCCL for another
+  // one, and that one's thread may also want to time. Shares of one GPU only wait for enqueued
+  // work.
+  if (request.time_engines && request.virtual_devices == 0 && gpus->size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "engines are to be timed on ", gpus->size(), " GPUs, which wait for each other: ",
+        "let a run on one of them time them, and give its file to all"));
   }
-  if (request.backend == "cuda") return found.status();
-  DPIPE_ASSIGN_OR_RETURN(ChosenDevices chosen, Cpus(request));
-  chosen.note = absl::StrCat(found.status().message(), "; the CPU is used",
-                             chosen.note.empty() ? "" : "; ", chosen.note);
+  ops::cuda::EngineChoices::OfProcess().set_deterministic(request.deterministic);
+  if (!request.engines.empty()) {
+    DPIPE_RETURN_IF_ERROR(ops::cuda::EngineChoices::OfProcess().Open(
+        request.engines, request.time_engines, request.keeps_engines));
+  }
+  ChosenDevices chosen;
+  chosen.devices = *std::move(gpus);
+  chosen.reason = request.backend == "cuda" ? "--backend=cuda" : "--backend=auto found a GPU";
   return chosen;
 }
 
@@ -179,19 +198,35 @@ absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request) {
   return internal::ChooseDevices(request, cuda::SystemDriver);
 }
 
+std::string DescribeDevices(const ChosenDevices& chosen) {
+  Device& first = *chosen.devices[0];
+  const size_t count = chosen.devices.size();
+  std::string text;
+  if (first.kind() == DeviceKind::kCuda) {
+    text = absl::StrCat(Count(count, "GPU"), count == 1 ? ", " : ", the first ", first.name(), ", ",
+                        cuda::CudaDeviceOf(first).gpu().name);
+  } else {
+    text = absl::StrCat(Count(count, "CPU device"), " of ", Count(first.num_threads(), "core"),
+                        count == 1 ? "" : " each");
+  }
+  absl::StrAppend(&text, " (", chosen.reason, ")");
+  if (!chosen.note.empty()) absl::StrAppend(&text, "; ", chosen.note);
+  return text;
+}
+
 namespace {
 
-// A process's description of its devices: one line per device, then its note.
+// A process's description of its devices: one line per device, then the reason for them.
 struct Described {
   std::vector<std::string> gpus;   // PCI bus ids; "" for a CPU
   std::vector<std::string> names;  // "cuda:1 (NVIDIA H200)"
-  std::string note;
+  std::string reason;
 
   bool has_gpus() const { return !gpus[0].empty(); }
-  // Human-readable: "cuda:0 (NVIDIA H200)", "cpu (no GPU: ...; the CPU is used)".
+  // Human-readable: "cuda:0 (NVIDIA H200)", "cpu (no GPU can be used: ...)".
   std::string Words() const {
-    return absl::StrCat(absl::StrJoin(names, ", "), note.empty() ? "" : " (", note,
-                        note.empty() ? "" : ")");
+    const std::string all = absl::StrJoin(names, ", ");
+    return has_gpus() ? all : absl::StrCat(all, " (", reason, ")");
   }
 };
 
@@ -205,13 +240,13 @@ std::string Describe(const ChosenDevices& chosen) {
     const cuda::Gpu& gpu = cuda::CudaDeviceOf(*device).gpu();
     absl::StrAppend(&text, gpu.pci_bus_id, "\t", device->name(), " (", gpu.name, ")\n");
   }
-  return absl::StrCat(text, absl::StrReplaceAll(chosen.note, {{"\n", " "}}));
+  return absl::StrCat(text, absl::StrReplaceAll(chosen.reason, {{"\n", " "}}));
 }
 
 Described Parse(const std::string& text) {
   Described described;
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  described.note = std::move(lines.back());
+  described.reason = std::move(lines.back());
   lines.pop_back();
   for (const std::string& line : lines) {
     const std::pair<std::string, std::string> parts =
@@ -253,13 +288,15 @@ absl::Status Check(const StoreClient& store, const std::vector<Described>& all) 
   return absl::OkStatus();
 }
 
-absl::Status Agree(const ChosenDevices& chosen, ProcessGroup* processes) {
+// Returns "" in all processes if the devices go together, or in all the reason why not.
+absl::StatusOr<std::string> Obstacle(const ChosenDevices& chosen, ProcessGroup* processes) {
+  constexpr char kWhat[] = "whether the devices go together";
   StoreClient& store = processes->store();
   const std::string key = absl::StrCat("devices/", processes->NextNumber(), "/");
   const std::string own = Describe(chosen);
   if (!processes->is_leader()) {
     DPIPE_RETURN_IF_ERROR(store.SendNote(0, absl::StrCat(key, processes->process()), own));
-    return processes->FromLeader("that the devices go together", "").status();
+    return processes->FromLeader(kWhat, "");
   }
   std::vector<Described> all = {Parse(own)};
   for (int p = 1; p < processes->num_processes(); ++p) {
@@ -268,8 +305,33 @@ absl::Status Agree(const ChosenDevices& chosen, ProcessGroup* processes) {
         store.TakeNote(absl::StrCat(key, p), absl::StrCat("the devices of ", store.NameOf(p))));
     all.push_back(Parse(text));
   }
-  DPIPE_RETURN_IF_ERROR(Check(store, all));
-  return processes->FromLeader("that the devices go together", "").status();
+  const absl::Status fit = Check(store, all);
+  return processes->FromLeader(kWhat, std::string(fit.message()));
+}
+
+// Returns this process's devices if they go together with the others'. If not and all may use
+// their CPUs instead, all do.
+absl::StatusOr<ChosenDevices> ChooseAndCheck(
+    const DeviceRequest& own, ProcessGroup* processes,
+    const std::function<absl::StatusOr<cuda::Driver*>()>& driver) {
+  if (own.time_engines && processes->num_processes() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "engines are to be timed by ", processes->num_processes(), " processes, each of which ",
+        "would choose for itself: let one process time them, and give its file to all"));
+  }
+  absl::StatusOr<ChosenDevices> chosen = internal::ChooseDevices(own, driver);
+  if (!chosen.ok()) {
+    return absl::Status(chosen.status().code(),
+                        absl::StrCat(processes->store().NameOf(processes->process()), ": ",
+                                     chosen.status().message()));
+  }
+  DPIPE_ASSIGN_OR_RETURN(std::string obstacle, Obstacle(*chosen, processes));
+  if (!obstacle.empty() && own.backend == "auto") {
+    DPIPE_ASSIGN_OR_RETURN(chosen, CpusInsteadOf(own, obstacle));
+    DPIPE_ASSIGN_OR_RETURN(obstacle, Obstacle(*chosen, processes));
+  }
+  if (!obstacle.empty()) return absl::FailedPreconditionError(obstacle);
+  return chosen;
 }
 
 }  // namespace
@@ -284,19 +346,9 @@ absl::StatusOr<ChosenDevices> ChooseDevicesTogether(
   own.local_process = processes->address().local_process;
   own.num_local = processes->address().num_local;
   if (processes->num_processes() > 1 && own.backend != "cpu") cuda::LoadKernelsAtOnce();
-  StoreClient& store = processes->store();
-  absl::StatusOr<ChosenDevices> chosen = absl::InvalidArgumentError(absl::StrCat(
-      "engines are to be timed by ", processes->num_processes(), " processes, each of which would ",
-      "choose for itself: let one process time them, and give its file to all"));
-  if (!own.time_engines || processes->num_processes() == 1) chosen = ChooseDevices(own, driver);
-  if (!chosen.ok()) {
-    chosen = absl::Status(chosen.status().code(), absl::StrCat(store.NameOf(processes->process()),
-                                                               ": ", chosen.status().message()));
-  }
-  const absl::Status agreed = chosen.ok() ? Agree(*chosen, processes) : chosen.status();
-  if (agreed.ok()) return chosen;
-  store.Fail(agreed);
-  return agreed;
+  absl::StatusOr<ChosenDevices> chosen = ChooseAndCheck(own, processes, driver);
+  if (!chosen.ok()) processes->store().Fail(chosen.status());
+  return chosen;
 }
 
 }  // namespace internal

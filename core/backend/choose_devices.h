@@ -15,9 +15,11 @@
 namespace dpipe {
 
 struct DeviceRequest {
-  std::string backend = "cpu";  // cpu, cuda, or auto: cuda if there is a GPU, else cpu
-  int count = 0;                // 0: every core or GPU; of virtual devices: their number
-  int virtual_devices = 0;      // cuda: divides one GPU into this many shares; 0: whole GPUs
+  // cpu, cuda, or auto: cuda if GPUs can be used as requested, else cpu. auto fails only if cpu
+  // fails too, or a file of engines cannot be used.
+  std::string backend = "cpu";
+  int count = 0;            // 0: every core or GPU; of virtual devices: their number
+  int virtual_devices = 0;  // cuda: divides one GPU into this many shares; 0: whole GPUs
   // cuda: a file with the engine for each operation (ops/cuda/engine_choices.h). Empty: always the
   // first engine that the library names. With time_engines, operations that the file lacks are
   // timed and added.
@@ -38,12 +40,19 @@ struct DeviceRequest {
 
 struct ChosenDevices {
   std::vector<std::shared_ptr<Device>> devices;
-  // Usually empty. Otherwise: why not cuda if auto was requested ("no GPU: ...; the CPU is used"),
-  // that devices share cores, or the cores that a CPU quota leaves.
+  // Why these: "--backend=cpu", "--backend=auto found a GPU", or "no GPU can be used: this machine
+  // has no NVIDIA driver".
+  std::string reason;
+  // Usually empty. Otherwise: that devices share cores, or the cores that a CPU quota leaves.
   std::string note;
 };
 
-// Returns the requested devices.
+// Returns "2 CPU devices of 1 core each (no GPU can be used: ...)" or "1 GPU, cuda:0 (NVIDIA H200)
+// (--backend=auto found a GPU)", and the note.
+std::string DescribeDevices(const ChosenDevices& chosen);
+
+// Returns the requested devices. With auto, whatever makes GPUs unusable (none, an old one, too
+// few, NVIDIA_TF32_OVERRIDE, no memory) is the reason for the CPU.
 // - InvalidArgument for an unknown backend, inconsistent numbers, or virtual devices in several
 //   processes.
 // - InvalidArgument if engines are to be timed without a file, on several GPUs or by several
@@ -62,7 +71,7 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
 // Returns this process's devices; each host divides its own. All processes of the job must call
 // this. In `request`, a count of 0 is one device; the process's number on its host comes from the
 // group. An error in one process is returned by all. FailedPrecondition, naming two processes and
-// their devices, if
+// their devices, if the following holds; with auto, all processes then use their CPUs.
 // - some processes have GPUs and others have none,
 // - they have different numbers of devices,
 // - two of them use the same GPU, or

@@ -18,6 +18,7 @@ namespace dpipe {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 absl::StatusOr<cuda::Driver*> NoGpu() {
   return absl::FailedPreconditionError("no GPU: the driver shows none");
@@ -56,13 +57,53 @@ TEST_F(ChooseDevicesTest, AutoTakesTheGpuWhereThereIsOne) {
   ASSERT_EQ(chosen->devices.size(), 1);
   EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCuda);
   EXPECT_EQ(chosen->note, "");
+  EXPECT_EQ(DescribeDevices(*chosen), "1 GPU, cuda:0, Fake GPU (--backend=auto found a GPU)");
+  AddGpus(1);
+  EXPECT_EQ(DescribeDevices(*Choose(Request("cuda"))),
+            "2 GPUs, the first cuda:0, Fake GPU (--backend=cuda)");
 }
 
 TEST_F(ChooseDevicesTest, AutoTakesTheCpuElsewhereAndSaysWhy) {
   const auto chosen = internal::ChooseDevices(Request("auto", 1), NoGpu);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCpu);
-  EXPECT_EQ(chosen->note, "no GPU: the driver shows none; the CPU is used");
+  EXPECT_EQ(chosen->reason, "no GPU can be used: the driver shows none");
+  const int cores = FindUsableCpus().count;
+  EXPECT_THAT(DescribeDevices(*chosen),
+              StartsWith(absl::StrCat("1 CPU device of ", cores, cores == 1 ? " core" : " cores",
+                                      " (no GPU can be used: the driver shows none)")));
+}
+
+// Where auto would fail, so would cpu, whatever the machine's GPUs are like.
+TEST_F(ChooseDevicesTest, AutoTakesTheCpuIfThereAreTooFewGpus) {
+  const int cores = FindUsableCpus().count;
+  if (cores < 2) GTEST_SKIP() << "one core is only one CPU device";
+  const auto chosen = Choose(Request("auto", 2));
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->devices.size(), 2);
+  EXPECT_EQ(chosen->devices[1]->kind(), DeviceKind::kCpu);
+  EXPECT_THAT(chosen->reason, HasSubstr("no GPU can be used: requested 2 GPUs, but there is 1: "));
+  EXPECT_THAT(chosen->reason, HasSubstr("; --devices=1 would use what there is, and "
+                                        "--virtual_devices=2 as many shares of one GPU"));
+  const std::string neither = Refusal(Request("auto", cores + 1));
+  EXPECT_THAT(neither, HasSubstr(absl::StrCat("requested ", cores + 1, " CPU devices")));
+  EXPECT_THAT(neither, HasSubstr(absl::StrCat("requested ", cores + 1, " GPUs")));
+  AddGpus(2);
+  DeviceRequest of_four = Request("auto", 2);
+  of_four.num_local = 2;
+  const auto shared = Choose(of_four);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  EXPECT_EQ(shared->devices[0]->kind(), DeviceKind::kCpu);
+  EXPECT_THAT(shared->reason, HasSubstr("2 processes of this host with 2 GPU(s) each need 4"));
+}
+
+TEST_F(ChooseDevicesTest, AutoTakesTheCpuIfTheGpuCannotBeUsed) {
+  driver_.FailNext("CreateStream");
+  const auto chosen = Choose(Request("auto", 1));
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCpu);
+  EXPECT_THAT(chosen->reason, StartsWith("no GPU can be used: "));
+  EXPECT_THAT(chosen->reason, HasSubstr("CreateStream"));
 }
 
 TEST_F(ChooseDevicesTest, CudaWithoutAGpuIsRefused) {
@@ -96,7 +137,10 @@ TEST_F(ChooseDevicesTest, KernelsAreLoadedAtOnceWhereRanksMayTalkOverNccl) {
 TEST_F(ChooseDevicesTest, Tf32ForFp32IsRefusedOnGpusAlone) {
   setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
   EXPECT_THAT(Refusal(Request("cuda")), HasSubstr("NVIDIA_TF32_OVERRIDE=1"));
-  EXPECT_THAT(Refusal(Request("auto")), HasSubstr("NVIDIA_TF32_OVERRIDE=1"));
+  const auto chosen = Choose(Request("auto", 1));
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCpu);
+  EXPECT_THAT(chosen->reason, HasSubstr("NVIDIA_TF32_OVERRIDE=1"));
   EXPECT_TRUE(Choose(Request("cpu", 1)).ok());
   EXPECT_TRUE(internal::ChooseDevices(Request("auto", 1), NoGpu).ok());
   unsetenv("NVIDIA_TF32_OVERRIDE");
@@ -117,6 +161,9 @@ TEST_F(ChooseDevicesTest, VirtualDevicesDivideOneGpu) {
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   ASSERT_EQ(chosen->devices.size(), 4);
   EXPECT_EQ(chosen->devices[3]->name(), "cuda:0/3 of 4");
+  EXPECT_EQ(Choose(Request("auto", 0, 4))->devices[3]->name(), "cuda:0/3 of 4");
+  EXPECT_EQ(internal::ChooseDevices(Request("auto", 0, 4), NoGpu).status().message(),
+            "no GPU: the driver shows none");
 }
 
 // Each process has its own cores; together they have all cores that they may use.
@@ -202,7 +249,7 @@ TEST_F(ChooseDevicesTest, AnOldGpuIsNamedAndAutoTakesTheCpu) {
   const auto chosen = Choose(Request("auto", 1));
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCpu);
-  EXPECT_THAT(chosen->note, HasSubstr("7.5"));
+  EXPECT_THAT(chosen->reason, HasSubstr("7.5"));
 }
 
 TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
@@ -226,7 +273,7 @@ TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
 
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(Refusal(Request("tpu")), "unknown --backend=tpu; expected auto, cpu or cuda");
-  EXPECT_THAT(Refusal(Request("cpu", 0, 4)), HasSubstr("need the cuda backend, not cpu"));
+  EXPECT_THAT(Refusal(Request("cpu", 0, 4)), HasSubstr("need --backend=cuda, not cpu"));
   EXPECT_EQ(Refusal(Request("cuda", 2, 4)),
             "requested 2 devices and 4 virtual ones; they must be equal");
   DeviceRequest stranger = Request("cpu", 1);

@@ -26,6 +26,7 @@ struct Process {
 struct Outcome {
   absl::Status status;
   std::vector<std::string> names;  // of the chosen devices
+  std::string reason;
 };
 
 Process Asks(const std::string& backend, const std::vector<std::string>& gpus,
@@ -39,7 +40,7 @@ Process Asks(const std::string& backend, const std::vector<std::string>& gpus,
 
 Outcome ChooseAs(const JobMember& member, const Process& process) {
   const auto group = ProcessGroup::Join(member.address, member.options);
-  if (!group.ok()) return {group.status(), {}};
+  if (!group.ok()) return {group.status(), {}, ""};
   cuda::FakeDriver driver;
   const cuda::Gpu model = driver.gpus()[0];
   driver.gpus().clear();
@@ -53,7 +54,7 @@ Outcome ChooseAs(const JobMember& member, const Process& process) {
     return &driver;
   };
   const auto chosen = internal::ChooseDevicesTogether(process.request, group->get(), find);
-  Outcome outcome{chosen.status(), {}};
+  Outcome outcome{chosen.status(), {}, chosen.ok() ? chosen->reason : ""};
   for (size_t i = 0; chosen.ok() && i < chosen->devices.size(); ++i) {
     outcome.names.push_back(chosen->devices[i]->name());
   }
@@ -83,16 +84,33 @@ TEST(ChooseTogetherTest, EachTakesTheNextOfItsHostsGpus) {
   }
 }
 
-TEST(ChooseTogetherTest, AGpuHereAndNoneThereIsRefusedByAll) {
+TEST(ChooseTogetherTest, AGpuHereAndNoneThereIsRefusedByAllIfOneInsists) {
   const auto outcomes =
-      ChooseAll({Asks("auto", {"0000:01:00.0"}, "node1"), Asks("auto", {}, "node2")});
+      ChooseAll({Asks("cuda", {"0000:01:00.0"}, "node1"), Asks("cpu", {}, "node2")});
   for (const Outcome& outcome : outcomes) {
     const std::string message(outcome.status.message());
     EXPECT_THAT(message, HasSubstr("rank 0 (pid "));
     EXPECT_THAT(message, HasSubstr("on node1) has cuda:0 (Fake GPU), and rank 1 (pid "));
-    EXPECT_THAT(message, HasSubstr("the CPU is used): all processes of a job train on GPUs, or "
+    EXPECT_THAT(message, HasSubstr("(--backend=cpu): all processes of a job train on GPUs, or "
                                    "all on CPUs"));
   }
+}
+
+// Their GPUs do not go together, but their CPUs do.
+TEST(ChooseTogetherTest, AutoTakesTheCpuInAllProcesses) {
+  const auto elsewhere =
+      ChooseAll({Asks("auto", {"0000:01:00.0"}, "node1"), Asks("auto", {}, "node2")});
+  const Process process = Asks("auto", {"0000:01:00.0"});
+  const auto same_gpu = ChooseAll({process, process});
+  for (const auto* outcomes : {&elsewhere, &same_gpu}) {
+    for (const Outcome& outcome : *outcomes) {
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+      EXPECT_THAT(outcome.names[0], StartsWith("cpu"));
+    }
+  }
+  EXPECT_THAT(elsewhere[1].reason, HasSubstr("no GPU can be used: rank 0 (pid "));
+  EXPECT_THAT(elsewhere[1].reason, HasSubstr("all processes of a job train on GPUs, or all on"));
+  EXPECT_THAT(same_gpu[0].reason, HasSubstr("both are GPU 0000:01:00.0 of node1"));
 }
 
 TEST(ChooseTogetherTest, WhoHasNoneWhereGpusWereAskedForIsNamedToAll) {

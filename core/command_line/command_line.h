@@ -32,6 +32,9 @@ struct Command {
   std::string usage;  // the program's purpose, then examples
   // Flags in no group come last.
   std::vector<FlagGroup> groups = {};
+  // About ten flags that --help shows first, and not again in their groups. Empty for a program of
+  // few flags.
+  std::vector<std::string> most_used = {};
 };
 
 // Parses the flags, checks their ranges (flag_range.h), then calls `run`, which reads the flags and

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "core/command_line/flag_help.h"
 #include "core/command_line/flag_range.h"
 #include "gflags/gflags.h"
 #include "gmock/gmock.h"
@@ -125,6 +126,21 @@ TEST_F(CommandLineTest, HelpHasTheProgramsFlagsByGroup) {
     EXPECT_THAT(outcome.out, HasSubstr("  --out                     file to write [--output]\n"));
     EXPECT_THAT(outcome.out, Not(HasSubstr("tab_completion")));
   }
+}
+
+TEST_F(CommandLineTest, HelpBeginsWithTheMostUsedFlags) {
+  command_.most_used = {"out", "steps"};
+  const std::string help = Run({"--help"}).out;
+  EXPECT_EQ(help.find("Draws.\n\nMost used:\n  --out  "), 0u) << help;
+  EXPECT_THAT(help, HasSubstr("\n  --steps=30 "));
+  EXPECT_THAT(help, HasSubstr("\n\nHow:\n  --guidance=0.99 ")) << "steps is not shown again";
+  command_.most_used = {"steps", "guidance"};
+  EXPECT_THAT(Run({"--help"}).out, Not(HasSubstr("How:"))) << "nothing is left of the group";
+}
+
+TEST_F(CommandLineTest, AMostUsedFlagMustExist) {
+  command_.most_used = {"out", "stepz"};
+  EXPECT_DEATH(HelpText(command_), "flag --stepz does not exist");
 }
 
 TEST_F(CommandLineTest, StatusesBecomeExitCodes) {

@@ -64,7 +64,8 @@ std::string HelpText(const Command& command) {
   for (const CommandLineFlagInfo& flag : ProgramFlags()) left[flag.name] = flag;
   std::string text = command.usage;
   if (!absl::EndsWith(text, "\n")) text += "\n";
-  for (const FlagGroup& group : command.groups) {
+  const auto add = [&](const FlagGroup& group) {
+    if (group.flags.empty()) return;
     absl::StrAppend(&text, "\n", group.title, ":\n");
     for (const std::string& name : group.flags) {
       DPIPE_CHECK(left.count(name) > 0)
@@ -72,6 +73,18 @@ std::string HelpText(const Command& command) {
       text += FlagHelp(left[name]);
       left.erase(name);
     }
+  };
+  const std::vector<std::string>& most_used = command.most_used;
+  add({kMostUsed, most_used});
+  for (FlagGroup group : command.groups) {
+    auto& flags = group.flags;
+    flags.erase(std::remove_if(flags.begin(), flags.end(),
+                               [&](const std::string& name) {
+                                 return std::find(most_used.begin(), most_used.end(), name) !=
+                                        most_used.end();
+                               }),
+                flags.end());
+    add(group);
   }
   if (!left.empty()) text += command.groups.empty() ? "\nFlags:\n" : "\nOther flags:\n";
   for (const auto& [name, flag] : left) text += FlagHelp(flag);

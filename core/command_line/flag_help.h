@@ -14,7 +14,11 @@ namespace dpipe {
 // column `indent`. The text begins on a new line if the head is longer than that.
 std::string WrapWords(const std::string& head, size_t indent, const std::string& text);
 
-// Returns the command's usage, then its flags by group, with their defaults.
+// The title of the flags that --help shows first.
+inline constexpr char kMostUsed[] = "Most used";
+
+// Returns the command's usage, then its most used flags, then the others by group, with their
+// defaults. Dies if the command names a flag that does not exist, or two groups have the same one.
 std::string HelpText(const Command& command);
 
 }  // namespace dpipe

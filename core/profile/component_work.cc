@@ -78,4 +78,20 @@ roofline::ComponentWork WorkOf(const nn::Component& component) {
   return result;
 }
 
+double MacsPerSample(const nn::Model& model, bool with_frozen) {
+  double macs = 0;
+  for (int c = 0; c < model.num_components(); ++c) {
+    const nn::Component& component = model.component(c);
+    if (!component.is_backbone && !with_frozen) continue;
+    for (const auto& layer : WorkOf(component).ops) {
+      for (const roofline::OpWork& op : layer) {
+        macs += static_cast<double>(op.forward.macs);
+        if (!component.is_backbone) continue;
+        macs += static_cast<double>(op.input_grad.macs) + static_cast<double>(op.weight_grad.macs);
+      }
+    }
+  }
+  return macs;
+}
+
 }  // namespace dpipe

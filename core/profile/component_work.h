@@ -13,6 +13,12 @@ namespace dpipe {
 // at the same time. Computes and allocates no tensors.
 roofline::ComponentWork WorkOf(const nn::Component& component);
 
+// Returns the multiply-adds of a sample's training step, by the rules of
+// core/cost/roofline/op_work.h: the backbones' forward and backward passes, and the frozen
+// components' forward passes if `with_frozen`. Work that a plan repeats (recomputation) does not
+// count, nor does the first pass of self-conditioning.
+double MacsPerSample(const nn::Model& model, bool with_frozen);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_PROFILE_COMPONENT_WORK_H_

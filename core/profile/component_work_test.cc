@@ -106,5 +106,25 @@ TEST(ComponentWorkTest, ViewsShareMemory) {
   EXPECT_EQ(work.profile.layers(1).saved_bytes_per_sample(), 2 * 8);
 }
 
+// A frozen linear layer of 5 x 3 weights on 4 rows, then a trained one of 3 x 2: the first has no
+// backward pass, the second one for its weights alone, because nothing before it is trained.
+TEST(MacsPerSampleTest, ByHand) {
+  nn::ProgramBuilder frozen("encoder");
+  const ValueId pixels = frozen.AddInput("pixels", {Shape({4, 5}), Element::kCompute});
+  frozen.BeginLayer("in", LayerKind::kFrozen);
+  frozen.MarkOutput(nn::AddLinear(&frozen, "in", pixels, {3}), "code");
+  nn::ProgramBuilder trained("denoiser");
+  const ValueId code = trained.AddInput("code", {Shape({4, 3}), Element::kCompute});
+  trained.BeginLayer("out", LayerKind::kTrainable);
+  trained.MarkOutput(nn::AddLinear(&trained, "out", code, {2}), "loss");
+  std::vector<nn::Component> components;
+  components.push_back({"encoder", false, frozen.Build(), {}});
+  components.push_back({"denoiser", true, trained.Build(), {{"code", {"encoder", "code"}}}});
+  const auto model = nn::Model::Create("two", std::move(components));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(MacsPerSample(*model, /*with_frozen=*/true), 4 * 5 * 3 + 2 * 4 * 3 * 2);
+  EXPECT_EQ(MacsPerSample(*model, /*with_frozen=*/false), 2 * 4 * 3 * 2);
+}
+
 }  // namespace
 }  // namespace dpipe

@@ -84,6 +84,11 @@ void KeepForms(const nn::Program& program, const nn::ParameterSet& parameters) {
   for (int i = begin; i < end; ++i) parameters.weight(nn::ParameterId(i)).KeepForms();
 }
 
+absl::Status CheckNotStopped(const ProfilerOptions& options) {
+  if (options.should_stop && options.should_stop()) return absl::CancelledError("stopped");
+  return absl::OkStatus();
+}
+
 // Calls `time` with a runner that uses graphs, if they are requested, the device supports them and
 // all work can be recorded. Otherwise calls it with a runner that runs all work normally.
 template <typename Time>
@@ -114,6 +119,7 @@ absl::StatusOr<ComponentSamples> TimeFrozenBy(LayerRunner* runner, const nn::Com
   PassTimer timer(device.get());
   HeadStart head_start(HeadStart::Of::kFrozen);
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
+    DPIPE_RETURN_IF_ERROR(CheckNotStopped(options));
     Nanos load_ns = 0;
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
                            MakeInputs(component, local_batch, device, inputs, options, &load_ns));
@@ -151,6 +157,7 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
   PassTimer timer(device.get());
   HeadStart head_start(HeadStart::Of::kBackbone);
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
+    DPIPE_RETURN_IF_ERROR(CheckNotStopped(options));
     runner->BeginPass();
     Nanos load_ns = 0;  // unused: layers draw their own inputs
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,

@@ -48,6 +48,9 @@ struct ProfilerOptions {
   // Receives the current profile whenever it has grown, as soon as it suffices for planning: after
   // each local batch of the first round, then after each round.
   std::function<void(const ModelProfile&)> so_far;
+  // Called before each pass, by all workers' threads. Once it returns true, ProfileModel returns
+  // Cancelled.
+  std::function<bool()> should_stop;
 };
 
 // The profiler's inputs in addition to the model's programs. Functions are called on workers'

@@ -218,5 +218,15 @@ TEST_F(ProfilerTest, RunsRequestedNumberOfPasses) {
   EXPECT_THAT(std::string(Profile().status().message()), HasSubstr("0 are requested"));
 }
 
+TEST_F(ProfilerTest, CanBeStoppedBeforeAnyPass) {
+  for (const int allowed : {0, 1, 9}) {
+    std::atomic<int> asked{0};
+    options_.should_stop = [&] { return ++asked > allowed; };
+    const auto profile = Profile();
+    EXPECT_TRUE(absl::IsCancelled(profile.status())) << profile.status();
+    EXPECT_EQ(asked, allowed + 1) << "no more passes";
+  }
+}
+
 }  // namespace
 }  // namespace dpipe

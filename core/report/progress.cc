@@ -55,6 +55,7 @@ std::string ProgressText(const std::string& title, const ProgressState& state, N
     parts.push_back("ETA " +
                     RemainingText(elapsed_s * (1 - state.fraction_done) / state.fraction_done));
   }
+  if (!state.tail.empty()) parts.push_back(state.tail);
   return absl::StrCat("[", title, "] ", absl::StrJoin(parts, " · "));
 }
 

@@ -25,6 +25,7 @@ struct ProgressState {
   int num_steps = 0;
   double images_per_second = -1;  // negative or NaN: not shown
   double loss = -1;               // negative or NaN: not shown
+  std::string tail;               // shown last: a narrow terminal cuts it first
   // Progress of the whole job, in [0, 1]; determines the estimated remaining time. Negative: not
   // shown.
   double fraction_done = -1;

@@ -1,9 +1,12 @@
 #include "core/report/progress.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::report {
 namespace {
+
+using ::testing::EndsWith;
 
 ProgressState Measuring(int step) {
   ProgressState state;
@@ -38,6 +41,8 @@ TEST(ProgressTextTest, WholeLine) {
   EXPECT_EQ(
       ProgressText("sd_pipeline", state, 102 * kNanosPerSecond),
       "[sd_pipeline] measuring 1f1b repeat 2/5 · step 12/20 · 142 img/s · loss 0.8123 · ETA 34 s");
+  state.tail = "1.2 GiB";
+  EXPECT_THAT(ProgressText("b", state, 102 * kNanosPerSecond), EndsWith(" · ETA 34 s · 1.2 GiB"));
 }
 
 TEST(ProgressTextTest, UnknownPartsAreLeftOut) {

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "core/base/check.h"
 #include "core/report/text_width.h"
 
@@ -17,6 +18,25 @@ bool IsBlank(const std::string& cell) { return cell.empty() || cell == "-"; }
 std::string Padded(const std::string& text, int width, bool right) {
   const std::string blanks(std::max(0, width - DisplayWidth(text)), ' ');
   return right ? blanks + text : text + blanks;
+}
+
+// The last column is never wrapped to fewer cells.
+constexpr int kMinWrapped = 20;
+
+// Returns `text` in lines of at most `width` cells, unless a word is longer; at least one line.
+std::vector<std::string> Wrapped(const std::string& text, int width) {
+  std::vector<std::string> lines(1);
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    std::string& line = lines.back();
+    if (line.empty()) {
+      line = std::string(word);
+    } else if (DisplayWidth(line) + 1 + DisplayWidth(word) <= width) {
+      absl::StrAppend(&line, " ", word);
+    } else {
+      lines.push_back(std::string(word));
+    }
+  }
+  return lines;
 }
 
 }  // namespace
@@ -56,13 +76,18 @@ bool Table::IsRightAligned(int column) const {
 std::string Table::ToText() const {
   const int num_columns = static_cast<int>(headers_.size());
   std::vector<int> widths(num_columns);
-  std::vector<std::string> rule(num_columns);
   std::vector<bool> right(num_columns);
+  int total = 2 * (num_columns - 1);
   for (int c = 0; c < num_columns; ++c) {
     widths[c] = DisplayWidth(headers_[c]);
     for (const auto& row : rows_) widths[c] = std::max(widths[c], DisplayWidth(row[c]));
-    rule[c] = std::string(widths[c], '-');
     right[c] = IsRightAligned(c);
+    total += widths[c];
+  }
+  const bool wraps = total > kTerminalWidth && !right.back();
+  if (wraps) {
+    const int room = widths.back() - (total - kTerminalWidth);
+    widths.back() = std::max({room, DisplayWidth(headers_.back()), kMinWrapped});
   }
   std::string text;
   const auto append_line = [&](const std::vector<std::string>& cells) {
@@ -74,9 +99,27 @@ std::string Table::ToText() const {
     absl::StrAppend(&text, line, "\n");
   };
   append_line(headers_);
+  std::vector<std::string> rule;
+  for (const int width : widths) rule.push_back(std::string(width, '-'));
   append_line(rule);
-  for (const auto& row : rows_) append_line(row);
+  for (const std::vector<std::string>& row : rows_) {
+    std::vector<std::string> cells = row;
+    for (const std::string& line :
+         wraps ? Wrapped(row.back(), widths.back()) : std::vector<std::string>{row.back()}) {
+      cells.back() = line;
+      append_line(cells);
+      cells.assign(num_columns, "");
+    }
+  }
   return text;
+}
+
+int Table::TextWidth() const {
+  int width = 0;
+  for (const absl::string_view line : absl::StrSplit(ToText(), '\n')) {
+    width = std::max(width, DisplayWidth(line));
+  }
+  return width;
 }
 
 std::string Table::ToMarkdown() const {

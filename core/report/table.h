@@ -17,6 +17,9 @@
 
 namespace dpipe::report {
 
+// Terminal cells that a table should fit into.
+inline constexpr int kTerminalWidth = 120;
+
 class Table {
  public:
   enum class Align {
@@ -41,8 +44,11 @@ class Table {
   // True if `column` is printed right-aligned.
   bool IsRightAligned(int column) const;
 
-  // Returns columns padded to equal display width, two blanks apart, without trailing blanks.
+  // Returns columns padded to equal display width, two blanks apart, without trailing blanks. If a
+  // line would be wider than kTerminalWidth and the last column is text, wraps that between words.
   std::string ToText() const;
+  // Returns the display width of ToText's widest line.
+  int TextWidth() const;
 
   // Returns a GitHub-flavoured Markdown table; "|" inside cells is escaped.
   std::string ToMarkdown() const;

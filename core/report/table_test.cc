@@ -1,5 +1,6 @@
 #include "core/report/table.h"
 
+#include "absl/strings/str_cat.h"
 #include "core/report/text_width.h"
 #include "gtest/gtest.h"
 
@@ -65,6 +66,23 @@ TEST(LooksNumericTest, QuantitiesAndWords) {
   for (const char* text : {"", "-", "x1", "~", "inf"}) {
     EXPECT_FALSE(LooksNumeric(text)) << text;
   }
+}
+
+TEST(TableTest, LongTextInTheLastColumnIsWrapped) {
+  Table table({"n", "outcome"});
+  table.AddRow({"1", "short"});
+  table.AddRow({"22", std::string(60, 'a') + " " + std::string(60, 'b') + " c"});
+  EXPECT_EQ(table.ToText(),
+            absl::StrCat(" n  outcome\n--  ", std::string(116, '-'), "\n 1  short\n22  ",
+                         std::string(60, 'a'), "\n    ", std::string(60, 'b'), " c\n"));
+  EXPECT_EQ(table.TextWidth(), kTerminalWidth);
+  Table narrow({"n", "outcome"});
+  narrow.AddRow({"1", std::string(57, 'a') + " " + std::string(58, 'b')});
+  EXPECT_EQ(narrow.TextWidth(), 3 + 116) << "fits in one line";
+  // Numbers stay whole.
+  Table numbers({std::string(110, 'h'), "n"});
+  numbers.AddRow({"x", "123456789 123456789"});
+  EXPECT_GT(numbers.TextWidth(), kTerminalWidth);
 }
 
 }  // namespace

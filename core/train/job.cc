@@ -153,6 +153,7 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
       so_far(profile);
     };
   }
+  if (job.processes == nullptr) options.should_stop = job.should_stop;
   options.passes = passes;
   options.local_batches = local_batches;
   options.frozen_quantum = job.frozen_quantum;

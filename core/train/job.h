@@ -58,6 +58,9 @@ struct TrainingJob {
   int64_t first_step = 0;           // first step of a session: see LocalSession::Restore
   int max_skipped_in_a_row = 0;     // see LocalSessionOptions
   double slow_down = 0;             // see LocalSessionOptions
+  // Called repeatedly, by several threads, while the job is profiled. Once it returns true,
+  // ProfileJob returns Cancelled. Only for a job of one process: others wait for each other.
+  std::function<bool()> should_stop;
 };
 
 // Returns the possible local batches of plans with this global batch: its divisors, increasing.

@@ -223,6 +223,7 @@ absl::Status FrozenCache::Compute(const Request& request, const std::vector<Devi
   const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     const std::shared_ptr<Device>& device = chosen.workers()[worker]->device();
     for (size_t i = next++; i < total; i = next++) {
+      if (request.should_stop && request.should_stop()) return absl::CancelledError("stopped");
       if (i < images.size()) {
         DPIPE_RETURN_IF_ERROR(MakeImages(request, images[i], encoders[kVaeEncoder].get(), device));
       } else {

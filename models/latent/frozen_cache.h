@@ -45,7 +45,8 @@ class FrozenCache {
     int64_t profiled_step = 0;  // and those of this one
     int quantum = 1;            // number of entries computed together
     DType compute_dtype = DType::kF32;
-    std::string cache_folder;  // empty keeps entries in memory
+    std::string cache_folder;           // empty keeps entries in memory
+    std::function<bool()> should_stop;  // see CacheRequest
   };
   // Spreads the work over the workers, or over the CPU's cores if GPUs have too little memory.
   // Returns FailedPrecondition if the loader crops or flips at random or loads patches, and errors

@@ -143,6 +143,9 @@ TEST(LatentPipelineTest, AllOutputsOfAllEncodersAreCached) {
   request.frozen_quantum = 4;
   const auto cached = model.MakeCachedInputs(request, options, {workers[0].get()}, nullptr);
   ASSERT_TRUE(cached.ok()) << cached.status();
+  request.should_stop = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(
+      model.MakeCachedInputs(request, options, {workers[0].get()}, nullptr).status()));
   EXPECT_EQ(cached->make_rest, nullptr) << "the transformer has no frozen component";
   for (const auto& [input, source] : model.model().backbone().sources) {
     const auto loaded = cached->provider->Load("transformer", input, 1, {0, 4}, Device::Cpu());

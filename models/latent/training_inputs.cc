@@ -141,6 +141,7 @@ absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
   build.quantum = request.frozen_quantum;
   build.compute_dtype = options.compute_dtype;
   build.cache_folder = request.cache_folder;
+  build.should_stop = request.should_stop;
   DPIPE_ASSIGN_OR_RETURN(auto cache, FrozenCache::Build(build, workers, on_progress));
   CachedInputs inputs;
   inputs.num_images = cache->num_images();

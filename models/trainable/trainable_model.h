@@ -58,6 +58,9 @@ struct CacheRequest {
   // Folder that keeps them for later runs and has those of earlier runs; empty keeps them in
   // memory.
   std::string cache_folder;
+  // Called repeatedly, by several threads. Once it returns true, MakeCachedInputs returns
+  // Cancelled.
+  std::function<bool()> should_stop;
 };
 
 // Inputs that include the outputs of frozen components, for plans with cached frozen outputs.

@@ -104,11 +104,13 @@ absl::Status TrainingSetup::StartDevices() {
                          options_.processes == nullptr
                              ? ChooseDevices(request)
                              : ChooseDevicesTogether(request, options_.processes));
-  device_note_ = chosen.note;
+  device_line_ = DescribeDevices(chosen);
+  if (num_processes() > 1) {
+    absl::StrAppend(&device_line_, "; the same in each of ", num_processes(), " processes");
+  }
   if (options_.graphs.enabled && chosen.devices[0]->graphs() == nullptr) {
-    absl::StrAppend(&device_note_, device_note_.empty() ? "" : "; ",
-                    "passes are not recorded as CUDA graphs, because ", chosen.devices[0]->name(),
-                    " is not a GPU");
+    absl::StrAppend(&device_line_, "; passes are not recorded as CUDA graphs, because ",
+                    chosen.devices[0]->name(), " is not a GPU");
   }
   workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
@@ -174,6 +176,7 @@ absl::Status TrainingSetup::FillJob() {
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
   }
   job_.processes = options_.processes;
+  job_.should_stop = options_.should_stop;
   job_.deadline = options_.deadline;
   job_.connect = ConnectRanks;
   job_.connect_in_job = ConnectJobRank;
@@ -223,17 +226,9 @@ std::string TrainingSetup::Describe() const {
   for (const std::string& note : model_->notes(start())) {
     absl::StrAppend(&model, kNextLine, note);
   }
-  const Device& device = *workers_[0]->device();
-  const std::string devices = absl::StrCat(
-      device.kind() == DeviceKind::kCuda
-          ? absl::StrCat(", the first ", device.name())
-          : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
-      num_processes() > 1 ? absl::StrCat(", the same in each of ", num_processes(), " processes")
-                          : "");
   return absl::StrCat("Model:    ", model, "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
-                      "Machine:  ", report::DescribeMachine(machine), "; ",
-                      Count(workers_.size(), "device"), devices,
-                      device_note_.empty() ? "" : absl::StrCat(kNextLine, device_note_));
+                      "Machine:  ", report::DescribeMachine(machine), "\n",
+                      "Device:   ", device_line_);
 }
 
 std::string TrainingSetup::DescribeWeights() const {
@@ -265,6 +260,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   request.num_steps = num_steps;
   request.profiled_step = job_.profiled_step;
   request.frozen_quantum = job_.frozen_quantum;
+  if (options_.processes == nullptr) request.should_stop = options_.should_stop;
   if (options_.writes_files) request.cache_folder = options_.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
                                                                   job_.workers, on_progress));

@@ -65,6 +65,9 @@ struct TrainingSetupOptions {
   // Origin of the weights for DescribeWeights if it differs from `weights`, such as the checkpoint
   // of a resumed run, which the caller reads. Empty if training starts from `weights`.
   std::string weights_from;
+  // Called repeatedly, by several threads, while BuildCache and ProfileJob work. Once it returns
+  // true, they return Cancelled. Not with `processes`, which wait for each other.
+  std::function<bool()> should_stop;
   // If false, for a dry run, nothing is added to the quarantine, to the file of engines, or to the
   // cache's folder, which is not read either.
   bool writes_files = true;
@@ -83,7 +86,8 @@ class TrainingSetup {
   const std::vector<DeviceWorker*>& workers() const { return job_.workers; }
   // Returns the draws of training. Evaluation uses other timesteps and drops no captions.
   InputsOptions inputs_options() const;
-  // Returns a few lines: the model, its weights, the data set (see DescribeSamples), the machine.
+  // Returns a few lines: the model, its weights, the data set (see DescribeSamples), the machine,
+  // the devices and why these.
   std::string Describe() const;
   // Returns one line with the origin of each component's weights.
   std::string DescribeWeights() const;
@@ -120,7 +124,7 @@ class TrainingSetup {
   std::unique_ptr<TrainableModel> model_;
   TrainingData data_;
   std::unique_ptr<InputProvider> inputs_;
-  std::string device_note_;  // why there is no GPU
+  std::string device_line_;  // the devices, and why these
   std::set<std::string> reported_notes_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;

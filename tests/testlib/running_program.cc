@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace dpipe::testlib {
 namespace {
@@ -46,7 +48,7 @@ constexpr int kCouldNotStart = 127;  // as in shells
 
 }  // namespace
 
-RunningProgram::RunningProgram(const ProgramOptions& options) {
+RunningProgram::RunningProgram(const ProgramOptions& options) : err_(options.err) {
   pid_ = ::fork();
   if (pid_ == 0) Become(options);
   if (pid_ < 0) EndedUnknown();
@@ -61,6 +63,18 @@ void RunningProgram::Signal(int number) {
 bool RunningProgram::Poll() {
   WaitBy(WNOHANG);
   return ended_;
+}
+
+bool RunningProgram::AwaitError(const std::string& text) {
+  while (true) {
+    const bool ended = Poll();
+    std::ifstream file(err_);
+    std::ostringstream content;
+    content << file.rdbuf();
+    if (content.str().find(text) != std::string::npos) return true;
+    if (ended) return false;
+    usleep(10000);
+  }
 }
 
 void RunningProgram::Wait() { WaitBy(0); }

@@ -29,6 +29,9 @@ class RunningProgram {
   void Signal(int number);
   // Returns true if the program has ended.
   bool Poll();
+  // Waits until `text` is in the file of its standard error. Returns false if the program has ended
+  // without it.
+  bool AwaitError(const std::string& text);
   void Wait();
   // Sends SIGKILL if the program has not ended.
   void Kill();
@@ -40,6 +43,7 @@ class RunningProgram {
   void WaitBy(int flags);
   void EndedUnknown();
 
+  const std::string err_;
   pid_t pid_ = -1;
   bool ended_ = false;
   int status_ = 0;

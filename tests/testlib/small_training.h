@@ -34,6 +34,7 @@ inline std::vector<std::string> TrainFlags(const std::string& out) {
           "--global_batch=4",
           "--micro_batches=2",
           "--frozen_quantum=2",
+          "--backend=cpu",
           "--devices=2",
           "--warmup=2",
           "--steps=" + std::to_string(kSteps),

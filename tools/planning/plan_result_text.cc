@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "baselines/registry.h"
 #include "core/base/bytes.h"
+#include "core/command_line/flag_help.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/report/table.h"
 #include "core/schedule/generators.h"
@@ -162,22 +163,23 @@ std::string ListText() {
   for (const NamedStrategy& named : NamedStrategies()) {
     table.AddRow({named.strategy.name(), FamilyName(named.family), named.summary});
   }
-  absl::StrAppend(&text, "\n", table.ToText(),
-                  "\nCompositions (--strategy=key=value,...):\n  schedule=     ",
-                  absl::StrJoin(ScheduleNames(), ", "),
-                  "; alternatives as a|b,\n                each with a partitioner or sharding of "
-                  "its own as wave/skip_aware\n  partitioner=  ",
-                  absl::StrJoin(PartitionerNames(), ", "),
-                  "\n  frozen=       first, first_stage, fill, cached\n"
-                  "  sync=         bucketed, end\n"
-                  "  recompute=    none, full, auto\n"
-                  "  shard=        none, zero1, zero3; alternatives as a|b\n"
-                  "  compress=     none, l-greco, cupcake\n"
-                  "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
-                  "  partial_batch=, cross_iteration=, even_samples=, one_partial=, tune=  true, "
-                  "false\n"
-                  "  fill_rule=    own, published; with min_bubble_us=, local_batches=4|8 "
-                  "(published)\n                and fill_walks= (own)\n");
+  absl::StrAppend(
+      &text, "\n", table.ToText(), "\nCompositions (--strategy=key=value,...):\n",
+      WrapWords("  schedule=", /*indent=*/16,
+                absl::StrCat(absl::StrJoin(ScheduleNames(), ", "),
+                             "; alternatives as a|b, each with a partitioner or "
+                             "sharding of its own as wave/skip_aware")),
+      WrapWords("  partitioner=", /*indent=*/16, absl::StrJoin(PartitionerNames(), ", ")),
+      "  frozen=       first, first_stage, fill, cached\n"
+      "  sync=         bucketed, end\n"
+      "  recompute=    none, full, auto\n"
+      "  shard=        none, zero1, zero3; alternatives as a|b\n"
+      "  compress=     none, l-greco, cupcake\n"
+      "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
+      "  partial_batch=, cross_iteration=, even_samples=, one_partial=, tune=  true, "
+      "false\n"
+      "  fill_rule=    own, published; with min_bubble_us=, local_batches=4|8 "
+      "(published)\n                and fill_walks= (own)\n");
   return text;
 }
 

@@ -74,6 +74,11 @@ class RunStop {
   RunStop(const TrainerOptions& options, const StopReceiver* others)
       : options_(options), others_(others) {}
 
+  // Says what a signal does from here on: it ends the run after a step. Until then it ends the
+  // preparation, before anything is written.
+  void BeginSteps() { request_.Acknowledge(kStopAcknowledgment); }
+  // True if a signal to this process has arrived. Reads no files.
+  bool has_signal() const { return request_.signal() != nullptr; }
   bool is_requested() { return !reason().empty(); }
   // Returns "SIGINT", "SIGTERM to rank 2 (pid 4711 on node1)" or "the file STOP", or "" if no stop
   // was requested.
@@ -82,7 +87,7 @@ class RunStop {
  private:
   const TrainerOptions& options_;
   const StopReceiver* const others_;
-  const StopRequest request_{kStopAcknowledgment};
+  StopRequest request_{"ending before the first step; a second signal ends at once"};
   absl::Mutex mutex_;
   bool stop_file_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -34,6 +34,9 @@ void PlayRun(TrainingObserver* observer) {
     report.step = step;
     report.loss = 1.0 / step;
     report.epoch = step * 4 / 10.0;
+    report.grad_norm = 0.5 * step;
+    report.seconds = 0.5;
+    report.peak_memory_bytes = {1024, 2048};
     observer->OnStep(report);
   }
   EvaluationReport evaluation;
@@ -134,6 +137,10 @@ TEST(TensorBoardLogTest, HasScalarsPicturesAndTheConfig) {
   EXPECT_EQ(texts, 1);
   EXPECT_EQ(scalars["train/loss"].size(), 5u);
   EXPECT_EQ(scalars["train/loss"][3], std::make_pair(int64_t{4}, 0.25f));
+  EXPECT_EQ(scalars["train/grad_norm"][3], std::make_pair(int64_t{4}, 2.0f));
+  EXPECT_EQ(scalars["train/step_seconds"][3], std::make_pair(int64_t{4}, 0.5f));
+  EXPECT_EQ(scalars["memory/peak_bytes_of_device_1"][3], std::make_pair(int64_t{4}, 2048.0f));
+  EXPECT_EQ(scalars.count("train/share_of_peak"), 0u);
   EXPECT_THAT(scalars["eval_average/q0.75"], ElementsAre(std::make_pair(int64_t{5}, 0.25f)));
   EXPECT_THAT(scalars["eval_average/mean"], ElementsAre(std::make_pair(int64_t{5}, 0.375f)));
 }

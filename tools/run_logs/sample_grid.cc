@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/base/files/file.h"
 #include "data/images/image_encode.h"
 #include "data/images/image_grid.h"
@@ -17,11 +18,12 @@ absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& mo
                                                 DataLoader* loader) {
   models::DrawRequest request;
   request.prompts = prompts;
-  if (!model.wants_conditions()) return request;
+  if (!prompts.empty() && !model.wants_conditions()) return request;
   const int size = model.image_size();
   const int count = std::min(16, loader->options().global_batch);
   const int64_t step = loader->order().first_step();
   DPIPE_ASSIGN_OR_RETURN(request.prompts, loader->Captions(step, {0, count}));
+  if (!model.wants_conditions()) return request;
   std::vector<float> pixels(static_cast<size_t>(count) * size * size * 3);
   DPIPE_RETURN_IF_ERROR(loader->LoadConditions(step, {0, count}, pixels.data()));
   for (int i = 0; i < count; ++i) {
@@ -46,8 +48,8 @@ absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOption
   }
   const std::string note = model.SamplerNote(options.draw);
   if (!note.empty()) say(absl::StrCat("Note:     sample images: ", note));
-  // Such a model draws samples of its data set, not prompts.
-  if (model.wants_conditions()) return absl::OkStatus();
+  // Captions of the data set are drawn then.
+  if (options.sample_prompts.empty() || model.wants_conditions()) return absl::OkStatus();
   const absl::Status prompts = model.CheckDraw(options.sample_prompts, options.draw);
   if (prompts.ok()) return prompts;
   const std::string message =
@@ -72,8 +74,11 @@ absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
   const Image grid = MakeGrid(images, {columns, /*margin=*/4, /*zoom=*/2});
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  const std::string path = absl::StrFormat("%s/step_%06d.png", folder, step);
+  const std::string name = absl::StrFormat("%s/step_%06d", folder, step);
+  const std::string path = name + ".png";
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, png));
+  DPIPE_RETURN_IF_ERROR(
+      WriteFileAtomically(name + ".txt", absl::StrJoin(request.prompts, "\n") + "\n"));
   observer->OnSamples({step, path, &grid});
   return path;
 }

@@ -17,8 +17,9 @@
 
 namespace dpipe::tools {
 
-// Returns the request for a grid. If the model wants conditions, `prompts` are ignored: the grid
-// uses captions and conditions of the first samples of the loader's first step, at most 16.
+// Returns the request for a grid of `prompts`. If there are none, or the model wants conditions,
+// the grid has the captions, and conditions, of the first samples of the loader's first step, at
+// most 16.
 absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,
                                                 const std::vector<std::string>& prompts,
                                                 DataLoader* loader);
@@ -30,7 +31,8 @@ absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOption
                         const std::function<void(const std::string& line)>& say);
 
 // Draws the request's prompts with `weights` into FOLDER/step_000500.png, in a grid that is about
-// square, and reports it to `observer`. Returns the path. Returns Cancelled if `task` asks to stop.
+// square, row by row, and reports it to `observer`. Writes the prompts beside it, one per line, as
+// step_000500.txt. Returns the picture's path. Returns Cancelled if `task` asks to stop.
 absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
                                            const models::NamedTensors& weights,
                                            const models::DrawRequest& request,

@@ -28,11 +28,20 @@ void TensorBoardLog::OnStart(const RunStart& start) {
 }
 
 void TensorBoardLog::OnStep(const StepReport& step) {
-  writer_->Scalars(step.step, {{"train/loss", step.loss},
-                               {"train/mean_loss", step.mean_loss},
-                               {"train/lr", step.learning_rate},
-                               {"train/images_per_second", step.images_per_second},
-                               {"train/epoch", step.epoch}});
+  std::vector<std::pair<std::string, double>> values = {
+      {"train/loss", step.loss},
+      {"train/mean_loss", step.mean_loss},
+      {"train/lr", step.learning_rate},
+      {"train/images_per_second", step.images_per_second},
+      {"train/step_seconds", step.seconds},
+      {"train/epoch", step.epoch}};
+  if (!(step.grad_norm < 0)) values.emplace_back("train/grad_norm", step.grad_norm);
+  if (step.share_of_peak > 0) values.emplace_back("train/share_of_peak", step.share_of_peak);
+  for (size_t i = 0; i < step.peak_memory_bytes.size(); ++i) {
+    values.emplace_back(absl::StrCat("memory/peak_bytes_of_device_", i),
+                        static_cast<double>(step.peak_memory_bytes[i]));
+  }
+  writer_->Scalars(step.step, values);
 }
 
 void TensorBoardLog::OnEvaluation(const EvaluationReport& evaluation) {

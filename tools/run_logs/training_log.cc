@@ -12,7 +12,7 @@
 namespace dpipe::tools {
 namespace {
 
-constexpr int64_t kMaxLogBytes = int64_t{4} << 30;  // about 20 million steps
+constexpr int64_t kMaxLogBytes = int64_t{4} << 30;  // about 15 million steps
 
 // Returns the lines of `text` for steps up to `step`. Drops an incomplete last line.
 std::string LinesUpTo(int64_t step, const std::string& text) {
@@ -52,10 +52,15 @@ void TrainingLog::OnStep(const StepReport& step) {
   nlohmann::ordered_json json;
   json["step"] = step.step;
   json["loss"] = step.loss;
+  json["mean_loss"] = step.mean_loss;
+  if (!(step.grad_norm < 0)) json["grad_norm"] = step.grad_norm;  // NaN becomes null
   json["lr"] = step.learning_rate;
   json["images_per_second"] = step.images_per_second;
+  json["step_s"] = step.seconds;
   json["elapsed_s"] = step.elapsed_s;
   json["epoch"] = step.epoch;
+  json["peak_memory_bytes"] = step.peak_memory_bytes;
+  if (step.share_of_peak > 0) json["share_of_peak"] = step.share_of_peak;
   file_->Append(json.dump() + "\n");
 }
 

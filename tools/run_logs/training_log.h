@@ -32,7 +32,10 @@ class RunningMean {
 };
 
 // Writes one line per step, evaluation or grid of samples. Their keys tell them apart:
-//   {"step":1,"loss":1.1,"lr":1e-05,"images_per_second":98.2,"elapsed_s":0.3,"epoch":0.002}
+//   {"step":1,"loss":1.1,"mean_loss":1.0,"grad_norm":0.8,"lr":1e-05,"images_per_second":98.2,
+//    "step_s":0.08,"elapsed_s":0.3,"epoch":0.002,"peak_memory_bytes":[9100000,8700000]}
+//     on one line. GPUs whose peak is known add "share_of_peak"; grad_norm is missing if the plan
+//     does not compute it.
 //   {"step":500,"eval_loss":0.61,"weights":"average","quantiles":[0.1,0.9],"eval_losses":[1.1,0.12]}
 //   {"step":500,"samples":"out/train/samples/step_000500.png"}
 class TrainingLog : public TrainingObserver {

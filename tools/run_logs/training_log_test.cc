@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ StepReport Step(int64_t step, double loss) {
   StepReport report;
   report.step = step;
   report.loss = loss;
+  report.mean_loss = loss + 1;
+  report.grad_norm = 0.5;
+  report.seconds = 0.25;
+  report.peak_memory_bytes = {1000, 2000 * step};
   report.learning_rate = 1e-3 * step;
   report.images_per_second = 99.0;
   report.elapsed_s = 0.375 * step;
@@ -54,7 +59,30 @@ TEST(TrainingLogTest, OneJsonObjectPerLine) {
     EXPECT_EQ(json["images_per_second"], 99.0);
     EXPECT_EQ(json["elapsed_s"], 0.75);
     EXPECT_EQ(json["epoch"], 1.0);
+    EXPECT_EQ(json["mean_loss"], 2.0) << "the loss that is printed";
+    EXPECT_EQ(json["grad_norm"], 0.5);
+    EXPECT_EQ(json["step_s"], 0.25);
+    EXPECT_EQ(json["peak_memory_bytes"], std::vector<int64_t>({1000, 4000}));
+    EXPECT_FALSE(json.contains("share_of_peak"));
   }
+}
+
+// A norm that no rank knows is left out; one that is not finite stays in sight.
+TEST(TrainingLogTest, NormsAndSharesOfThePeakAreOptional) {
+  const std::string path = testing::TempDir() + "/optional.jsonl";
+  const auto log = TrainingLog::Create(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  StepReport step = Step(1, 1.25);
+  step.grad_norm = -1;
+  step.share_of_peak = 0.375;
+  (*log)->OnStep(step);
+  step.grad_norm = std::nan("");
+  (*log)->OnStep(step);
+  ASSERT_TRUE((*log)->Flush().ok());
+  const std::vector<std::string> lines = absl::StrSplit(ReadFile(path).value(), '\n');
+  EXPECT_FALSE(nlohmann::json::parse(lines[0]).contains("grad_norm"));
+  EXPECT_EQ(nlohmann::json::parse(lines[0])["share_of_peak"], 0.375);
+  EXPECT_TRUE(nlohmann::json::parse(lines[1])["grad_norm"].is_null());
 }
 
 TEST(TrainingLogTest, EvaluationsAndSamplesHaveLinesOfTheirOwn) {

@@ -28,11 +28,17 @@ struct RunStart {
 struct StepReport {
   int64_t step = 0;  // from 1
   double loss = 0;
-  double mean_loss = 0;  // over recent steps
+  double mean_loss = 0;   // over recent steps, as printed
+  double grad_norm = -1;  // over all stages, before clipping; negative if it is not computed
   double learning_rate = 0;
   double images_per_second = 0;
+  double seconds = 0;    // of this step
   double elapsed_s = 0;  // since training began, including pauses
   double epoch = 0;      // number of passes over the data set
+  // By device of the run: maximum bytes in tensors at a time, up to this step.
+  std::vector<int64_t> peak_memory_bytes;
+  // The model's work in this step per second, divided by the bf16 peak of all GPUs; 0 if unknown.
+  double share_of_peak = 0;
 };
 
 // Losses on held-out samples at fixed timesteps.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/bytes.h"
 
 namespace dpipe::tools {
 
@@ -31,10 +34,33 @@ void TrainingProgress::OnStart(const RunStart& start) {
   progress_ = std::make_unique<report::Progress>(options_);
 }
 
+namespace {
+
+// Returns "gradient norm 0.812 · 41 ms/step · peak 1.2 GiB per device · 38 % of the GPU's peak".
+std::string TailText(const StepReport& step) {
+  std::vector<std::string> parts;
+  if (!(step.grad_norm < 0)) parts.push_back(absl::StrFormat("gradient norm %.3g", step.grad_norm));
+  parts.push_back(
+      absl::StrCat(FormatDuration(static_cast<Nanos>(step.seconds * kNanosPerSecond)), "/step"));
+  if (!step.peak_memory_bytes.empty()) {
+    const int64_t most =
+        *std::max_element(step.peak_memory_bytes.begin(), step.peak_memory_bytes.end());
+    parts.push_back(absl::StrCat("peak ", FormatBytes(most),
+                                 step.peak_memory_bytes.size() > 1 ? " per device" : ""));
+  }
+  if (step.share_of_peak > 0) {
+    parts.push_back(absl::StrFormat("%.0f %% of peak speed", 100 * step.share_of_peak));
+  }
+  return absl::StrJoin(parts, " · ");
+}
+
+}  // namespace
+
 void TrainingProgress::OnStep(const StepReport& step) {
   report::ProgressState state;
   state.phase = "training";
   state.detail = absl::StrFormat("epoch %.2f · lr %.2e", step.epoch, step.learning_rate);
+  state.tail = TailText(step);
   state.step = static_cast<int>(step.step);
   state.num_steps = static_cast<int>(num_steps_);
   state.images_per_second = step.images_per_second;

@@ -49,6 +49,7 @@ absl::StatusOr<SamplingModel> LoadSamplingModel(
     const std::function<void(const std::string&)>& say) {
   DPIPE_ASSIGN_OR_RETURN(const models::ModelKind* kind, FindSamplingKind(folder, options, say));
   models::LoadModelOptions loading;
+  loading.image_size = options.image_size;
   loading.adapters_file = options.adapters_file;
   loading.adapters_scale = options.adapters_scale;
   SamplingModel drawn;

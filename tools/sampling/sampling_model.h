@@ -21,6 +21,7 @@ struct SamplingModel {
 
 struct SamplingModelOptions {
   bool with_control = false;  // use the ControlNet, with a condition picture per prompt
+  int image_size = 0;         // as in LoadModelOptions
   // Low-rank adapters, as in LoadModelOptions. Not supported for cascades.
   std::string adapters_file;
   float adapters_scale = 1;

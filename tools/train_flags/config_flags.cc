@@ -297,21 +297,32 @@ absl::Status CheckConfig(const Message& config) {
 
 std::string ConfigHelp(const Message& config) {
   constexpr size_t kIndent = 36;
-  std::string text;
   const std::unique_ptr<Message> defaults(config.New());
-  const FieldDescriptor* section = nullptr;
-  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
-    const FieldDescriptor* const own = leaf.sections.empty() ? nullptr : leaf.sections[0];
-    if (std::exchange(section, own) != own && !text.empty()) text += "\n";
+  // With the name that is shown, the others are in brackets.
+  const auto help = [&](const ConfigLeaf& leaf, const std::string& name) {
     const std::string value = ValueText(leaf, *defaults);
-    std::string doc = leaf.info.doc();
-    if (!leaf.info.alias().empty()) {
-      absl::StrAppend(&doc, " [--", absl::StrJoin(leaf.info.alias(), ", --"), "]");
+    std::vector<std::string> others;
+    if (name != leaf.path) others.push_back(leaf.path);
+    for (const std::string& alias : leaf.info.alias()) {
+      if (alias != name) others.push_back(alias);
     }
-    text +=
-        WrapWords(absl::StrCat("  --", leaf.path, value.empty() ? "" : "=", value), kIndent, doc);
+    std::string doc = leaf.info.doc();
+    if (!others.empty()) absl::StrAppend(&doc, " [--", absl::StrJoin(others, ", --"), "]");
+    return WrapWords(absl::StrCat("  --", name, value.empty() ? "" : "=", value), kIndent, doc);
+  };
+  const std::vector<ConfigLeaf> leaves = ConfigLeaves(*config.GetDescriptor());
+  std::string most_used, others;
+  const FieldDescriptor* section = nullptr;
+  for (const ConfigLeaf& leaf : leaves) {
+    if (leaf.info.most_used()) {
+      most_used += help(leaf, leaf.info.alias().empty() ? leaf.path : leaf.info.alias(0));
+      continue;
+    }
+    const FieldDescriptor* const own = leaf.sections.empty() ? nullptr : leaf.sections[0];
+    if (std::exchange(section, own) != own && !others.empty()) others += "\n";
+    others += help(leaf, leaf.path);
   }
-  return text;
+  return most_used.empty() ? others : absl::StrCat(kMostUsed, ":\n", most_used, "\n", others);
 }
 
 std::string WholeConfigText(const Message& config) {

@@ -44,7 +44,7 @@ absl::Status ApplyConfigFlag(const ConfigFlag& flag, google::protobuf::Message* 
 absl::Status CheckConfig(const google::protobuf::Message& config);
 
 // Returns one or more lines per field with flag, default and meaning, and a blank line between
-// sections.
+// sections. The fields that are marked most_used come first, under their short names.
 std::string ConfigHelp(const google::protobuf::Message& config);
 
 // Returns the whole config as text, including defaults, so that it stays valid if defaults change.

@@ -2,7 +2,9 @@
 
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/config_field.pb.h"
@@ -11,8 +13,10 @@
 namespace dpipe::tools {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 absl::Status Apply(const std::vector<std::string>& arguments, TrainConfig* config) {
   DPIPE_ASSIGN_OR_RETURN(const auto flags, SplitFlags(arguments, *config));
@@ -191,8 +195,27 @@ TEST(TrainConfigTest, EveryFieldIsDocumented) {
   visit(*config.GetDescriptor());
   for (const std::string& path : ConfigPaths(config)) {
     EXPECT_TRUE(names.insert(path).second || path.find('.') == std::string::npos) << path;
-    EXPECT_THAT(ConfigHelp(config), HasSubstr(absl::StrCat("  --", path)));
+    EXPECT_THAT(ConfigHelp(config),
+                AnyOf(HasSubstr(absl::StrCat("  --", path)), HasSubstr(absl::StrCat("[--", path))));
   }
+}
+
+TEST(ConfigFlagsTest, HelpBeginsWithAboutTenMostUsedFlags) {
+  const std::string help = ConfigHelp(TrainConfig());
+  const std::vector<std::string> parts = absl::StrSplit(help, absl::MaxSplits("\n\n", 1));
+  ASSERT_EQ(parts.size(), 2u);
+  std::vector<std::string> first;
+  for (const auto line : absl::StrSplit(parts[0], '\n')) {
+    if (!absl::StartsWith(line, "  --")) continue;
+    const std::string name(line.substr(4, line.find_first_of("= ", 4) - 4));
+    first.push_back(name);
+    EXPECT_THAT(parts[1], Not(HasSubstr(absl::StrCat("  --", name, "=")))) << "shown again";
+    TrainConfig config;
+    EXPECT_THAT(std::string(Apply({"--" + name + "=1"}, &config).message()),
+                Not(HasSubstr("there is no flag")));
+  }
+  EXPECT_THAT(first, ElementsAre("model", "model.lora_rank", "data", "strategy", "devices",
+                                 "global_batch", "steps", "minutes", "lr", "out", "resume"));
 }
 
 }  // namespace

@@ -232,8 +232,9 @@ absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->sample_every = samples.every();
   options->sample_at_end = samples.at_end();
   options->sample_prompts.assign(samples.prompts().begin(), samples.prompts().end());
-  options->sample_prompts_are_examples = samples.prompts().empty();
-  if (samples.prompts().empty()) options->sample_prompts = ExamplePrompts();
+  // For own pictures none: captions of the data set are drawn.
+  options->sample_prompts_are_examples = samples.prompts().empty() && config.data().path().empty();
+  if (options->sample_prompts_are_examples) options->sample_prompts = ExamplePrompts();
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());
   options->draw.seed = config.seed();

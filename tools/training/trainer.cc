@@ -1,15 +1,18 @@
 #include "tools/training/trainer.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/count.h"
 #include "core/base/files/file.h"
 #include "core/base/files/write_place.h"
 #include "core/base/host/stop_request.h"
+#include "core/profile/component_work.h"
 #include "core/report/progress.h"
 #include "core/train/training_loop.h"
 #include "tools/planning/proto_file.h"
@@ -23,6 +26,7 @@
 #include "tools/training/evaluator.h"
 #include "tools/training/prepared_run.h"
 #include "tools/training/set_aside.h"
+#include "tools/training/share_of_peak.h"
 #include "tools/training/trained_model.h"
 #include "tools/training/training_run.h"
 
@@ -51,10 +55,9 @@ class Trainer {
   }
 
   absl::StatusOr<TrainerResult> Run() {
-    DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
-    run_ = &prepared_->run();
+    DPIPE_RETURN_IF_ERROR(Prepare());
     RestoreProgress();
-    stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
+    FindPeak();
     // Only here is it known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
@@ -67,6 +70,7 @@ class Trainer {
     DropRunSignals(options_, say_);
     if (prepared_->best() != nullptr) result_.best = prepared_->best()->Describe();
     if (faults_ != nullptr) result_.faults = faults_->Summary();
+    if (status.ok()) ChoosePrompts();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
     DPIPE_RETURN_IF_ERROR(observers_.Flush());
@@ -74,6 +78,27 @@ class Trainer {
   }
 
  private:
+  // Returns Cancelled, with a message that begins with the signal, if one arrives meanwhile.
+  // Several processes prepare together, so that a signal then ends them at once.
+  absl::Status Prepare() {
+    if (others_.has_value()) {
+      DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
+    } else {
+      stop_.emplace(options_, nullptr);
+      options_.setup.should_stop = [this] { return stop_->has_signal(); };
+      auto prepared = PreparedRun::Create(options_, say_);
+      if (stop_->has_signal()) {
+        return absl::CancelledError(
+            absl::StrCat(stop_->reason(), " has ended the run before its first step"));
+      }
+      DPIPE_ASSIGN_OR_RETURN(prepared_, std::move(prepared));
+    }
+    run_ = &prepared_->run();
+    if (!stop_.has_value()) stop_.emplace(options_, &*others_);
+    stop_->BeginSteps();
+    return absl::OkStatus();
+  }
+
   // Sets aside everything that the run would replace or mix with.
   absl::Status SetAside() {
     TrainingCheckpoints& checkpoints = run_->checkpoints();
@@ -89,6 +114,15 @@ class Trainer {
     if (run_->plan_basis() == nullptr) return absl::OkStatus();
     DPIPE_RETURN_IF_ERROR(WriteProto(options_.kept_profile_path, run_->plan_basis()->profile));
     return WriteProto(options_.kept_cluster_path, run_->plan_basis()->cluster);
+  }
+
+  // A step of another size, or without all of its work, counts as one of the planned size.
+  void FindPeak() {
+    const auto* processes = options_.setup.processes;
+    peak_macs_per_second_ = PeakMacsPerSecond(run_->setup().workers()) *
+                            (processes == nullptr ? 1 : processes->num_processes());
+    if (peak_macs_per_second_ == 0) return;
+    macs_per_sample_ = MacsPerSample(*run_->job().model, options_.strategy.frozen() != "cached");
   }
 
   // Restores the state of the checkpoint that the run resumes from.
@@ -278,7 +312,17 @@ class Trainer {
     report.loss = step.loss;
     // Until a step is finite, shows the loss that is not.
     report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
+    report.grad_norm = step.grad_norm;
     report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
+    report.seconds = static_cast<double>(step.duration_ns) / kNanosPerSecond;
+    peak_bytes_.resize(step.peak_memory_bytes.size());
+    for (size_t i = 0; i < peak_bytes_.size(); ++i) {
+      peak_bytes_[i] = std::max(peak_bytes_[i], step.peak_memory_bytes[i]);
+    }
+    report.peak_memory_bytes = peak_bytes_;
+    if (peak_macs_per_second_ > 0) {
+      report.share_of_peak = macs_per_sample_ * report.images_per_second / peak_macs_per_second_;
+    }
     report.images_per_second =
         static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
     report.elapsed_s = static_cast<double>(MonotonicNow() - start_ns_) / kNanosPerSecond;
@@ -375,11 +419,30 @@ class Trainer {
     return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
   }
 
-  absl::Status DrawGrid() {
+  absl::StatusOr<models::DrawRequest> RequestGrid() {
     models::TrainingSetup& setup = run_->setup();
     DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
-    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
-                           GridRequest(setup.model(), options_.sample_prompts, shown));
+    return GridRequest(setup.model(), options_.sample_prompts, shown);
+  }
+
+  // Chooses those with the fewest characters, of one command's argument (tools/sampling/prompts.h).
+  void ChoosePrompts() {
+    auto request = RequestGrid();
+    if (!request.ok()) return;
+    std::vector<std::string>& prompts = request->prompts;
+    std::stable_sort(prompts.begin(), prompts.end(),
+                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    prompts.erase(std::unique(prompts.begin(), prompts.end()), prompts.end());
+    for (const std::string& prompt : prompts) {
+      const bool fits = !prompt.empty() && !absl::StrContains(prompt, '|') &&
+                        run_->setup().model().CheckDraw({prompt}, options_.draw).ok();
+      if (fits && result_.prompts.size() < 2) result_.prompts.push_back(prompt);
+    }
+  }
+
+  absl::Status DrawGrid() {
+    models::TrainingSetup& setup = run_->setup();
+    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request, RequestGrid());
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
@@ -392,10 +455,10 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  const TrainerOptions& options_;
+  TrainerOptions options_;
   const std::function<void(const std::string&)>& say_;
   std::optional<StopReceiver> others_;  // requests to stop, of the other processes
-  std::optional<RunStop> stop_;         // set once the run has begun
+  std::optional<RunStop> stop_;         // set by Prepare
   std::unique_ptr<PreparedRun> prepared_;
   TrainingRun* run_ = nullptr;  // owned by prepared_
   TrainingObservers observers_;
@@ -407,6 +470,9 @@ class Trainer {
   Nanos training_ns_before_ = 0;     // of earlier processes
   Nanos training_ns_ = 0;            // of this process's steps
   Nanos start_ns_ = 0;
+  std::vector<int64_t> peak_bytes_;  // by device, of this process's steps
+  // For the share of the GPUs' peak; 0 if that is unknown.
+  double macs_per_sample_ = 0, peak_macs_per_second_ = 0;
   RunningMean loss_;
   TrainerResult result_;
 };

@@ -24,15 +24,20 @@ struct TrainerResult {
   // (...)" (see SignalNamed); "" if all steps were done.
   std::string stopped_by;
   std::string last_samples;  // path; "" if none were drawn
-  std::string evaluation;    // text of the last evaluation, of the saved weights if those were
-                             // evaluated; "" if none
+  // At most two prompts to try the model with: the run's own, or captions of its data. May be
+  // empty.
+  std::vector<std::string> prompts;
+  std::string evaluation;  // text of the last evaluation, of the saved weights if those were
+                           // evaluated; "" if none
   std::string best;  // description of the model with the lowest held-out loss; "": none is kept
   std::vector<std::string> faults;  // messages about faults that the run survived; usually none
 };
 
 // Trains alone, or as the first of several processes (options.setup.processes). `say` gets
 // permanent lines; progress goes to standard error. The model is saved even if a signal stops the
-// run. Returns errors of the options before anything is trained.
+// run. Returns errors of the options before anything is trained, and Cancelled with a message that
+// begins with the signal ("SIGINT ...") if one stops the run before its first step; nothing is
+// written then.
 absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say);
 

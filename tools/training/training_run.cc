@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   }
   setup.data.first_step_of = [&run](const SampleSource& data) { return run->AgreeOnOrder(data); };
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(setup));
+  DPIPE_RETURN_IF_ERROR(run->CheckNotStopped());
   if (run->leads()) {
     DPIPE_RETURN_IF_ERROR(run->DecodeFirstBatches());
     say(run->setup_->Describe());
@@ -132,7 +133,13 @@ void TrainingRun::WarnOfMemory(const Say& say) const {
                    " of this machine's memory, but only ", FormatBytes(available), " is free"));
 }
 
+absl::Status TrainingRun::CheckNotStopped() const {
+  const auto& should_stop = options_.setup.should_stop;
+  return should_stop && should_stop() ? absl::CancelledError("stopped") : absl::OkStatus();
+}
+
 absl::Status TrainingRun::Start() {
+  DPIPE_RETURN_IF_ERROR(CheckNotStopped());
   DPIPE_ASSIGN_OR_RETURN(session_,
                          StartSession(job_, plans_.plan, plans_.self_conditioned_or_null()));
   if (leads()) DPIPE_RETURN_IF_ERROR(checkpoints_->Restore(session_.get()));
@@ -266,6 +273,7 @@ absl::Status TrainingRun::MakePlans(const ShowProgress& show) {
   DPIPE_RETURN_IF_ERROR(CheckBatch());
   if (options_.profile_path.empty()) DPIPE_RETURN_IF_ERROR(MeasureBasis(show));
   if (!leads()) return absl::OkStatus();
+  DPIPE_RETURN_IF_ERROR(CheckNotStopped());
   PlanOptions plan_options;
   plan_options.global_batch = options_.setup.global_batch;
   plan_options.num_micro_batches = options_.num_micro_batches;

@@ -39,7 +39,7 @@ class TrainingRun {
   using ShowProgress = std::function<void(const std::string& phase, double share_done)>;
 
   // Loads the model and the data, profiles and plans. `say` gets a few lines about each, `show` the
-  // progress. `options` outlive the run.
+  // progress. `options` outlive the run. Returns Cancelled if options.setup.should_stop ends it.
   static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(const TrainerOptions& options,
                                                              const Say& say,
                                                              const ShowProgress& show);
@@ -108,6 +108,8 @@ class TrainingRun {
   void ChooseSteps();
   absl::Status ReceiveOrders();
   void WarnOfMemory(const Say& say) const;
+  // Returns Cancelled once options.setup.should_stop returns true.
+  absl::Status CheckNotStopped() const;
   absl::Status Start();
   // Returns the trained parameters' state of this kind, and the other parameters.
   absl::StatusOr<models::NamedTensors> WithUntrained(const std::string& kind) const;

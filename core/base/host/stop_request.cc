@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -19,8 +20,8 @@ constexpr std::array<KnownSignal, 3> kSignals = {
 
 // Written by the handler, which may write nothing but a sig_atomic_t.
 volatile std::sig_atomic_t noted_signal = 0;
-// Read by the handler. Set before it is installed.
-const char* acknowledgment_text = nullptr;
+// Read by the handler; without locks.
+std::atomic<const char*> acknowledgment_text = nullptr;
 bool to_terminal = false;
 
 const char* NameOf(int number) {
@@ -40,12 +41,12 @@ void Note(int number) {
   const int old_errno = errno;
   if (noted_signal == 0) {
     noted_signal = number;
-    if (acknowledgment_text != nullptr) {
+    if (const char* const text = acknowledgment_text) {
       // The terminal may show a progress line followed by "^C".
       if (to_terminal) Write("\r\x1b[K");
       Write(NameOf(number));
       Write(": ");
-      Write(acknowledgment_text);
+      Write(text);
       Write("\n");
     }
   } else if (number != SIGHUP) {
@@ -76,6 +77,8 @@ StopRequest::StopRequest(const char* acknowledgment) {
 StopRequest::~StopRequest() {
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i].number, &old_[i], nullptr);
 }
+
+void StopRequest::Acknowledge(const char* acknowledgment) { acknowledgment_text = acknowledgment; }
 
 const char* StopRequest::signal() const { return NameOf(noted_signal); }
 

@@ -24,6 +24,8 @@ class StopRequest {
   // arrives; null writes nothing. It must outlive this object.
   explicit StopRequest(const char* acknowledgment = nullptr);
   ~StopRequest();
+  // Replaces the acknowledgment. Thread-safe.
+  void Acknowledge(const char* acknowledgment);
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 

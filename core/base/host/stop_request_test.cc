@@ -28,6 +28,15 @@ TEST(StopRequestTest, ItIsAcknowledgedAtOnce) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "SIGTERM: saving\n");
 }
 
+// What the program does at a signal may change while it runs.
+TEST(StopRequestTest, TheAcknowledgmentMayChange) {
+  StopRequest request("ending");
+  request.Acknowledge("saving");
+  testing::internal::CaptureStderr();
+  std::raise(SIGINT);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "SIGINT: saving\n");
+}
+
 TEST(StopRequestTest, TheSecondOneKills) {
   EXPECT_EXIT(
       {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "core/base/check.h"
 
 namespace dpipe::roofline {
@@ -49,6 +51,11 @@ std::vector<DeviceSpec> MakeDevices() {
   return {a100, h100, h200};
 }
 
+// What the driver's names of a device's GPUs begin with, by the device's name.
+constexpr std::pair<const char*, const char*> kGpuNames[] = {{"a100_80gb", "NVIDIA A100"},
+                                                             {"h100_sxm", "NVIDIA H100 80GB HBM3"},
+                                                             {"h200_sxm", "NVIDIA H200"}};
+
 double Of(const PassEfficiency& efficiency, Pass pass) {
   switch (pass) {
     case Pass::kForward:
@@ -94,6 +101,17 @@ double ArithmeticSeconds(const DeviceSpec& device, const OpWork& op, Pass pass, 
 const std::vector<DeviceSpec>& Devices() {
   static const auto* const devices = new std::vector<DeviceSpec>(MakeDevices());
   return *devices;
+}
+
+const DeviceSpec* FindGpu(const std::string& name) {
+  if (absl::StartsWith(name, "NVIDIA H200 NVL")) return nullptr;
+  for (const auto& [device, prefix] : kGpuNames) {
+    if (!absl::StartsWith(name, prefix)) continue;
+    for (const DeviceSpec& spec : Devices()) {
+      if (spec.name == device) return &spec;
+    }
+  }
+  return nullptr;
 }
 
 double PassNs(const DeviceSpec& device, const OpWork& op, Pass pass, int batch) {

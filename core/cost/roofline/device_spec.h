@@ -35,6 +35,10 @@ struct DeviceSpec {
 // a100_80gb, h100_sxm and h200_sxm.
 const std::vector<DeviceSpec>& Devices();
 
+// Returns the device of a GPU by its driver's name, "NVIDIA H200" or "NVIDIA H100 80GB HBM3"; null
+// if it is none of them: boards with PCIe have other peaks, except the A100's.
+const DeviceSpec* FindGpu(const std::string& name);
+
 enum class Pass { kForward, kInputGrad, kWeightGrad };
 
 // Returns the time of one pass of one operation on `batch` samples; 0 if there is no such pass. It

@@ -161,6 +161,18 @@ std::string PlaceText(const CaseResult& results) {
                       has_link ? absl::StrCat(", link ", link->second) : "");
 }
 
+Table TableOf(const std::vector<std::string>& headers,
+              const std::vector<std::vector<std::string>>& columns) {
+  Table table(headers);
+  table.SetAlign(0, Table::Align::kLeft);
+  for (size_t row = 0; row < columns[0].size(); ++row) {
+    std::vector<std::string> cells;
+    for (const std::vector<std::string>& column : columns) cells.push_back(column[row]);
+    table.AddRow(cells);
+  }
+  return table;
+}
+
 // Returns all cases; `heading` and `table` format them as Markdown or as text.
 std::string Document(const Results& results, TableWidth width,
                      const std::function<std::string(const std::string&)>& heading,
@@ -195,26 +207,35 @@ Table ResultsTable(const CaseAnalysis& analysis, TableWidth width) {
     headers.push_back(column.header);
     columns.push_back(std::move(cells));
   }
-  Table table(headers);
-  table.SetAlign(0, Table::Align::kLeft);
-  for (size_t row = 0; row < columns[0].size(); ++row) {
-    std::vector<std::string> cells;
-    for (const std::vector<std::string>& column : columns) cells.push_back(column[row]);
-    table.AddRow(cells);
+  // Strategies may be compositions of any length.
+  while (true) {
+    Table table = TableOf(headers, columns);
+    if (width == TableWidth::kAll || headers.size() <= 2 || table.TextWidth() <= kTerminalWidth) {
+      return table;
+    }
+    headers.pop_back();
+    columns.pop_back();
   }
-  return table;
 }
 
-std::string ResultsTableGlossary(TableWidth width) {
-  std::vector<std::string> meanings;
+std::vector<ColumnMeaning> ResultsTableMeanings(TableWidth width) {
+  std::vector<ColumnMeaning> meanings;
   for (const Column& column : Columns()) {
     if (column.meaning[0] == '\0' || (width == TableWidth::kTerminal && !column.in_terminal)) {
       continue;
     }
-    meanings.push_back(absl::StrCat(column.header, ": ", column.meaning));
+    meanings.push_back({column.header, column.meaning});
   }
-  return absl::StrCat(absl::StrJoin(meanings, ". "),
-                      ". INVALID: the strategy computed wrong results; its numbers do not count.");
+  meanings.push_back({"INVALID", "the strategy computed wrong results; its numbers do not count"});
+  return meanings;
+}
+
+std::string ResultsTableGlossary(TableWidth width) {
+  std::vector<std::string> sentences;
+  for (const ColumnMeaning& column : ResultsTableMeanings(width)) {
+    sentences.push_back(absl::StrCat(column.header, ": ", column.meaning, "."));
+  }
+  return absl::StrJoin(sentences, " ");
 }
 
 std::string CaseTitle(const CaseResult& results) {

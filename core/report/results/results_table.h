@@ -12,7 +12,7 @@
 namespace dpipe::report {
 
 enum class TableWidth {
-  kTerminal,  // about 120 characters: the most important columns
+  kTerminal,  // at most 120 characters: the most important columns, the first ones
   kAll,
 };
 
@@ -20,6 +20,14 @@ enum class TableWidth {
 // intervals, bubbles, steps, memory, losses, plan. Columns without any value are left out. "-" if
 // not measured.
 Table ResultsTable(const CaseAnalysis& analysis, TableWidth width);
+
+// A column's header and its meaning.
+struct ColumnMeaning {
+  std::string header, meaning;
+};
+
+// Returns the columns that need an explanation.
+std::vector<ColumnMeaning> ResultsTableMeanings(TableWidth width);
 
 // Returns one paragraph that explains the columns.
 std::string ResultsTableGlossary(TableWidth width);

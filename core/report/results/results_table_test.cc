@@ -115,10 +115,23 @@ TEST(ResultsTableTest, ATerminalIsWideEnough) {
   EXPECT_LE(DisplayWidth(text.substr(0, text.find('\n'))), 120) << text;
 }
 
+// The last columns are left out.
+TEST(ResultsTableTest, ALongCompositionLeavesRoomForFewerColumns) {
+  CaseResult results = TwoStrategies();
+  results.mutable_strategies(1)->set_strategy(
+      "schedule=interleaved,partitioner=skip_aware,frozen=fill,recompute=auto");
+  const Table table = ResultsTable(AnalyseCase(results), TableWidth::kTerminal);
+  EXPECT_LE(table.TextWidth(), kTerminalWidth);
+  EXPECT_EQ(table.headers()[1], "img/s");
+  EXPECT_LT(table.headers().size(), 8u);
+  EXPECT_GT(ResultsTable(AnalyseCase(results), TableWidth::kAll).headers().size(), 8u);
+}
+
 TEST(ResultsTableTest, TheGlossaryExplainsTheShownColumns) {
   EXPECT_THAT(ResultsTableGlossary(TableWidth::kTerminal),
               AllOf(HasSubstr("bubble: idle compute time"), Not(HasSubstr("÷ bound"))));
   EXPECT_THAT(ResultsTableGlossary(TableWidth::kAll), HasSubstr("÷ bound: "));
+  EXPECT_EQ(ResultsTableMeanings(TableWidth::kTerminal).front().header, "img/s");
 }
 
 TEST(CaseNotesTest, NamePeculiarities) {

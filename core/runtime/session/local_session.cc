@@ -296,7 +296,8 @@ absl::Status LocalSession::RunRank(int local, int count, bool is_last, bool reco
         executor.RunStep(step, ahead ? Part::kWholeStep : Part::kLastStep, record, PlanOf(step)));
     if (ahead && !looks_ahead_[PlanOf(step)]) DPIPE_RETURN_IF_ERROR(prologue(step + 1));
     if (options_.slow_down > 0) begin_ns = WaitFor(options_.slow_down, begin_ns);
-    steps->RankDone(step, executor.TakeLosses(), executor.outcome(), clock.Now());
+    steps->RankDone(step, executor.TakeLosses(), executor.outcome(),
+                    {ranks_[local]->rank, ranks_[local]->peak_bytes()}, clock.Now());
     DPIPE_RETURN_IF_ERROR(CountSkipped(local, step));
   }
   return absl::OkStatus();

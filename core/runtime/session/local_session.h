@@ -107,6 +107,8 @@ struct StepResult {
   std::vector<std::vector<float>> sample_losses;  // by backbone and sample of the global batch
   double grad_norm = -1;  // over all stages; negative if the plan does not compute it
   bool applied = true;    // false if the step was skipped: see max_skipped_in_a_row
+  // By rank: maximum bytes in tensors at a time, since Run was called.
+  std::vector<int64_t> peak_memory_bytes;
   // From the end of the previous step (or the start of the run) to its own end.
   Nanos duration_ns = 0;
 };

@@ -15,7 +15,7 @@ constexpr char kStep[] = "step";
 constexpr char kEpoch[] = "epoch";
 
 RankStep StepMessage(int64_t step, const std::vector<StepLosses>& losses,
-                     const StepOutcome& outcome) {
+                     const StepOutcome& outcome, const RankMemory& memory) {
   RankStep message;
   message.set_step(step);
   for (const StepLosses& part : losses) {
@@ -28,6 +28,8 @@ RankStep StepMessage(int64_t step, const std::vector<StepLosses>& losses,
   message.set_global_norm(outcome.global_norm);
   message.set_num_bad_losses(outcome.num_bad_losses);
   message.set_applied(outcome.applied);
+  message.set_rank(memory.rank.value());
+  message.set_peak_memory_bytes(memory.peak_bytes);
   return message;
 }
 
@@ -44,7 +46,8 @@ void PassOn(const RankStep& message, StepSink* sink) {
   outcome.num_bad_losses = message.num_bad_losses();
   outcome.applied = message.applied();
   // Clocks of different hosts disagree: a step ends when the leader receives its report.
-  sink->RankDone(message.step(), losses, outcome, MonotonicNow());
+  sink->RankDone(message.step(), losses, outcome,
+                 {Rank(message.rank()), message.peak_memory_bytes()}, MonotonicNow());
 }
 
 class StepSender : public StepSink {
@@ -52,9 +55,10 @@ class StepSender : public StepSink {
   StepSender(StoreClient* store, std::string key) : store_(store), key_(std::move(key)) {}
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
-                Nanos now_ns) override {
+                const RankMemory& memory, Nanos now_ns) override {
     // If the store is gone, the job has failed, which is reported elsewhere.
-    store_->SendNote(0, key_, StepMessage(step, losses, outcome).SerializeAsString()).IgnoreError();
+    store_->SendNote(0, key_, StepMessage(step, losses, outcome, memory).SerializeAsString())
+        .IgnoreError();
   }
   void Restart(Nanos now_ns) override {}
 

@@ -16,6 +16,7 @@ StepClock::StepClock(int64_t first_step, int num_steps, int num_ranks, int num_b
       starts_({last_end_ns_}) {
   for (Pending& step : steps_) {
     step.losses.assign(num_backbones, std::vector<float>(global_batch, 0.0f));
+    step.peak_bytes.assign(num_ranks, 0);
   }
   if (on_step_) reporter_ = std::thread([this] { ReportSteps(); });
 }
@@ -46,13 +47,14 @@ void StepClock::ReportSteps() {
 }
 
 void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
-                         const StepOutcome& outcome, Nanos now_ns) {
+                         const StepOutcome& outcome, const RankMemory& memory, Nanos now_ns) {
   absl::MutexLock lock(&mutex_);
   Pending& pending = steps_[step - first_step_];
   for (const StepLosses& part : losses) {
     std::copy(part.losses.begin(), part.losses.end(),
               pending.losses[part.backbone].begin() + part.samples.begin);
   }
+  pending.peak_bytes[memory.rank.value()] = memory.peak_bytes;
   pending.end_ns = std::max(pending.end_ns, now_ns);
   if (++pending.ranks_done < num_ranks_) return;
   StepResult result;
@@ -66,6 +68,7 @@ void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
   }
   result.grad_norm = outcome.global_norm;
   result.applied = outcome.applied;
+  result.peak_memory_bytes = std::move(pending.peak_bytes);
   result.duration_ns = pending.end_ns - last_end_ns_;
   last_end_ns_ = pending.end_ns;
   starts_.push_back(pending.end_ns);

@@ -29,7 +29,7 @@ class StepClock : public StepSink {
   StepClock& operator=(const StepClock&) = delete;
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
-                Nanos now_ns) override;
+                const RankMemory& memory, Nanos now_ns) override;
   void Restart(Nanos now_ns) override;
 
   // Return the results and start times of the steps. Call these after every rank is done.
@@ -41,6 +41,7 @@ class StepClock : public StepSink {
     int ranks_done = 0;
     Nanos end_ns = 0;                        // of the latest of them
     std::vector<std::vector<float>> losses;  // by backbone and sample
+    std::vector<int64_t> peak_bytes;         // by rank
   };
   void ReportSteps();
 

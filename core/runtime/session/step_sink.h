@@ -10,13 +10,19 @@
 
 namespace dpipe {
 
+// The memory of a rank's device, with its siblings for loading.
+struct RankMemory {
+  Rank rank{0};
+  int64_t peak_bytes = 0;  // in tensors at a time, since LocalSession::Run was called
+};
+
 // Thread-safe.
 class StepSink {
  public:
   virtual ~StepSink() = default;
-  // Reports a finished step. `now_ns`, here and below, is on the session's clock.
+  // Reports a rank's finished step. `now_ns`, here and below, is on the session's clock.
   virtual void RankDone(int64_t step, const std::vector<StepLosses>& losses,
-                        const StepOutcome& outcome, Nanos now_ns) = 0;
+                        const StepOutcome& outcome, const RankMemory& memory, Nanos now_ns) = 0;
   // Restarts the time of the first step, which begins after the prologue.
   virtual void Restart(Nanos now_ns) = 0;
 };
