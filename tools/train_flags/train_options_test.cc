@@ -157,7 +157,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->tensorboard_folder, "/out/model/tensorboard");
   EXPECT_TRUE(options->evaluate_saved && options->evaluate_trained);
   EXPECT_EQ(options->time_limit_ns, 30 * kNanosPerSecond);
-  EXPECT_TRUE(options->sample_prompts_are_examples);
+  EXPECT_TRUE(options->sample_prompts.empty());
   ASSERT_EQ(options->evaluation_quantiles.size(), 10u);
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
 }

@@ -379,7 +379,7 @@ class Trainer {
     models::TrainingSetup& setup = run_->setup();
     DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
     DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
-                           GridRequest(setup.model(), options_.sample_prompts, shown));
+                           GridRequest(setup.model(), run_->grid_prompts(), shown));
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
