@@ -82,10 +82,11 @@ std::string SeriesCss(const BarChart& chart) {
   }
   return absl::StrCat(
       "<style>text{font:12px system-ui,sans-serif;fill:#1b1b1f}.t{font-size:15px;font-weight:600}"
-      ".v{font-size:10px}.s{fill:#fff}.h{stroke:#fff}.g{stroke:#d8d8de}.r{stroke:#b3261e;"
+      ".v{font-size:10px;stroke:#fff;stroke-width:3;paint-order:stroke}.s{fill:#fff}.h{stroke:#fff}"
+      ".g{stroke:#d8d8de}.r{stroke:#b3261e;"
       "stroke-width:1.5;stroke-dasharray:8 4}.r2{stroke-dasharray:2 3}",
       light,
-      "@media(prefers-color-scheme:dark){text{fill:#ececf1}.s{fill:#17171b}.h{stroke:#17171b}"
+      "@media(prefers-color-scheme:dark){text{fill:#ececf1}.s{fill:#17171b}.h,.v{stroke:#17171b}"
       ".g{stroke:#3a3a42}.r{stroke:#ff8a80}",
       dark, "}</style>\n");
 }
@@ -151,8 +152,9 @@ std::string ValueSvg(const Layout& layout, double x, double y, double value) {
                       ") rotate(-90)\">", Text(0, 0, "start", "v", ValueText(value)), "</g>\n");
 }
 
+// Returns the bars, a line per reference, and above both the values.
 std::string Bars(const BarChart& chart, const Layout& layout) {
-  std::string svg;
+  std::string svg, values;
   for (size_t g = 0; g < chart.groups.size(); ++g) {
     const size_t row = g / layout.groups_per_row;
     const double left = kLeft + layout.group * static_cast<double>(g % layout.groups_per_row);
@@ -167,10 +169,15 @@ std::string Bars(const BarChart& chart, const Layout& layout) {
           Box(s, x, y, width, layout.Bottom(row) - y,
               absl::StrCat(EscapeMarkup(chart.series[s].name), ", ", EscapeMarkup(chart.groups[g]),
                            ": ", NumberText(value), " ", EscapeMarkup(chart.unit)));
-      svg += ValueSvg(layout, x + width / 2, y, value);
+      values += ValueSvg(layout, x + width / 2, y, value);
     }
   }
-  return svg;
+  for (size_t i = 0; i < chart.references.size(); ++i) {
+    for (size_t row = 0; row < layout.rows; ++row) {
+      svg += Line(layout.Y(row, chart.references[i].value), absl::StrCat("r", ReferenceClass(i)));
+    }
+  }
+  return svg + values;
 }
 
 // Reference lines are named here because names over the bars would be unreadable.
@@ -220,11 +227,6 @@ std::string BarChartSvg(const BarChart& chart) {
   }
   for (size_t row = 0; row < layout.rows; ++row) svg += Axis(chart, layout, row);
   svg += Bars(chart, layout);
-  for (size_t i = 0; i < chart.references.size(); ++i) {
-    for (size_t row = 0; row < layout.rows; ++row) {
-      svg += Line(layout.Y(row, chart.references[i].value), absl::StrCat("r", ReferenceClass(i)));
-    }
-  }
   return svg + Legend(chart, legend_top) + ReferenceLegend(chart, references_top) + "</svg>\n";
 }
 

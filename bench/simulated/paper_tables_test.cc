@@ -1,4 +1,5 @@
 // Tests the grid on one small case, and the report on results written by hand.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -303,42 +304,41 @@ struct DrawnBar {
   double value_x = 0, value_y = 0;
 };
 
-// Returns the bars of a chart with their values, which must follow them.
+// Returns the bars of a chart with their values, which must be in the same order.
 std::vector<DrawnBar> BarsOf(const std::string& svg) {
   const auto elements = report::ReadXml(svg);
   EXPECT_TRUE(elements.ok()) << elements.status();
   std::vector<DrawnBar> bars;
+  size_t num_values = 0;
   for (const report::XmlElement& element : *elements) {
-    const auto number = [&element](const char* name) {
-      return std::stod(element.attributes.at(name));
+    const auto number = [](const report::XmlElement& of, const char* name) {
+      return std::stod(of.attributes.at(name));
     };
+    const report::XmlElement& parent = (*elements)[std::max(0, element.parent)];
     const auto css_class = element.attributes.find("class");
     if (element.name == "title") {
-      const report::XmlElement& rect = (*elements)[element.parent];
-      const auto of_rect = [&rect](const char* name) {
-        return std::stod(rect.attributes.at(name));
-      };
-      bars.push_back({element.text, rect.attributes.at("class"), "", "", of_rect("x"),
-                      of_rect("x") + of_rect("width"), of_rect("y"),
-                      of_rect("y") + of_rect("height")});
+      DrawnBar& bar = bars.emplace_back();
+      bar.title = element.text;
+      bar.color = parent.attributes.at("class");
+      bar.left = number(parent, "x");
+      bar.right = bar.left + number(parent, "width");
+      bar.top = number(parent, "y");
+      bar.bottom = bar.top + number(parent, "height");
     } else if (element.name == "rect" && element.attributes.count("pointer-events") > 0) {
-      if (!bars.empty() && bars.back().value.empty()) {
-        bars.back().hatch = element.attributes.at("fill");
-      }
+      if (num_values == 0) bars.back().hatch = element.attributes.at("fill");
     } else if (css_class != element.attributes.end() && css_class->second == "v") {
-      EXPECT_EQ(bars.back().value, "");
-      bars.back().value = element.text;
-      bars.back().value_x = number("x");
-      bars.back().value_y = number("y");
-      const report::XmlElement& parent = (*elements)[element.parent];
+      DrawnBar& bar = bars.at(num_values++);
+      bar.value = element.text;
+      bar.value_x = number(element, "x");
+      bar.value_y = number(element, "y");
       if (parent.name == "g") {
-        EXPECT_EQ(
-            std::sscanf(parent.attributes.at("transform").c_str(), "translate(%lf %lf) rotate(-90)",
-                        &bars.back().value_x, &bars.back().value_y),
-            2);
+        EXPECT_EQ(std::sscanf(parent.attributes.at("transform").c_str(),
+                              "translate(%lf %lf) rotate(-90)", &bar.value_x, &bar.value_y),
+                  2);
       }
     }
   }
+  EXPECT_EQ(num_values, bars.size());
   return bars;
 }
 
