@@ -1,8 +1,11 @@
 // The runtime on whole plans: order, faults, deadlines.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
+#include "core/report/timeline/trace_index.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/toy_job.h"
@@ -92,6 +95,42 @@ TEST_F(RuntimeTest, ExecutesInThePlansOrder) {
         }
       }
       EXPECT_EQ(executed, expected) << strategy << ", rank " << rank;
+    }
+  }
+}
+
+TEST_F(RuntimeTest, RecordsMessagesAndMemory) {
+  for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
+    SCOPED_TRACE(strategy);
+    const auto outcome = testlib::Train(job_, MakePlan(strategy), /*steps=*/4);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    const Trace& trace = outcome->trace;
+    const auto index = report::TraceIndex::Create(trace);
+    ASSERT_TRUE(index.ok()) << index.status();
+    size_t num_sends = 0;
+    for (const TraceEvent& event : trace.events()) {
+      num_sends += event.stream() == TraceEvent::SEND_STREAM;
+    }
+    EXPECT_GT(num_sends, 0u);
+    EXPECT_EQ(index->messages().size(), num_sends) << "each has been received";
+    for (const report::TraceIndex::Message& message : index->messages()) {
+      const TraceEvent& send = *index->events()[message.send].event;
+      const TraceEvent& receive = *index->events()[message.recv].event;
+      EXPECT_EQ(receive.stream(), TraceEvent::RECV_STREAM);
+      EXPECT_NE(receive.rank(), send.rank());
+      EXPECT_GE(receive.start_ns(), send.start_ns());
+    }
+    Nanos last_ns = 0;
+    std::map<int, std::set<int64_t>> bytes;  // by rank
+    for (const MemorySample& sample : trace.memory()) {
+      EXPECT_GE(sample.time_ns(), last_ns);
+      last_ns = sample.time_ns();
+      EXPECT_LE(sample.bytes(), trace.peak_memory_bytes(sample.rank()));
+      bytes[sample.rank()].insert(sample.bytes());
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_GT(bytes[rank].size(), 2u) << "activations come and go";
+      EXPECT_GT(*bytes[rank].begin(), 0) << "parameters stay";
     }
   }
 }

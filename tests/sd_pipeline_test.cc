@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "core/base/files/file.h"
+#include "core/proto/trace.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -68,6 +70,28 @@ void ExpectNarrowTables(const std::string& printed) {
 // JSON of protobuf has 64-bit integers as strings.
 int64_t BytesOf(const json& text) { return std::stoll(text.get<std::string>()); }
 
+// Checks that the trace of an executed pipeline has all that a simulated one has: a trace file, and
+// in Perfetto's file receive tracks, an arrow per message, and memory.
+void ExpectCompleteTrace(const std::string& path) {
+  Trace trace;
+  ASSERT_TRUE(trace.ParseFromString(*ReadFile(path + ".pb")));
+  EXPECT_EQ(trace.source(), Trace::EXECUTED);
+  std::map<std::string, int> phases, tracks, categories;
+  const json file = json::parse(*ReadFile(path + ".json"));
+  for (const json& event : file["traceEvents"]) {
+    ++phases[event["ph"]];
+    if (event["ph"] == "M" && event["name"] == "thread_name") ++tracks[event["args"]["name"]];
+    if (event["ph"] == "X") ++categories[event["cat"]];
+  }
+  EXPECT_EQ(tracks["receive"], 2) << "one per device";
+  EXPECT_GT(categories["SEND"], 0);
+  EXPECT_EQ(categories["RECV"], categories["SEND"]);
+  EXPECT_EQ(phases["s"], categories["SEND"]) << "an arrow per message";
+  EXPECT_EQ(phases["f"], categories["SEND"]);
+  EXPECT_EQ(phases["C"], trace.memory_size());
+  EXPECT_GT(phases["C"], 0);
+}
+
 TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   const std::string out = Folder("out");
   const ProgramOutcome run =
@@ -119,6 +143,15 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   }
   EXPECT_EQ(pipeline_losses.size(), 1u) << "pipelines of the same micro-batches differ";
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
+  ExpectCompleteTrace(out + "/trace.1f1b");
+  const ProgramOutcome both = RunProgram(
+      "tools/trace", {"--trace=" + out + "/trace.1f1b.pb", "--output=" + out + "/both.html",
+                      "--compare=" + out + "/trace.diffusionpipe.pb"});
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  const std::string page = *ReadFile(out + "/both.html");
+  EXPECT_THAT(page, HasSubstr("2 runs on one time axis"));
+  EXPECT_THAT(page, HasSubstr("as fast as the first"));
+  EXPECT_THAT(page, HasSubstr("memory after instructions"));
 }
 
 TEST(SdPipelineTest, ASignalEndsProfiling) {

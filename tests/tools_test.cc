@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "core/base/files/file.h"
+#include "data/folders/folder_dataset.h"
+#include "data/images/bitmap_text.h"
 #include "data/images/image_decode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -83,14 +86,25 @@ TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
     const auto image = ReadImage(out + "/samples/" + grid);
     EXPECT_TRUE(image.ok()) << image.status();
   }
-  // The user's own captions, a batch of them.
-  const std::string metadata = *ReadFile(DataFolder() + "/metadata.jsonl");
-  std::istringstream prompts(*ReadFile(out + "/samples/step_000006.txt"));
-  int num_prompts = 0;
-  for (std::string prompt; std::getline(prompts, prompt); ++num_prompts) {
-    EXPECT_THAT(metadata, HasSubstr("\"" + prompt + "\""));
+}
+
+// The last grid is what the saved model draws for the first 16 captions of the user's folder.
+TEST(ToolsTest, GridsShowTheUsersCaptions) {
+  const auto data = FolderDataset::Open(DataFolder());
+  ASSERT_TRUE(data.ok()) << data.status();
+  std::vector<std::string> captions;
+  for (int i = 0; captions.size() < 16; ++i) {
+    ASSERT_LT(i, data->size());
+    const std::string caption = data->LoadCaptions(i)->front();
+    const bool is_new = std::find(captions.begin(), captions.end(), caption) == captions.end();
+    if (is_new) captions.push_back(caption);
   }
-  EXPECT_EQ(num_prompts, 4);
+  const std::string path = FreshPath("captions.png");
+  const ProgramOutcome run =
+      RunProgram("tools/sample", {"--model=" + TrainedModel(), "--out=" + path, "--columns=4",
+                                  "--prompt=" + absl::StrJoin(captions, "|"), "--steps=2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(*ReadFile(path), *ReadFile(TrainedModel() + "/samples/step_000006.png"));
 }
 
 // Strategies differ in speed only. Neither pauses nor their absence change the trained model.
@@ -306,7 +320,8 @@ TEST(ToolsTest, SamplesDependOnPromptAndSeedOnly) {
   const std::string prompts = "--prompt=a red circle|a blue star|a green cross";
   const Image three = draw("three.png", {prompts, "--columns=3"});
   EXPECT_EQ(three.width, 3 * (64 + 4) + 4);
-  EXPECT_EQ(three.height, 64 + 2 * 4);
+  // Each prompt is below its image, in two lines of at most ten letters.
+  EXPECT_EQ(three.height, 64 + 2 * kLinePitch + 2 * 4);
   const Image again = draw("again.png", {prompts, "--columns=3", "--devices=1"});
   EXPECT_EQ(three.pixels, again.pixels);
   const Image other = draw("other.png", {prompts, "--columns=3", "--seed=2"});

@@ -1,4 +1,4 @@
-// Draws prompts with a trained model into one PNG.
+// Draws prompts with a trained model into one PNG, each image above its prompt.
 //   bazel run //tools:sample -- --prompt="a large red circle|a small blue star"
 #include <algorithm>
 #include <cmath>
@@ -69,7 +69,7 @@ namespace dpipe::tools {
 namespace {
 
 constexpr char kUsage[] =
-    "Draws prompts with a trained model into one PNG.\n"
+    "Draws prompts with a trained model into one PNG, each image above its prompt.\n"
     "  bazel run //tools:sample -- --prompt=\"a large red circle|a small blue star\"\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -168,7 +168,7 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
   const std::string note = drawn.model->SamplerNote(request.options);
   if (!note.empty()) Say(absl::StrCat("Note:     ", note));
-  const GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
+  const GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom, prompts};
   const int side = drawn.model->image_size();
   DPIPE_RETURN_IF_ERROR(CheckGrid(prompts.size(), {side, side}, layout));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(drawn, request));

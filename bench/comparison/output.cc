@@ -46,9 +46,10 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
     const StrategyResult& result = comparison.results.strategies(static_cast<int>(i));
     if (!result.skipped().empty()) continue;
     const std::string& strategy = result.strategy();
+    const std::string trace = absl::StrCat(options.folder, "/trace.", FileName(strategy));
     DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, report::PerfettoJson(outcome.measured));
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
-        absl::StrCat(options.folder, "/trace.", FileName(strategy), ".json"), perfetto));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(trace + ".json", perfetto));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(trace + ".pb", outcome.measured.SerializeAsString()));
     DPIPE_RETURN_IF_ERROR(WriteTextProto(
         absl::StrCat(options.folder, "/plan.", FileName(strategy), ".textproto"), outcome.plan));
     traces.push_back({strategy, &outcome.measured, &outcome.predicted});
@@ -129,7 +130,7 @@ absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options)
   std::printf("%s\n", LossesText(comparison->results).c_str());
   std::printf(
       "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
-      " (open in https://ui.perfetto.dev)\n",
+      " (open in https://ui.perfetto.dev), trace.*.pb (for //tools:trace)\n",
       options.folder.c_str(), options.folder.c_str(), options.folder.c_str());
   if (!options.json_path.empty()) std::printf("Results:  %s\n", options.json_path.c_str());
   return absl::OkStatus();

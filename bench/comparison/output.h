@@ -16,9 +16,10 @@ struct OutputOptions {
   bool explains = false;  // also prints what the columns mean
 };
 
-// Completes the results (machine, versions, date). Writes results.json, trace.<strategy>.json,
-// plan.<strategy>.textproto, profile.textproto, cluster.textproto, profile_between_turns.textproto
-// and report.html. Prints the table and the files' locations.
+// Completes the results (machine, versions, date). Writes results.json, trace.<strategy>.json
+// (for Perfetto) and .pb (a Trace), plan.<strategy>.textproto, profile.textproto,
+// cluster.textproto, profile_between_turns.textproto and report.html. Prints the table and the
+// files' locations.
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
 
 // Returns text on whether the strategies computed the same on the same samples, as found by

@@ -21,14 +21,18 @@ struct ReferenceLine {
 
 struct BarChart {
   std::string title;
-  std::string unit;  // of the axis: "images/s", "x"
+  std::string origin;  // of the values, below the title: "simulated, not measured"
+  std::string unit;    // of the axis: "images/s", "x"
   std::vector<std::string> groups;
   std::vector<BarSeries> series;
   std::vector<ReferenceLine> references;
 };
 
-// Returns the chart as SVG, light or dark as the reader's system is set. Values must not be
-// negative. A chart without values says so. Deterministic.
+// Returns the chart as SVG, light or dark as the reader's system is set. Every bar has its value
+// above it, upright if it is narrow; groups continue in further rows if bars would be too narrow.
+// Beyond kMaxHues series, hues repeat with hatched bars. Values must not be negative. A chart
+// without values says so. Deterministic.
+inline constexpr int kMaxHues = 8;
 std::string BarChartSvg(const BarChart& chart);
 
 }  // namespace dpipe::bench

@@ -13,6 +13,7 @@ namespace {
 
 using report::EscapeMarkup;
 using report::NumberText;
+using report::Theme;
 
 constexpr int kWidth = 960, kPlotHeight = 340;
 constexpr int kLeft = 64, kRight = 16, kTop = 40, kLabels = 44, kLegendRow = 20;
@@ -53,14 +54,11 @@ Scale ScaleOf(double min, double max, double from, double to, bool logarithmic =
 
 std::string Css(const CurveChart& chart) {
   std::string light, dark;
-  const double count = static_cast<double>(std::max<size_t>(1, chart.curves.size()));
-  for (size_t i = 0; i < chart.curves.size(); ++i) {
-    const double hue = 250 + 360.0 * static_cast<double>(i) / count;
-    const double step = i % 2 == 0 ? 0 : 0.14;  // neighbours also differ in lightness
-    absl::StrAppend(&light, ".c", i,
-                    "{stroke:", report::HexText(report::OklchToRgb(0.56 + step, 0.15, hue)), "}");
-    absl::StrAppend(&dark, ".c", i,
-                    "{stroke:", report::HexText(report::OklchToRgb(0.82 - step, 0.13, hue)), "}");
+  for (int i = 0; i < static_cast<int>(chart.curves.size()); ++i) {
+    const std::string dash = report::SeriesDash(i);
+    absl::StrAppend(&light, ".c", i, "{stroke:", HexText(report::SeriesColor(Theme::kLight, i)),
+                    dash.empty() ? "" : ";stroke-dasharray:", dash, "}");
+    absl::StrAppend(&dark, ".c", i, "{stroke:", HexText(report::SeriesColor(Theme::kDark, i)), "}");
   }
   return absl::StrCat(
       "<style>text{font:12px system-ui,sans-serif;fill:#1b1b1f}.t{font-size:15px;font-weight:600}"

@@ -1,7 +1,10 @@
 #include "bench/simulated/curve_chart.h"
 
 #include <cmath>
+#include <set>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -45,6 +48,24 @@ TEST(CurveChartTest, EmptyChartHasANote) {
   EXPECT_THAT(CurveChartSvg({"empty", "", "", {}}), HasSubstr("nothing to show"));
   EXPECT_THAT(CurveChartSvg({"one", "", "", {{"a", {{1, 1}}, false}}}),
               HasSubstr("nothing to show"));
+}
+
+TEST(CurveChartTest, AtMostEightHuesThenDashes) {
+  CurveChart chart{"t", "", "", {}};
+  for (int i = 0; i < 12; ++i) {
+    chart.curves.push_back({"c", {{0, 1}, {1, 2 + i}}, false});
+  }
+  const std::string svg = CurveChartSvg(chart);
+  const std::string light = svg.substr(0, svg.find("@media"));
+  std::set<std::string> colours, looks;
+  for (int i = 0; i < 12; ++i) {
+    const std::string rule = absl::StrCat(".c", i, "{stroke:");
+    const size_t begin = light.find(rule) + rule.size();
+    const std::string look = light.substr(begin, light.find('}', begin) - begin);
+    EXPECT_TRUE(looks.insert(look).second) << look;
+    colours.insert(look.substr(0, 7));
+  }
+  EXPECT_EQ(colours.size(), 8u);
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ BarChart ChartOf(const std::string& model, const Cases& cases) {
   BarChart chart;
   chart.title = absl::StrCat("opendiffusionpipe over diffusionpipe: ", model,
                              " (stages / micro-batches, 8 devices)");
+  chart.origin = kSimulated;
   chart.unit = "x";
   chart.references = {{"target: 1.15x", kPromised}};
   Cases by_shape = cases;  // free shapes last

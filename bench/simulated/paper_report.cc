@@ -138,6 +138,7 @@ Section PlanningTime(const Cases& cases) {
       "Processor time of the whole search in milliseconds, on one core of the machine named "
       "above.",
       "ms");
+  section.origin = "measured on one core, planning for simulated clusters";
   section.text = MillisecondsText;
   for (const Outcome& outcome : cases[0]->outcomes) {
     const std::string label = outcome.label;

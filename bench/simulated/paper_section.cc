@@ -35,6 +35,7 @@ Table TableOf(const Section& section, const Cases& cases) {
 BarChart ChartOf(const Section& section, const std::string& model, const Cases& cases) {
   BarChart chart;
   chart.title = absl::StrCat(section.title, ": ", model, " (devices x samples per device)");
+  chart.origin = section.origin;
   chart.unit = section.unit;
   if (section.per_device) chart.title += ", per device";
   chart.references = section.references;

@@ -17,6 +17,9 @@ inline constexpr char kCombined[] = "opendiffusionpipe";
 
 using Cases = std::vector<const GridResult*>;  // of one model
 
+// The origin of most values, for pictures.
+inline constexpr char kSimulated[] = "simulated, not measured";
+
 // A column of a table and a series of its plot.
 struct Column {
   std::string name;
@@ -28,6 +31,7 @@ struct Section {
   std::string title;
   std::string intro;  // a paragraph
   std::string unit;
+  std::string origin = kSimulated;
   double scale = 1;         // factor on values in the plot
   bool per_device = false;  // the plot divides values by the number of devices
   std::vector<Column> columns;

@@ -127,6 +127,7 @@ std::string TileChartSvg(const TileChart& chart) {
       Css(Theme::kLight), "@media(prefers-color-scheme:dark){", Css(Theme::kDark),
       "}</style>\n<rect class=\"s\" width=\"100%\" height=\"100%\"/>\n");
   svg += Text(kMargin, 20, "start", "t", chart.title);
+  svg += Text(kWidth - kMargin, 20, "end", "a", chart.origin);
   const int left = LeftOf(chart);
   const double width =
       static_cast<double>(kWidth - left - kMargin) / std::max<size_t>(1, chart.columns.size());

@@ -27,6 +27,7 @@ struct Tile {
 
 struct TileChart {
   std::string title;
+  std::string origin;  // of the values, after the title: "simulated, not measured"
   std::string row_axis, column_axis;
   std::vector<std::string> rows, columns;  // names; "\n" begins another line
   std::vector<std::vector<Tile>> tiles;    // [row][column]

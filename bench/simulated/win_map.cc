@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "bench/simulated/paper_cases.h"
+#include "bench/simulated/paper_section.h"
 #include "bench/simulated/tile_chart.h"
 #include "core/report/statistics/stats.h"
 #include "core/report/table.h"
@@ -94,6 +95,7 @@ Panel PanelOf(const MapChapter& chapter, const std::string& name, const Cases& c
 TileChart ChartOf(const MapChapter& chapter, const Panel& panel) {
   TileChart chart;
   chart.title = panel.name;
+  chart.origin = kSimulated;
   chart.row_axis = chapter.row_axis;
   chart.column_axis = chapter.column_axis;
   chart.rows = panel.rows;

@@ -2,7 +2,9 @@
 #ifndef DPIPE_CORE_PROTO_INSTRUCTION_PARTS_H_
 #define DPIPE_CORE_PROTO_INSTRUCTION_PARTS_H_
 
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -51,6 +53,29 @@ inline bool IsMessage(const Instruction& instruction) { return IsMessage(instruc
 // True for messages of frozen components. They name a component instead of stages.
 inline bool IsOfFrozen(Instruction::Payload payload) {
   return payload == Instruction::FROZEN_OUTPUT || payload == Instruction::FROZEN_VALUES;
+}
+
+// Returns the fields that match between the SEND and the RECV of a message, which `rank` executes
+// in step `step`. Messages with equal keys arrive in the order in which they were sent.
+using MessageKey = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int>;
+inline MessageKey MessageKeyOf(int rank, int step, const Instruction& instruction) {
+  const bool is_send = instruction.kind() == Instruction::SEND;
+  const bool is_of_frozen = IsOfFrozen(instruction.payload());
+  // Stages are unordered: each end may name its own first.
+  const int stage_a = std::min(instruction.stage(), instruction.peer_stage());
+  const int stage_b = std::max(instruction.stage(), instruction.peer_stage());
+  return {step,
+          is_send ? rank : instruction.peer(),
+          is_send ? instruction.peer() : rank,
+          instruction.payload(),
+          is_of_frozen ? -1 : stage_a,
+          is_of_frozen ? -1 : stage_b,
+          instruction.micro_batch(),
+          is_of_frozen ? instruction.component() : -1,
+          instruction.layers().begin(),
+          instruction.samples().begin(),
+          instruction.samples().end(),
+          instruction.step_offset()};
 }
 
 // True for backward passes of the backbone, combined or split.

@@ -207,12 +207,15 @@ std::string FrozenClass(int component, bool next_step) {
   return absl::StrCat("z", std::max(0, component) % kNumFrozenHues, next_step ? "n" : "");
 }
 
-std::string SeriesAttributes(int series) {
+const char* SeriesDash(int series) {
   constexpr const char* kDashes[] = {"", "8 4", "2 3", "8 3 2 3"};
-  const int round = series / kNumSeriesColors % static_cast<int>(std::size(kDashes));
+  return kDashes[series / kNumSeriesColors % static_cast<int>(std::size(kDashes))];
+}
+
+std::string SeriesAttributes(int series) {
   const std::string css_class = absl::StrCat("class=\"curve q", series % kNumSeriesColors, "\"");
-  if (round == 0) return css_class;
-  return absl::StrCat(css_class, " stroke-dasharray=\"", kDashes[round], "\"");
+  const std::string dash = SeriesDash(series);
+  return dash.empty() ? css_class : absl::StrCat(css_class, " stroke-dasharray=\"", dash, "\"");
 }
 
 std::string TimelineCss() {

@@ -59,6 +59,8 @@ Rgb TextColorOn(Rgb background);
 // of the next step. The class of its text has the prefix "t".
 std::string PassClass(int hue, Pass pass);
 std::string FrozenClass(int component, bool next_step);
+// Returns the dash pattern of a curve: "" until colours repeat.
+const char* SeriesDash(int series);
 // Returns the attributes of a curve or of its mark in a legend: class "curve q3", and a dash
 // pattern once colours repeat, so that no two of 32 series look alike. ChartCss has the rules.
 std::string SeriesAttributes(int series);

@@ -3,6 +3,7 @@
 #define DPIPE_DATA_IMAGES_IMAGE_GRID_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -14,7 +15,11 @@ struct GridLayout {
   int columns = 1;  // at most as many as there are images
   int margin = 0;   // white pixels around each image
   int zoom = 1;     // enlargement factor of each image
+  // If not empty, one per image, drawn below it in up to kMaxCaptionLines lines. Longer captions
+  // end in an ellipsis. All images get as many lines as the longest caption needs.
+  std::vector<std::string> captions = {};
 };
+inline constexpr int kMaxCaptionLines = 3;
 
 // Returns the grid of images, which must all have one size.
 Image MakeGrid(const std::vector<Image>& images, const GridLayout& layout);

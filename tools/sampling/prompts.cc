@@ -49,26 +49,4 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   return repeated;
 }
 
-const std::vector<std::string>& ExamplePrompts() {
-  static const auto* const kPrompts = new std::vector<std::string>{
-      "a large red circle",
-      "a large green square",
-      "a large blue triangle",
-      "a large yellow star",
-      "a large purple cross",
-      "a small orange circle on a black background",
-      "a small cyan square on a gray background",
-      "a small white triangle on a brown background",
-      "a red star",
-      "a green cross",
-      "a blue circle",
-      "a yellow square on a black background",
-      "a large red circle left of a small blue square",
-      "a yellow triangle right of a purple circle",
-      "a white star above a green square",
-      "a cyan cross below an orange triangle",
-  };
-  return *kPrompts;
-}
-
 }  // namespace dpipe::tools

@@ -16,10 +16,6 @@ namespace dpipe::tools {
 absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& prompt,
                                                         const std::string& file, int count);
 
-// Returns 16 captions in the style of the built-in data set, which training draws from time to
-// time: every shape and every colour, then two objects in every relation.
-const std::vector<std::string>& ExamplePrompts();
-
 }  // namespace dpipe::tools
 
 #endif  // DPIPE_TOOLS_SAMPLING_PROMPTS_H_

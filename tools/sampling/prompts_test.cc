@@ -1,9 +1,6 @@
 #include "tools/sampling/prompts.h"
 
-#include <set>
-
 #include "core/base/files/file.h"
-#include "data/scenes/scene_caption.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::tools {
@@ -40,24 +37,6 @@ TEST(PromptsTest, NothingToDrawIsAnError) {
   EXPECT_NE(CollectPrompts("a", "", 0).status().message().find("--count=0"), std::string::npos);
   EXPECT_EQ(CollectPrompts("a", testing::TempDir() + "/missing.txt", 1).status().code(),
             absl::StatusCode::kNotFound);
-}
-
-TEST(PromptsTest, ExamplesCoverColoursShapesAndRelations) {
-  std::set<SceneColor> colors;
-  std::set<SceneShape> shapes;
-  std::set<SceneRelation> relations;
-  for (const std::string& prompt : ExamplePrompts()) {
-    const auto claim = ParseCaption(prompt);
-    ASSERT_TRUE(claim.ok()) << prompt << ": " << claim.status();
-    for (const ObjectClaim& object : claim->objects) {
-      colors.insert(object.color);
-      shapes.insert(object.shape);
-    }
-    if (claim->objects.size() == 2) relations.insert(claim->relation);
-  }
-  EXPECT_EQ(colors.size(), static_cast<size_t>(kNumSceneColors));
-  EXPECT_EQ(shapes.size(), static_cast<size_t>(kNumSceneShapes));
-  EXPECT_EQ(relations.size(), 4u);
 }
 
 TEST(PromptsTest, TooManyImagesAreRefused) {

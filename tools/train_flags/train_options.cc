@@ -17,7 +17,6 @@
 #include "models/diffusion/samplers/samplers.h"
 #include "models/folder/find_folders.h"
 #include "models/trainable/load.h"
-#include "tools/sampling/prompts.h"
 #include "tools/train_flags/config_flags.h"
 #include "tools/training/run_folder.h"
 
@@ -232,9 +231,6 @@ absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->sample_every = samples.every();
   options->sample_at_end = samples.at_end();
   options->sample_prompts.assign(samples.prompts().begin(), samples.prompts().end());
-  // For own pictures none: captions of the data set are drawn.
-  options->sample_prompts_are_examples = samples.prompts().empty() && config.data().path().empty();
-  if (options->sample_prompts_are_examples) options->sample_prompts = ExamplePrompts();
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());
   options->draw.seed = config.seed();

@@ -157,8 +157,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->tensorboard_folder, "/out/model/tensorboard");
   EXPECT_TRUE(options->evaluate_saved && options->evaluate_trained);
   EXPECT_EQ(options->time_limit_ns, 30 * kNanosPerSecond);
-  EXPECT_FALSE(options->sample_prompts_are_examples);
-  EXPECT_EQ(options->sample_prompts.size(), 0u) << "captions of the user's own pictures are drawn";
+  EXPECT_TRUE(options->sample_prompts.empty());
   ASSERT_EQ(options->evaluation_quantiles.size(), 10u);
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
 }

@@ -419,17 +419,10 @@ class Trainer {
     return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
   }
 
-  absl::StatusOr<models::DrawRequest> RequestGrid() {
-    models::TrainingSetup& setup = run_->setup();
-    DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
-    return GridRequest(setup.model(), options_.sample_prompts, shown);
-  }
-
-  // Chooses those with the fewest characters, of one command's argument (tools/sampling/prompts.h).
+  // Chooses the prompts with the fewest characters, of one command's argument
+  // (tools/sampling/prompts.h).
   void ChoosePrompts() {
-    auto request = RequestGrid();
-    if (!request.ok()) return;
-    std::vector<std::string>& prompts = request->prompts;
+    std::vector<std::string> prompts = run_->grid_prompts();
     std::stable_sort(prompts.begin(), prompts.end(),
                      [](const auto& a, const auto& b) { return a.size() < b.size(); });
     prompts.erase(std::unique(prompts.begin(), prompts.end()), prompts.end());
@@ -442,7 +435,9 @@ class Trainer {
 
   absl::Status DrawGrid() {
     models::TrainingSetup& setup = run_->setup();
-    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request, RequestGrid());
+    DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
+    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
+                           GridRequest(setup.model(), run_->grid_prompts(), shown));
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());

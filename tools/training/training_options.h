@@ -33,8 +33,7 @@ struct TrainerOptions {
   models::StoredFormat format = models::StoredFormat::kFp32;
   int64_t sample_every = 0;  // steps; 0: none during training
   bool sample_at_end = true;
-  std::vector<std::string> sample_prompts;
-  bool sample_prompts_are_examples = false;  // not the user's own
+  std::vector<std::string> sample_prompts;  // empty: captions of the data set
   models::DrawOptions draw;
   std::string sample_folder;  // for step_000500.png and so on
 

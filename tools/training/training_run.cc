@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   if (run->leads()) {
     DPIPE_RETURN_IF_ERROR(run->DecodeFirstBatches());
     say(run->setup_->Describe());
-    DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
+    run->grid_prompts_ = GridPrompts(options, run->setup_->loader().dataset());
+    DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, run->grid_prompts_, say));
   }
   const bool cached = options.strategy.frozen() == "cached";
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(say, show));

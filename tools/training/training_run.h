@@ -51,6 +51,7 @@ class TrainingRun {
   const Plan& plan() const { return plans_.plan; }
   // Null if the plan is a checkpoint's and no profile was given, and if another process leads.
   const PlanBasis* plan_basis() const { return basis_.has_value() ? &*basis_ : nullptr; }
+  const std::vector<std::string>& grid_prompts() const { return grid_prompts_; }
   LocalSession& session() { return *session_; }
   // True if training itself has ended with an error.
   bool failed() const { return session_ != nullptr && session_->failed(); }
@@ -119,6 +120,7 @@ class TrainingRun {
   std::unique_ptr<TrainingCheckpoints> checkpoints_;  // null if another process leads
   DataOrder order_;  // in other processes only its first step is known
   std::unique_ptr<models::TrainingSetup> setup_;
+  std::vector<std::string> grid_prompts_;  // of sample images; empty if another process leads
   TrainingJob job_;
   std::optional<PlanBasis> basis_;
   TrainingPlans plans_;

@@ -165,6 +165,15 @@ class DeviceBar {
   std::string svg_;
 };
 
+// Numbers do not break. "1.03 [0.99, 1.08]" may take two lines, and so may an interval alone.
+std::string NumberHtml(const std::string& text) {
+  size_t end = text.find(" [");
+  if (end == std::string::npos && text[0] == '[') end = text.find(' ');
+  if (end == std::string::npos) return absl::StrCat("<span>", EscapeMarkup(text), "</span>");
+  return absl::StrCat("<span>", EscapeMarkup(text.substr(0, end)), "</span> <span>",
+                      EscapeMarkup(text.substr(end + 1)), "</span>");
+}
+
 }  // namespace
 
 RowMark MarkOf(const CaseAnalysis& analysis, const StrategyResult& result) {
@@ -188,7 +197,9 @@ std::string TableHtml(const Table& table, const std::vector<RowMark>& marks) {
     absl::StrAppend(&html, "<tr class=\"", mark.css_class, "\">");
     for (size_t c = 0; c < table.rows()[r].size(); ++c) {
       absl::StrAppend(&html, "<td", is_number(c), " data-h=\"", EscapeMarkup(table.headers()[c]),
-                      "\">", EscapeMarkup(table.rows()[r][c]));
+                      "\">",
+                      table.IsRightAligned(static_cast<int>(c)) ? NumberHtml(table.rows()[r][c])
+                                                                : EscapeMarkup(table.rows()[r][c]));
       if (c == 0 && !mark.text.empty()) absl::StrAppend(&html, " <em>", mark.text, "</em>");
       html += "</td>";
     }

@@ -57,7 +57,7 @@ std::string IdleTable(const std::vector<DeviceTime>& devices) {
 const char kHowToReadTimelines[] =
     R"html(<section class="guide"><h2>How to read the timelines</h2>
 <dl><dt>lanes</dt><dd>One per device; time runs to the right, on one axis for all strategies. Two steps are shown, one
-after the other, from the middle of the run.</dd>
+after the other, from the middle of the run. Idle shares are of all steady steps.</dd>
 <dt>F3, B3</dt><dd>The forward and backward pass of micro-batch 3. I and W: the backward pass in two halves (input and
 weight gradients). R: recomputation. <em>·s2</em>: of stage 2, if the device has several stages.
 <em>VAE L4-7</em>: layers 4 to 7 of the frozen VAE.</dd>
@@ -66,10 +66,12 @@ foot of a box: the second of two pipelines that run in opposite directions.</dd>
 <dt>warm colours</dt><dd>Frozen components (text encoder, VAE), which only run forward. Strong: this step&#39;s work.
 Pale: the <em>next</em> step&#39;s, done in this step&#39;s bubbles.</dd>
 <dt>hatched</dt><dd>Bubbles: the device computes nothing. Less is better.</dd>
-<dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below). Arrows lead from sender to receiver.</dd>
+<dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below; in an executed run, only while the device
+waits for them). Arrows lead from sender to receiver.</dd>
 <dt>red outlines</dt><dd>The critical path of a simulated step: the chain of work and messages that sets how long it
 takes. Only shortening one of these shortens the step.</dd>
-<dt>curves</dt><dd>Memory that each device holds, in a simulated run.</dd>
+<dt>curves</dt><dd>Memory that each device holds; in an executed run, after each instruction. Beside a curve is the
+device&#39;s peak.</dd>
 <dt>more</dt><dd>Hover over or tap a box for details. Zoom with + and −, or Ctrl and the wheel; all timelines move
 together. With the keyboard: Tab to a timeline, arrow keys from box to box, + − 0 to zoom. The trace files open in
 <code>ui.perfetto.dev</code> and contain all events.</dd></dl></section>

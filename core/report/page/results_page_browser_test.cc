@@ -94,6 +94,20 @@ function cutTexts() {
   report.told = figure.querySelector(".info").textContent;
   report.openOverflow = document.documentElement.scrollWidth - innerWidth;
   report.cut = cutTexts();
+  // Numbers that take several lines: a ratio and its interval, or the interval's ends, may take two.
+  report.wrapped = [];
+  for (const cell of document.querySelectorAll(".wide td.n")) {
+    const spans = [...cell.querySelectorAll("span")];
+    if (spans.length < 1 || spans.length > 2 || spans.some(
+        span => span.getClientRects().length > 1)) report.wrapped.push(cell.textContent);
+  }
+  // Names of strategies that break within a word.
+  for (const cell of document.querySelectorAll(".wide td:first-child")) {
+    const name = document.createRange();
+    name.selectNode(cell.firstChild);
+    const isShort = cell.firstChild.textContent.trim().length <= 17;
+    if (isShort && name.getClientRects().length > 1) report.wrapped.push(cell.textContent);
+  }
   // Bars and tables of a case show the same numbers.
   report.disagree = [];
   for (const bars of document.querySelectorAll(".throughput")) {
@@ -241,6 +255,7 @@ void ExpectGoodPage(const json& said) {
   EXPECT_LE(said["openOverflow"], 0) << "nor with everything unfolded";
   EXPECT_EQ(said["cut"], json::array()) << "names wrap";
   EXPECT_EQ(said["disagree"], json::array());
+  EXPECT_EQ(said["wrapped"], json::array()) << "numbers and names do not break";
   EXPECT_EQ(said["hidden"], json::array());
   EXPECT_EQ(said["marked"], json::parse(R"(["fastest", "upper reference, not comparable", "fastest",
                             "upper reference, not comparable", "fastest",
@@ -291,6 +306,7 @@ TEST_F(ResultsPageBrowserTest, PaperShowsEveryColumn) {
   const json said = Read(703, "--blink-settings=preferredColorScheme=1");
   ASSERT_TRUE(said.contains("hidden")) << said.dump();
   EXPECT_EQ(said["hidden"], json::array());
+  EXPECT_EQ(said["wrapped"], json::array());
   EXPECT_EQ(said["errors"], json::array());
   EXPECT_LE(said["openOverflow"], 0);
   EXPECT_EQ(said["background"], "rgb(255, 255, 255)");

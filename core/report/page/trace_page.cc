@@ -53,8 +53,10 @@ std::string Tiles(const TraceIndex& index, const TraceIndex* first) {
                    "samples per second");
   if (first != nullptr && SteadyStepNs(*first) > 0) {
     const Interval ratio = Speedup(*first, index);
-    html +=
-        TileHtml(RatioText(ratio) + "×", absl::StrCat("as fast as the first ", BoundsText(ratio)));
+    html += TileHtml(RatioText(ratio) + "×",
+                     ratio.low == ratio.high ? "as fast as the first"
+                                             : absl::StrFormat("as fast as the first, %.2f to %.2f",
+                                                               ratio.low, ratio.high));
   }
   html += TileHtml(PercentText(BubbleRatio(DeviceTimes(index, index.SteadySteps()))),
                    "of device time idle (bubble ratio)");

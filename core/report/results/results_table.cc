@@ -164,7 +164,9 @@ std::string PlaceText(const CaseResult& results) {
 Table TableOf(const std::vector<std::string>& headers,
               const std::vector<std::vector<std::string>>& columns) {
   Table table(headers);
-  table.SetAlign(0, Table::Align::kLeft);
+  for (size_t c = 0; c < columns.size(); ++c) {
+    table.SetAlign(static_cast<int>(c), c == 0 ? Table::Align::kLeft : Table::Align::kRight);
+  }
   for (size_t row = 0; row < columns[0].size(); ++row) {
     std::vector<std::string> cells;
     for (const std::vector<std::string>& column : columns) cells.push_back(column[row]);

@@ -39,7 +39,10 @@ class Drawer {
         style_(index.plan()) {}
 
   TimelineDrawing Draw() {
-    const std::vector<DeviceTime> devices = DeviceTimes(index_, window_);
+    // All steady steps count, as in the numbers beside a picture, unless certain ones are
+    // requested.
+    const std::vector<DeviceTime> devices =
+        DeviceTimes(index_, options_.window.num_steps > 0 ? window_ : index_.SteadySteps());
     const int lanes_end = layout_.LaneTop(layout_.num_ranks) - TimelineLayout::kGapPx + 8;
     MemoryChart memory;
     if (options_.draw_memory) {

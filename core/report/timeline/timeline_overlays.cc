@@ -130,7 +130,10 @@ MemoryChart DrawMemory(const TraceIndex& index, const TimelineLayout& layout,
   }
   const bool near = limit > 0 && static_cast<double>(limit) < kFarLimit * static_cast<double>(peak);
   const double full_bytes = 1.04 * static_cast<double>(near ? std::max(limit, peak) : peak);
-  std::string title = "memory of each device, in one scale";
+  // Between instructions an executed run holds less than its peak.
+  const bool is_executed = index.trace().source() == Trace::EXECUTED;
+  const auto& peaks = index.trace().peak_memory_bytes();
+  std::string title = is_executed ? "memory after instructions" : "memory, in one scale";
   if (limit > 0)
     absl::StrAppend(&title, "; ", near ? "dashed: the" : "", " limit ", FormatBytes(limit));
   absl::StrAppend(&chart.body, "<text class=\"mut\" x=\"0\" dx=\"6\" y=\"", top_px + 12, "\">",
@@ -138,7 +141,8 @@ MemoryChart DrawMemory(const TraceIndex& index, const TimelineLayout& layout,
   const int end_column = static_cast<int>(layout.Percent(layout.end_ns) / 100 * kColumns);
   for (int rank = 0; rank < num_devices; ++rank) {
     const int y = top_px + kTitlePx + rank * row_px;
-    const std::string text = FormatBytes(PeakOf(points[rank]));
+    const std::string text =
+        FormatBytes(is_executed && rank < peaks.size() ? peaks[rank] : PeakOf(points[rank]));
     if (tall) {
       absl::StrAppend(&chart.labels, "<text class=\"lab\" x=\"0\" y=\"", y + 14, "\">device ", rank,
                       "</text><text class=\"mut\" x=\"0\" y=\"", y + 28, "\">", text, "</text>\n");

@@ -5,8 +5,11 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/report/markup.h"
 #include "core/report/testing/synthetic_trace.h"
 #include "core/report/testing/xml_reader.h"
+#include "core/report/timeline/bubbles.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -29,6 +32,24 @@ std::vector<XmlElement> Elements(const absl::StatusOr<std::string>& svg) {
 std::string Attribute(const XmlElement& element, const std::string& name) {
   const auto found = element.attributes.find(name);
   return found == element.attributes.end() ? "" : found->second;
+}
+
+// The share beside a lane is that of the chart and the table of times per device.
+TEST(TimelineSvgTest, IdleSharesAreOfSteadyOrRequestedSteps) {
+  const Trace trace = MakeSyntheticTrace({"1f1b", 2, 4, 6, 0.3, 1});
+  const auto index = TraceIndex::Create(trace);
+  ASSERT_TRUE(index.ok()) << index.status();
+  const auto idle_of = [&index](StepWindow steps) {
+    const DeviceTime device = DeviceTimes(*index, steps)[1];
+    return absl::StrCat(">idle ", PercentText(device.IdleNs() / device.step_ns), "<");
+  };
+  const std::string steady = idle_of(index->SteadySteps()), requested = idle_of({1, 1});
+  EXPECT_NE(steady, requested);
+  EXPECT_NE(steady, idle_of(index->TypicalSteps(2))) << "these are drawn";
+  TimelineOptions options;
+  EXPECT_THAT(MakeTimelineParts(trace, options)->labels, HasSubstr(steady));
+  options.window = {1, 1};
+  EXPECT_THAT(MakeTimelineParts(trace, options)->labels, HasSubstr(requested));
 }
 
 TEST(TimelineSvgTest, EveryComputeEventOfTheWindowIsDrawnOnce) {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <deque>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,33 +12,6 @@
 
 namespace dpipe::report {
 namespace {
-
-// Fields that match between a SEND and its RECV. Stages are unordered: each end may name its own
-// first.
-using MessageKey = std::tuple<int, int, int, int, int, int, int, int, int, int, int, int>;
-
-MessageKey KeyOf(const TraceEvent& event, const Instruction& instruction) {
-  const bool is_send = instruction.kind() == Instruction::SEND;
-  const int from = is_send ? event.rank() : instruction.peer();
-  const int to = is_send ? instruction.peer() : event.rank();
-  int stage_a = -1, stage_b = -1;
-  if (!IsOfFrozen(instruction.payload())) {
-    stage_a = std::min(instruction.stage(), instruction.peer_stage());
-    stage_b = std::max(instruction.stage(), instruction.peer_stage());
-  }
-  return {event.step(),
-          from,
-          to,
-          instruction.payload(),
-          stage_a,
-          stage_b,
-          instruction.micro_batch(),
-          IsOfFrozen(instruction.payload()) ? instruction.component() : -1,
-          instruction.layers().begin(),
-          instruction.samples().begin(),
-          instruction.samples().end(),
-          instruction.step_offset()};
-}
 
 // Keeps differences and sums of two times within 64 bits.
 constexpr Nanos kMaxTraceNanos = Nanos{1} << 61;
@@ -150,7 +122,8 @@ void TraceIndex::PairMessages() {
     const Instruction& instruction = *events_[i].instruction;
     const bool is_send = instruction.kind() == Instruction::SEND;
     if (!is_send && instruction.kind() != Instruction::RECV) continue;
-    auto& [sends, receives] = waiting[KeyOf(*events_[i].event, instruction)];
+    const TraceEvent& event = *events_[i].event;
+    auto& [sends, receives] = waiting[MessageKeyOf(event.rank(), event.step(), instruction)];
     (is_send ? sends : receives).push_back(i);
     if (sends.empty() || receives.empty()) continue;
     messages_.push_back({sends.front(), receives.front()});

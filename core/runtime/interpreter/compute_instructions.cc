@@ -76,7 +76,7 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeMessages(std::vector<Incoming> in
   for (Incoming& part : incoming) {
     if (part.samples.begin != next) break;
     next = part.samples.end;
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, Await(part));
     for (size_t i = 0; i < values.size(); ++i) {
       pieces[i].push_back(tensors[i].ViewOn(resources_.device));
     }

@@ -104,7 +104,7 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
       later.push_back(std::move(part));
       continue;
     }
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, Await(part));
     size_t next = 0;
     for (ValueId id : component(index).program.outputs()) {
       for (int begin = part.samples.begin; begin < part.samples.end; begin += frozen_.quantum()) {

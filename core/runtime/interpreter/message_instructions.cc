@@ -189,7 +189,8 @@ absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step
   DPIPE_ASSIGN_OR_RETURN(auto message, resources_.communicator->PostRecv(
                                            Rank(instruction.peer()), prepared.tag,
                                            prepared.specs[current_model_], prepared.awaited));
-  Incoming incoming{SamplesIn(instruction), std::move(message)};
+  Incoming incoming{current_instruction_, step - instruction.step_offset(), SamplesIn(instruction),
+                    std::move(message)};
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   switch (instruction.payload()) {
     case Instruction::FROZEN_OUTPUT:
@@ -208,6 +209,18 @@ absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step
   return absl::OkStatus();
 }
 
+// The event is the wait. It has the time of the message if this rank waited for it; a message that
+// was already there takes none.
+absl::StatusOr<std::vector<Tensor>> RankExecutor::Await(const Incoming& incoming) {
+  const Nanos begin_ns = resources_.clock->Now();
+  const std::shared_ptr<DeviceEvent> begin = DeviceNow();
+  DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, incoming.message->Wait());
+  AddEvent(incoming.instruction, incoming.step, TraceEvent::RECV_STREAM, begin_ns,
+           resources_.clock->Now());
+  if (begin != nullptr) device_times_.push_back({events_.size() - 1, begin, DeviceNow()});
+  return tensors;
+}
+
 // Waits for those messages with values for `layer` that contain any of `samples`.
 absl::Status RankExecutor::ReceiveFrozenValues(int index, int layer, int64_t step,
                                                SampleRange samples) {
@@ -220,7 +233,7 @@ absl::Status RankExecutor::ReceiveFrozenValues(int index, int layer, int64_t ste
       later.push_back(std::move(part));
       continue;
     }
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, Await(part));
     size_t next = 0;
     for (int begin = part.samples.begin; begin < part.samples.end; begin += frozen_.quantum()) {
       for (ValueId id : MovedValues(program, layer)) {

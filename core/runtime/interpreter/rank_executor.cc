@@ -183,8 +183,10 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
 
 void RankExecutor::Record(int64_t step, TraceEvent::Stream stream) {
   AddEvent(current_instruction_, step, stream, start_ns_, resources_.clock->Now());
-  if (start_event_ == nullptr) return;
-  device_times_.push_back({events_.size() - 1, start_event_, resources_.device->RecordEvent()});
+  if (start_event_ != nullptr) {
+    device_times_.push_back({events_.size() - 1, start_event_, resources_.device->RecordEvent()});
+  }
+  RecordMemory();
 }
 
 void RankExecutor::AddEvent(int instruction, int64_t step, TraceEvent::Stream stream,
@@ -202,8 +204,23 @@ void RankExecutor::AddEvent(int instruction, int64_t step, TraceEvent::Stream st
 
 void RankExecutor::MarkStart() {
   start_ns_ = resources_.clock->Now();
+  start_event_ = DeviceNow();
+}
+
+std::shared_ptr<DeviceEvent> RankExecutor::DeviceNow() const {
   const bool on_device = record_ && !resources_.device->has_host_memory();
-  start_event_ = on_device ? resources_.device->RecordEvent() : nullptr;
+  return on_device ? resources_.device->RecordEvent() : nullptr;
+}
+
+void RankExecutor::RecordMemory() {
+  if (!record_) return;
+  int64_t bytes = 0;
+  for (Device* device : std::set<Device*>{resources_.device.get(), resources_.loader.get(),
+                                          resources_.ahead.get()}) {
+    if (device != nullptr) bytes += device->allocator().stats().allocated_bytes;
+  }
+  if (!event_memory_.empty() && event_memory_.back().bytes == bytes) return;
+  event_memory_.push_back({events_.size() - 1, bytes});
 }
 
 // The clocks of device and host drift apart by some microseconds per second, and two events' times
@@ -222,6 +239,13 @@ std::vector<TraceEvent> RankExecutor::TakeEvents() {
   }
   device_times_.clear();
   collective_times_.clear();
+  for (const EventMemory& at : event_memory_) {
+    MemorySample& sample = memory_.emplace_back();
+    sample.set_rank(rank_.value());
+    sample.set_time_ns(events_[at.event].end_ns());
+    sample.set_bytes(at.bytes);
+  }
+  event_memory_.clear();
   return std::exchange(events_, {});
 }
 

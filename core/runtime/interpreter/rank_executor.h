@@ -116,6 +116,10 @@ class RankExecutor {
   // TakeLosses waits for the losses.
   std::vector<TraceEvent> TakeEvents();
   std::vector<StepLosses> TakeLosses();
+  // Returns the bytes in this rank's tensors at the end of each event of the last TakeEvents, in
+  // the order of execution; only changes. Memory that an instruction uses only meanwhile is not in
+  // them.
+  std::vector<MemorySample> TakeMemory() { return std::exchange(memory_, {}); }
   // Returns the outcome of the last step.
   const StepOutcome& outcome() const { return outcome_; }
 
@@ -138,6 +142,8 @@ class RankExecutor {
     std::vector<Tensor> rows;     // the same gradients in few long rows; empty for sharded stages
   };
   struct Incoming {
+    int instruction = 0;  // the RECV
+    int64_t step = 0;     // in which it was posted
     SampleRange samples;
     std::unique_ptr<PendingRecv> message;
   };
@@ -185,6 +191,12 @@ class RankExecutor {
     std::shared_ptr<DeviceEvent> begin, end;
   };
 
+  // The bytes in this rank's tensors at the end of an event.
+  struct EventMemory {
+    size_t event = 0;
+    int64_t bytes = 0;
+  };
+
   Prepared Prepare(const Instruction& instruction) const;
   // Runs before the first instruction. Warms up the passes if that matters, and announces all
   // messages of the lists to the communicator.
@@ -227,6 +239,8 @@ class RankExecutor {
   // drawn.
   absl::Status GatherInputs(const StageRoutes& stage, LayerRange layers, int64_t step,
                             SampleRange samples, nn::ValueMap* values);
+  // Waits for a message, and records the time.
+  absl::StatusOr<std::vector<Tensor>> Await(const Incoming& incoming);
   absl::StatusOr<nn::ValueMap> TakeMessages(std::vector<Incoming> incoming, SampleRange samples,
                                             const std::vector<ValueId>& values);
   // Returns the values of earlier stages for a stage's forward pass.
@@ -283,6 +297,10 @@ class RankExecutor {
   void Record(int64_t step, TraceEvent::Stream stream);
   void AddEvent(int instruction, int64_t step, TraceEvent::Stream stream, Nanos start_ns,
                 Nanos end_ns);
+  // Returns an event of now if times are taken on the device, otherwise null.
+  std::shared_ptr<DeviceEvent> DeviceNow() const;
+  // Samples the memory at the end of the latest event.
+  void RecordMemory();
 
   const RankResources resources_;
   const Rank rank_;
@@ -324,6 +342,8 @@ class RankExecutor {
   int num_norm_slots_ = 0;
 
   std::vector<TraceEvent> events_;
+  std::vector<EventMemory> event_memory_;  // of events_
+  std::vector<MemorySample> memory_;
   std::vector<DeviceTimes> device_times_;      // of events_, if the device runs asynchronously
   std::vector<DeviceTimes> collective_times_;  // the same for collectives, in order
   std::vector<StepLosses> losses_;

@@ -10,6 +10,7 @@
 #include "core/comm/in_process.h"
 #include "core/nn/parameters.h"
 #include "core/proto/instruction_parts.h"
+#include "core/runtime/session/executed_trace.h"
 #include "core/runtime/session/session_checks.h"
 #include "core/runtime/session/session_processes.h"
 #include "core/runtime/session/step_clock.h"
@@ -361,15 +362,19 @@ absl::Status LocalSession::RunRanks(int count, bool is_last, bool record, StepSi
   return absl::OkStatus();
 }
 
-std::vector<TraceEvent> LocalSession::TakeEvents(int64_t first_step) {
-  std::vector<TraceEvent> events;
+ProcessRun LocalSession::TakeReport(int64_t first_step) {
+  ProcessRun report;
   for (auto& rank : ranks_) {
     for (TraceEvent& event : rank->executor->TakeEvents()) {
       event.set_step(event.step() - static_cast<int32_t>(first_step));
-      events.push_back(std::move(event));
+      *report.add_events() = std::move(event);
     }
+    for (MemorySample& sample : rank->executor->TakeMemory()) {
+      *report.add_memory() = std::move(sample);
+    }
+    report.add_peak_memory_bytes(rank->peak_bytes());
   }
-  return events;
+  return report;
 }
 
 absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record,
@@ -393,29 +398,23 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
     status = processes_->Tell(command);
   }
   if (status.ok()) status = RunRanks(count, is_last, record, &clock);
-  RunResult result;
-  for (auto& rank : ranks_) {
-    result.peak_memory_bytes.push_back(rank->peak_bytes());
-  }
-  std::vector<TraceEvent> events = TakeEvents(first_step);
+  ProcessRun report = TakeReport(first_step);
   if (processes_ != nullptr) {
-    if (status.ok()) status = ReceiveRuns(&events, &result.peak_memory_bytes);
+    if (status.ok()) status = ReceiveRuns(&report);
     processes_->OnSteps(nullptr);
   }
   if (!status.ok()) {
     failed_ = true;
     return status;
   }
+  RunResult result;
   result.steps = clock.results();
+  result.peak_memory_bytes.assign(report.peak_memory_bytes().begin(),
+                                  report.peak_memory_bytes().end());
   if (record) {
-    result.trace.set_source(Trace::EXECUTED);
-    *result.trace.mutable_plan() = options_.plan;
-    std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
-      return a.start_ns() < b.start_ns();
-    });
-    for (TraceEvent& event : events) *result.trace.add_events() = std::move(event);
-    for (Nanos start : clock.step_starts()) result.trace.add_step_start_ns(start - epoch_ns_);
-    for (int64_t bytes : result.peak_memory_bytes) result.trace.add_peak_memory_bytes(bytes);
+    std::vector<Nanos> starts;
+    for (Nanos start : clock.step_starts()) starts.push_back(start - epoch_ns_);
+    result.trace = ExecutedTrace(options_.plan, std::move(report), starts);
   }
   return result;
 }

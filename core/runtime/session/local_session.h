@@ -222,8 +222,8 @@ class LocalSession {
   absl::Status ReadFromLeader(int local, const StateTensor& state);
   // Runs this process's ranks.
   absl::Status RunRanks(int count, bool is_last, bool record, StepSink* steps);
-  // Returns their trace events, in a trace whose first step is `first_step`.
-  std::vector<TraceEvent> TakeEvents(int64_t first_step);
+  // Returns their trace events, in a trace whose first step is `first_step`, memory and peaks.
+  ProcessRun TakeReport(int64_t first_step);
   absl::Status RunRank(int local, int count, bool is_last, bool record, StepSink* steps);
   // Ends the run, on every rank in the same way, after too many skipped steps.
   absl::Status CountSkipped(int local, int64_t step);
@@ -242,7 +242,7 @@ class LocalSession {
   absl::Status FollowGather(std::vector<StateTensor> own) const;
   absl::Status FollowRestore(int64_t num_updates);
   absl::Status ServeRestore(int process, const StateReader& read) const;
-  absl::Status ReceiveRuns(std::vector<TraceEvent>* events, std::vector<int64_t>* peaks);
+  absl::Status ReceiveRuns(ProcessRun* report);  // adds those of the other processes
 
   int num_plans() const { return options_.self_conditioned.has_value() ? 2 : 1; }
   const Plan& plan(int i) const { return i == 0 ? options_.plan : options_.self_conditioned->plan; }

@@ -50,21 +50,14 @@ absl::Status LocalSession::FollowRun(const SessionCommand::Run& run) {
   const std::unique_ptr<StepSink> steps = processes_->MakeStepSender();
   const int64_t first_step = next_step_;
   DPIPE_RETURN_IF_ERROR(RunRanks(run.count(), run.is_last(), run.record(), steps.get()));
-  ProcessRun report;
-  for (TraceEvent& event : TakeEvents(first_step)) *report.add_events() = std::move(event);
-  for (auto& rank : ranks_) {
-    report.add_peak_memory_bytes(rank->peak_bytes());
-  }
-  return processes_->Send(0, kRan, report);
+  return processes_->Send(0, kRan, TakeReport(first_step));
 }
 
-absl::Status LocalSession::ReceiveRuns(std::vector<TraceEvent>* events,
-                                       std::vector<int64_t>* peaks) {
+absl::Status LocalSession::ReceiveRuns(ProcessRun* report) {
   for (int process = 1; process < processes_->num_processes(); ++process) {
-    ProcessRun report;
-    DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kRan, &report));
-    for (TraceEvent& event : *report.mutable_events()) events->push_back(std::move(event));
-    for (int64_t bytes : report.peak_memory_bytes()) peaks->push_back(bytes);
+    ProcessRun received;
+    DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kRan, &received));
+    report->MergeFrom(received);
   }
   return absl::OkStatus();
 }
