@@ -61,4 +61,4 @@ chmod -R u+w "$stage"
 # Programs have most of their code in common, and the window sees all of them: half of gzip's size.
 # Calls are the same wherever they stand once their targets are absolute (--x86).
 tar -C "$stage" --sort=name --owner=0 --group=0 --mtime=@0 -cf - gpu_bundle |
-  xz --x86 --lzma2=preset=1,dict=192MiB >"$archive"
+  xz --x86 --lzma2=preset=2,dict=192MiB >"$archive"

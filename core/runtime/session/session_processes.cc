@@ -15,7 +15,7 @@ constexpr char kStep[] = "step";
 constexpr char kEpoch[] = "epoch";
 
 RankStep StepMessage(int64_t step, const std::vector<StepLosses>& losses,
-                     const StepOutcome& outcome, const RankMemory& memory) {
+                     const StepOutcome& outcome, const RankPeak& memory) {
   RankStep message;
   message.set_step(step);
   for (const StepLosses& part : losses) {
@@ -55,7 +55,7 @@ class StepSender : public StepSink {
   StepSender(StoreClient* store, std::string key) : store_(store), key_(std::move(key)) {}
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
-                const RankMemory& memory, Nanos now_ns) override {
+                const RankPeak& memory, Nanos now_ns) override {
     // If the store is gone, the job has failed, which is reported elsewhere.
     store_->SendNote(0, key_, StepMessage(step, losses, outcome, memory).SerializeAsString())
         .IgnoreError();

@@ -47,7 +47,7 @@ void StepClock::ReportSteps() {
 }
 
 void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
-                         const StepOutcome& outcome, const RankMemory& memory, Nanos now_ns) {
+                         const StepOutcome& outcome, const RankPeak& memory, Nanos now_ns) {
   absl::MutexLock lock(&mutex_);
   Pending& pending = steps_[step - first_step_];
   for (const StepLosses& part : losses) {

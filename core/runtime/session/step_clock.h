@@ -29,7 +29,7 @@ class StepClock : public StepSink {
   StepClock& operator=(const StepClock&) = delete;
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
-                const RankMemory& memory, Nanos now_ns) override;
+                const RankPeak& memory, Nanos now_ns) override;
   void Restart(Nanos now_ns) override;
 
   // Return the results and start times of the steps. Call these after every rank is done.

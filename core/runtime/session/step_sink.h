@@ -11,7 +11,7 @@
 namespace dpipe {
 
 // The memory of a rank's device, with its siblings for loading.
-struct RankMemory {
+struct RankPeak {
   Rank rank{0};
   int64_t peak_bytes = 0;  // in tensors at a time, since LocalSession::Run was called
 };
@@ -22,7 +22,7 @@ class StepSink {
   virtual ~StepSink() = default;
   // Reports a rank's finished step. `now_ns`, here and below, is on the session's clock.
   virtual void RankDone(int64_t step, const std::vector<StepLosses>& losses,
-                        const StepOutcome& outcome, const RankMemory& memory, Nanos now_ns) = 0;
+                        const StepOutcome& outcome, const RankPeak& memory, Nanos now_ns) = 0;
   // Restarts the time of the first step, which begins after the prologue.
   virtual void Restart(Nanos now_ns) = 0;
 };
