@@ -10,7 +10,7 @@
 
 namespace dpipe {
 
-// The memory of a rank's device, with its siblings for loading.
+// The peak memory of a rank's device, together with the devices that load for it.
 struct RankPeak {
   Rank rank{0};
   int64_t peak_bytes = 0;  // in tensors at a time, since LocalSession::Run was called
