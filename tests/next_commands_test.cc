@@ -48,7 +48,7 @@ TEST(NextCommandsTest, FitOwnPicturesTheirSizeAndAdapters) {
   ASSERT_EQ(sample.exit_code, 0) << sample.err;
   const auto image = ReadImage(grid);
   ASSERT_TRUE(image.ok()) << image.status();
-  EXPECT_LT(image->height, 2 * 32) << "one row of 32 pixels and its margins";
+  EXPECT_EQ(image->width, 2 * (32 + 4) + 4) << "two images of 32 pixels, and margins";
 }
 
 TEST(NextCommandsTest, FitTheBuiltInScenes) {
