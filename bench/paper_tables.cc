@@ -44,9 +44,7 @@ DEFINE_bool(quick, false, "one model, 8 devices, one batch, and only the compari
 DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
              "approximate number of instructions that each search may simulate; at least 1");
 DEFINE_int32(jobs, 1, "number of threads that plan");
-DEFINE_bool(resume, true, "keep the cases that are already in --out");
-DEFINE_bool(report_only, false,
-            "plan nothing; only write the tables of the cases that are already in --out");
+DEFINE_bool(resume, true, "keep the plans that are already in --out");
 DEFINE_string(profiles, "", "folder of modelled profiles; empty: data/profiles/modelled");
 DEFINE_string(clusters, "", "folder of clusters; empty: data/clusters");
 DEFINE_string(date, "", "date to write into the tables; empty: today");
@@ -206,11 +204,7 @@ absl::Status Run(const std::string& command_line) {
   const std::string folder = OutputPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   const std::string json_path = folder + "/results.json";
-  DPIPE_ASSIGN_OR_RETURN(std::vector<GridResult> finished, Finished(json_path));
-  if (FLAGS_report_only) {
-    DPIPE_RETURN_IF_ERROR(SetWorkBounds(options, &finished));
-    return WriteReport(folder, finished, source);
-  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<GridResult> finished, Finished(json_path));
   const Nanos start = MonotonicNow();
   const auto on_finished = [&](const std::vector<GridResult>& results, size_t total,
                                const GridResult& last) {

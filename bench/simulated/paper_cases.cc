@@ -41,8 +41,8 @@ std::vector<ModelSetup> DefaultSetups() {
 }
 
 std::vector<GridEntry> DefaultContenders() {
-  return Named({"data_parallel", "zero3", "gpipe", "1f1b", "spp", "interleaved", "zb-v", "chimera",
-                "diffusionpipe", "opendiffusionpipe", "offline_cache"});
+  return Named({"data_parallel", "zero1", "zero3", "gpipe", "1f1b", "spp", "interleaved", "zb-v",
+                "chimera", "diffusionpipe", "opendiffusionpipe", "offline_cache"});
 }
 
 std::vector<GridEntry> NamedContenders() { return Named(ExactStrategyNames()); }

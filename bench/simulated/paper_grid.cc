@@ -110,7 +110,23 @@ absl::StatusOr<ClusterSpec> ReadCluster(const GridOptions& options, const std::s
   return cluster;
 }
 
-absl::StatusOr<GridResult> RunCase(const GridOptions& options, const GridCase& c) {
+// Returns the contenders' outcomes: those of an earlier run, and plans of the others.
+std::vector<Outcome> OutcomesOf(const std::vector<GridEntry>& contenders,
+                                const std::vector<Outcome>& earlier, const ModelProfile& profile,
+                                const ClusterSpec& cluster, const PlanOptions& options) {
+  std::vector<Outcome> outcomes;
+  for (const GridEntry& contender : contenders) {
+    const auto known = std::find_if(earlier.begin(), earlier.end(), [&](const Outcome& outcome) {
+      return outcome.label == contender.label && outcome.spec == contender.spec;
+    });
+    outcomes.push_back(known != earlier.end() ? *known
+                                              : PlanOne(contender, profile, cluster, options));
+  }
+  return outcomes;
+}
+
+absl::StatusOr<GridResult> RunCase(const GridOptions& options, const GridCase& c,
+                                   const GridResult& earlier) {
   DPIPE_RETURN_IF_ERROR(CheckCase(c));
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
                          ProfileOf(options, c.chapter, c.model, c.device));
@@ -135,12 +151,8 @@ absl::StatusOr<GridResult> RunCase(const GridOptions& options, const GridCase& c
   result.global_batch = c.global_batch;
   result.num_stages = c.num_stages;
   result.num_micro_batches = c.num_micro_batches;
-  for (const GridEntry& contender : c.contenders) {
-    result.outcomes.push_back(PlanOne(contender, profile, cluster, plan_options));
-  }
-  for (const GridEntry& contender : c.ablations) {
-    result.ablations.push_back(PlanOne(contender, profile, cluster, plan_options));
-  }
+  result.outcomes = OutcomesOf(c.contenders, earlier.outcomes, profile, cluster, plan_options);
+  result.ablations = OutcomesOf(c.ablations, earlier.ablations, profile, cluster, plan_options);
   return result;
 }
 
@@ -156,15 +168,14 @@ bool IsResultOf(const GridCase& c, const GridResult& result) {
   return result.chapter == c.chapter && result.model == c.model && result.device == c.device &&
          result.cluster == ClusterName(c) && result.nccl == c.nccl &&
          result.num_devices == c.num_devices && result.global_batch == c.global_batch &&
-         result.num_stages == c.num_stages && result.num_micro_batches == c.num_micro_batches &&
-         SameContenders(c.contenders, result.outcomes) &&
-         SameContenders(c.ablations, result.ablations);
+         result.num_stages == c.num_stages && result.num_micro_batches == c.num_micro_batches;
 }
 
 // State shared by the threads of a grid.
 struct Progress {
   std::mutex mutex;
   std::vector<std::optional<GridResult>> results;  // one per case
+  std::vector<GridResult> earlier;                 // one per case: of other contenders, too
   absl::Status status;
   std::atomic<size_t> next{0};
 
@@ -185,7 +196,7 @@ void Work(const GridOptions& options, const std::vector<GridCase>& cases,
       if (!progress->status.ok()) return;
       if (progress->results[i].has_value()) continue;
     }
-    auto result = RunCase(options, cases[i]);
+    auto result = RunCase(options, cases[i], progress->earlier[i]);
     std::lock_guard<std::mutex> lock(progress->mutex);
     if (!result.ok()) {
       progress->status = result.status();
@@ -271,9 +282,15 @@ absl::StatusOr<std::vector<GridResult>> RunGrid(const GridOptions& options,
                                                 const OnFinished& on_finished) {
   Progress progress;
   progress.results.resize(cases.size());
+  progress.earlier.resize(cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
     for (const GridResult& result : finished) {
-      if (IsResultOf(cases[i], result)) progress.results[i] = result;
+      if (!IsResultOf(cases[i], result)) continue;
+      progress.earlier[i] = result;
+      if (SameContenders(cases[i].contenders, result.outcomes) &&
+          SameContenders(cases[i].ablations, result.ablations)) {
+        progress.results[i] = result;
+      }
     }
   }
   std::vector<std::thread> threads;

@@ -57,7 +57,7 @@ Section Speedups(const std::string& ours) {
       "copy.",
       "x");
   section.text = RatioText;
-  for (const std::string rival : {"data_parallel", "zero3", "gpipe", "spp"}) {
+  for (const std::string rival : {"data_parallel", "zero1", "zero3", "gpipe", "spp"}) {
     section.columns.push_back({"over " + rival, [ours, rival](const GridResult& c) {
                                  return Speedup(c.Find(ours), c.Find(rival));
                                }});

@@ -47,6 +47,7 @@ std::vector<Rival> Rivals() {
   const std::string none = "-";
   return {{"data_parallel", "up to " + RatioText(kPublishedDataParallelSpeedup),
            by_label("data_parallel")},
+          {"zero1", none, by_label("zero1")},
           {"zero3", none, by_label("zero3")},
           {"gpipe", none, by_label("gpipe")},
           {"spp", none, by_label("spp")},

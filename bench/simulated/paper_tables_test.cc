@@ -468,6 +468,13 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_EQ((*resumed)[0].outcomes[0].step_ns, 1);
   EXPECT_EQ((*resumed)[1].outcomes[0].planning_ns, (*results)[1].outcomes[0].planning_ns);
+  // Nor are the outcomes of a case that has another contender now.
+  std::vector<GridCase> more = cases;
+  more[0].contenders.insert(more[0].contenders.begin(), {"zero1", "zero1"});
+  const auto extended = RunGrid(options, more, finished);
+  ASSERT_TRUE(extended.ok()) << extended.status();
+  EXPECT_NE((*extended)[0].Find("zero1"), nullptr);
+  EXPECT_EQ((*extended)[0].outcomes[1].step_ns, 1);
 }
 
 TEST(PaperGridTest, AnErrorOfTheCallerEndsTheGrid) {
