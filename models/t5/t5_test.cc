@@ -1,7 +1,5 @@
 #include "models/t5/t5.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "core/nn/parameters.h"
 #include "core/nn/testing/gradient_check.h"
@@ -84,9 +82,12 @@ void Check(DType dtype, DeviceKind kind) {
       RunWithFormulaWeights(*program, {{"ids", ids}}, output_gradient, {dtype, kind});
   ErrorBounds bounds = BoundsOf(*program, dtype, goldens);
   if (dtype == DType::kBf16) {
-    const float* errors = goldens.Get("bf16_errors").data<float>();
-    bounds.output = std::min<double>(bounds.output, 3 * errors[0]);
-    bounds.gradient_mean = std::min<double>(bounds.gradient_mean, 3 * errors[1]);
+    // No less accurate than PyTorch. A count of nodes does not bound these errors, because each
+    // attention rounds several times within its node: the gradients' mean error is 2.3e-2 with
+    // AVX-512 and 3.0e-2 with AMX.
+    const Tensor pytorch = goldens.Get("bf16_errors");
+    const float* errors = pytorch.data<float>();
+    bounds = {errors[0], errors[1], errors[2]};
   }
   ExpectWithin(bounds, absl::StrCat("t5_small ", DTypeName(dtype)),
                RelativeError(run.output, goldens.Get("output")),
