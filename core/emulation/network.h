@@ -4,7 +4,7 @@
 // happen. A transfer occupies its sender's send engine and its receiver's receive engine for
 // latency + bytes / bandwidth, and the shared links on its way (core/cost/shared_links.h) for
 // theirs. Each of these serves requests in order of arrival. A collective occupies its members'
-// collective streams, and shared links likewise.
+// collective streams and the shared links that it passes.
 #ifndef DPIPE_CORE_EMULATION_NETWORK_H_
 #define DPIPE_CORE_EMULATION_NETWORK_H_
 

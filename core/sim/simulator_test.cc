@@ -174,85 +174,6 @@ TEST(SimulatorTest, ContentionSlowsComputationWhileItLasts) {
   EXPECT_EQ(second_forward_end, 2000 + 134);  // rounded up
 }
 
-// One pipeline of two stages with two replicas each, one stage per node: every message crosses.
-TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
-  ClusterSpec cluster = IdealCluster(2);
-  cluster.set_num_nodes(2);
-  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
-  UniformProfileOptions options;
-  options.num_layers = 2;
-  options.value_bytes = 500;
-  const auto cost = CostModel::Create(UniformProfile(options), cluster);
-  const PipelineLayout layout = StraightLayout(4, 1, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
-  LowerOptions lower = NoGlobalNorm();
-  lower.sync = SyncPolicy::kEnd;
-  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), lower, *cost);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto step = SteadyStepTime(*plan, *cost);
-  ASSERT_TRUE(step.ok()) << step.status();
-  // Four passes of 1000. Both activations are ready at once and are sent one after the other: they
-  // arrive after 500 and 1000. The gradients are made 500 apart, so neither waits for the other:
-  // 500.
-  EXPECT_EQ(*step, 4000 + 1000 + 500);
-}
-
-// With two interfaces per node, the messages of the two replicas do not wait for each other.
-TEST(SimulatorTest, InterfacesOfANodeWorkConcurrently) {
-  ClusterSpec cluster = IdealCluster(2);
-  cluster.set_num_nodes(2);
-  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
-  cluster.set_interfaces_per_node(2);
-  UniformProfileOptions options;
-  options.num_layers = 2;
-  options.value_bytes = 500;
-  const auto cost = CostModel::Create(UniformProfile(options), cluster);
-  const PipelineLayout layout = StraightLayout(4, 1, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
-  LowerOptions lower = NoGlobalNorm();
-  lower.sync = SyncPolicy::kEnd;
-  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), lower, *cost);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(*SteadyStepTime(*plan, *cost), 4000 + 500 + 500);
-}
-
-// One pipeline of two stages with two replicas each in one node, all behind one root complex that
-// moves two messages in the time of one.
-TEST(SimulatorTest, MessagesShareARootComplex) {
-  ClusterSpec cluster = IdealCluster(4);
-  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
-  AddSharedLink("root", 4, 2e9, SharedLink::EVERYTHING, &cluster);
-  UniformProfileOptions options;
-  options.num_layers = 2;
-  options.value_bytes = 500;
-  const auto cost = CostModel::Create(UniformProfile(options), cluster);
-  const PipelineLayout layout = StraightLayout(4, 1, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
-  LowerOptions lower = NoGlobalNorm();
-  lower.sync = SyncPolicy::kEnd;
-  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), lower, *cost);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  // The second activation leaves when the first one's 250 on the root are over. The gradients are
-  // made 250 apart.
-  EXPECT_EQ(*SteadyStepTime(*plan, *cost), 4000 + 250 + 500 + 500);
-}
-
-// Two stages of two replicas behind one root complex, whose reductions cannot overlap.
-TEST(SimulatorTest, ReductionsShareARootComplex) {
-  UniformProfileOptions options;
-  options.num_layers = 2;
-  options.parameter_bytes = 100;
-  const PipelineLayout layout = StraightLayout(4, 1, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
-  for (double factor : {1, 2}) {
-    ClusterSpec cluster = IdealCluster(4);
-    cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(5e7);  // a reduction takes 2000
-    AddSharedLink("root", 4, factor * 1e8, SharedLink::EVERYTHING, &cluster);
-    const auto cost = CostModel::Create(UniformProfile(options), cluster);
-    const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), NoGlobalNorm(), *cost);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    // The last stage's reduction is ready at 3000 and occupies the root for 2 edges x 100 bytes;
-    // the first stage's is ready at 4000.
-    EXPECT_EQ(*SteadyStepTime(*plan, *cost), factor == 1 ? 3000 + 2000 + 2000 : 4000 + 2000);
-  }
-}
-
 // One chain of four stages in a V on two devices: 0, 1, 1, 0.
 TEST(SimulatorTest, TurnOfAVShapeNeedsNoMessage) {
   ClusterSpec cluster = IdealCluster(2);
@@ -366,25 +287,6 @@ TEST(SimulatorTest, ShardsAreReducedAfterEachMicroBatch) {
     ASSERT_TRUE(simulation.ok()) << simulation.status();
     // Gather 500, two micro-batches of 2000, reduce 500.
     EXPECT_EQ(simulation->stats.step_ns, 500 + 4000 + 500) << each;
-  }
-}
-
-// A pipeline of two stages in each of two nodes: both stages are reduced across the nodes.
-TEST(SimulatorTest, ReductionsBetweenNodesShareTheInterface) {
-  UniformProfileOptions options;
-  options.num_layers = 2;
-  options.parameter_bytes = 100;
-  ClusterSpec cluster = IdealCluster(2);
-  cluster.set_num_nodes(2);
-  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(5e7);  // a reduction takes 2000
-  const PipelineLayout layout = StraightLayout(4, 1, 1, {{{0, 1}, 1}, {{1, 2}, 1}});
-  for (int interfaces : {1, 2}) {
-    cluster.set_interfaces_per_node(interfaces);
-    const auto cost = CostModel::Create(UniformProfile(options), cluster);
-    const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), NoGlobalNorm(), *cost);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    // The last stage's reduction is ready at 3000, the first stage's at 4000.
-    EXPECT_EQ(*SteadyStepTime(*plan, *cost), interfaces == 1 ? 3000 + 2000 + 2000 : 4000 + 2000);
   }
 }
 
