@@ -113,8 +113,8 @@ struct GridOptions {
 
 // Plans all cases, and returns results in the order of the cases. A contender that cannot be
 // planned, or whose plan leaves out a backbone, gets an outcome with a refusal. Returns an error if
-// a file cannot be read or a case is wrong. Contenders with an outcome of the same case in `finished`
-// are not planned again. `on_finished`, if set, is called after each case, one call at
+// a file cannot be read or a case is wrong. Contenders with an outcome of the same case in
+// `finished` are not planned again. `on_finished`, if set, is called after each case, one call at
 // a time, with the results so far; an error from it ends the grid.
 using OnFinished = std::function<absl::Status(const std::vector<GridResult>& results, size_t total,
                                               const GridResult& last)>;
