@@ -27,7 +27,7 @@ static_assert(kMaxHues == report::kNumSeriesColors);
 
 // Three significant digits, and all before the point.
 std::string ValueText(double value) {
-  return absl::StrFormat(value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : "%.2f", value);
+  return absl::StrFormat("%.*f", value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value);
 }
 
 // Groups in rows of equally many, on one scale.

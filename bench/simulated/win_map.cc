@@ -57,7 +57,7 @@ Tile TileOf(const Win& win) {
     tile.head = "only";
     return tile;
   }
-  tile.head = absl::StrFormat(win.ratio() < 9.95 ? "%.2fx" : "%.1fx", win.ratio());
+  tile.head = absl::StrFormat("%.*fx", win.ratio() < 9.95 ? 2 : 1, win.ratio());
   for (const Band& band : kBands) {
     tile.tone = band.tone;
     if (win.ratio() < band.below) break;

@@ -46,7 +46,7 @@ std::string ProgressText(const std::string& title, const ProgressState& state, N
   if (!phase.empty()) parts.push_back(phase);
   if (state.step > 0) parts.push_back(absl::StrCat("step ", state.step, "/", state.num_steps));
   if (state.images_per_second >= 0) {
-    parts.push_back(absl::StrFormat(state.images_per_second < 10 ? "%.2f img/s" : "%.0f img/s",
+    parts.push_back(absl::StrFormat("%.*f img/s", state.images_per_second < 10 ? 2 : 0,
                                     state.images_per_second));
   }
   if (state.loss >= 0) parts.push_back(absl::StrFormat("loss %.4f", state.loss));

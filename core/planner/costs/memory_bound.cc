@@ -60,7 +60,7 @@ std::vector<int> KeptOf(const Schedule& schedule) {
 
 }  // namespace
 
-MemoryBound::MemoryBound(const CostModel& cost) : cost_(cost) {
+MemoryBound::MemoryBound(const CostModel& cost) {
   for (int r = 0; r < cost.num_devices(); ++r) {
     const auto limit = static_cast<double>(cost.MemoryLimitOf(r));
     if (limit == 0) {

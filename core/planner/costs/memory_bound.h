@@ -40,7 +40,6 @@ struct FrozenBytes {
 // Not thread-safe: caches what it has read from schedules.
 class MemoryBound {
  public:
-  // `cost` must outlive this.
   explicit MemoryBound(const CostModel& cost);
 
   // Returns the bound as a multiple of the memory of the device that has most: above 1, nothing
@@ -75,7 +74,6 @@ class MemoryBound {
   std::optional<Structure> ReadSchedule(const PipelineShape& small, int each,
                                         int num_micro_batches) const;
 
-  const CostModel& cost_;
   double limit_ = 0;  // of the device with the most memory; 0: some device has no limit
   std::vector<std::vector<Layer>> layers_;  // by backbone
   std::vector<Layer> totals_;               // by backbone

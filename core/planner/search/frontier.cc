@@ -128,7 +128,7 @@ Candidate* Frontier::Next() {
 }
 
 Candidate* Frontier::NextByMemory() {
-  const auto place = [this](const Waiting& waiting) {
+  const auto place = [](const Waiting& waiting) {
     const Candidate& candidate = *waiting.candidate;
     return std::make_tuple(candidate.memory_share, waiting.expected_ns, Order(candidate));
   };

@@ -48,8 +48,7 @@ struct Solution {
 class Table {
  public:
   Table(const PartitionProblem& problem, std::vector<DeviceSeat> seats)
-      : problem_(problem),
-        costs_(*problem.costs),
+      : costs_(*problem.costs),
         seats_(std::move(seats)),
         num_layers_(costs_.num_layers()),
         num_devices_(problem.num_devices()),
@@ -183,7 +182,6 @@ class Table {
     }
   }
 
-  const PartitionProblem& problem_;
   const StageCosts& costs_;
   const std::vector<DeviceSeat> seats_;
   const int num_layers_;

@@ -22,8 +22,7 @@ struct Entry {
 class Solver {
  public:
   Solver(const PartitionProblem& problem, SeatTables& tables, const ReplicatedCosts& costs)
-      : problem_(problem),
-        tables_(tables),
+      : tables_(tables),
         costs_(costs),
         num_layers_(problem.costs->num_layers()),
         num_stages_(problem.num_stages()),
@@ -79,7 +78,6 @@ class Solver {
     return solution;
   }
 
-  const PartitionProblem& problem_;
   SeatTables& tables_;
   const ReplicatedCosts& costs_;
   const int num_layers_;
