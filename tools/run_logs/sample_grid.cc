@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/files/file.h"
@@ -36,6 +37,21 @@ std::vector<std::string> GridPrompts(const TrainerOptions& options, const Sample
     prompts.push_back(std::string(prompts[prompts.size() - num_distinct]));
   }
   return prompts;
+}
+
+std::vector<std::string> SuggestedPrompts(const models::TrainableModel& model,
+                                          const models::DrawOptions& options,
+                                          std::vector<std::string> prompts) {
+  std::stable_sort(prompts.begin(), prompts.end(),
+                   [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::vector<std::string> chosen;
+  for (const std::string& prompt : prompts) {
+    const bool is_new = std::find(chosen.begin(), chosen.end(), prompt) == chosen.end();
+    const bool fits = !prompt.empty() && !absl::StrContains(prompt, '|');
+    if (is_new && fits && model.CheckDraw({prompt}, options).ok()) chosen.push_back(prompt);
+    if (chosen.size() == 2) break;
+  }
+  return chosen;
 }
 
 absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,

@@ -23,6 +23,12 @@ namespace dpipe::tools {
 // are repeated, to 4 images that differ by their noise.
 std::vector<std::string> GridPrompts(const TrainerOptions& options, const SampleSource& data);
 
+// Returns up to two of a grid's prompts for a command that the user may run next: the shortest that
+// the model can draw and that fit one --prompt, which | divides.
+std::vector<std::string> SuggestedPrompts(const models::TrainableModel& model,
+                                          const models::DrawOptions& options,
+                                          std::vector<std::string> prompts);
+
 // Returns the request for a grid. If the model wants conditions, `prompts` are ignored: the grid
 // uses captions and conditions of the first samples of the loader's first step, at most 16.
 absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,

@@ -81,6 +81,13 @@ TEST(GridPromptsTest, TheDataSetsCaptionsWithoutDuplicates) {
   EXPECT_THAT(GridPrompts(options, data), ElementsAre("a bird")) << "the user's take precedence";
 }
 
+TEST(SuggestedPromptsTest, TheTwoShortestThatFitOneArgument) {
+  const auto model = models::LoadTrainableModel("data/tiny_sd", {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(SuggestedPrompts(**model, {}, {"a long caption", "", "a|b", "a dog", "a dog", "cat"}),
+              ElementsAre("cat", "a dog"));
+}
+
 TEST(GridPromptsTest, AtMostSixteen) {
   std::vector<std::string> captions;
   for (int i = 0; i < 20; ++i) captions.push_back(absl::StrCat("cat ", i));

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/count.h"
@@ -70,7 +69,10 @@ class Trainer {
     DropRunSignals(options_, say_);
     if (prepared_->best() != nullptr) result_.best = prepared_->best()->Describe();
     if (faults_ != nullptr) result_.faults = faults_->Summary();
-    if (status.ok()) ChoosePrompts();
+    if (status.ok()) {
+      result_.prompts =
+          SuggestedPrompts(run_->setup().model(), options_.draw, run_->grid_prompts());
+    }
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
     DPIPE_RETURN_IF_ERROR(observers_.Flush());
@@ -417,20 +419,6 @@ class Trainer {
 
   absl::Status DrawSamples() {
     return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
-  }
-
-  // Chooses the prompts with the fewest characters, of one command's argument
-  // (tools/sampling/prompts.h).
-  void ChoosePrompts() {
-    std::vector<std::string> prompts = run_->grid_prompts();
-    std::stable_sort(prompts.begin(), prompts.end(),
-                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    prompts.erase(std::unique(prompts.begin(), prompts.end()), prompts.end());
-    for (const std::string& prompt : prompts) {
-      const bool fits = !prompt.empty() && !absl::StrContains(prompt, '|') &&
-                        run_->setup().model().CheckDraw({prompt}, options_.draw).ok();
-      if (fits && result_.prompts.size() < 2) result_.prompts.push_back(prompt);
-    }
   }
 
   absl::Status DrawGrid() {
