@@ -71,10 +71,10 @@ constexpr Variant kVariants[] = {{"", ""},
                                  {"filling", ",frozen=first"},
                                  {"four fifths of the budget", "", kSmallBudgetPart}};
 
-// Returns the strategy that the variant makes of it. Alternatives may state a sharding of their
-// own.
+// Returns the strategy that the variant makes of it. All are tuned, so that options are equal.
+// Alternatives may state a sharding of their own.
 absl::StatusOr<std::string> VariantOf(const std::string& strategy, const Variant& variant) {
-  std::string changed = absl::StrCat(strategy, variant.change);
+  std::string changed = absl::StrCat(strategy, ",tune=true", variant.change);
   if (variant.left_out != std::string("sharding")) return changed;
   DPIPE_ASSIGN_OR_RETURN(const Strategy whole, FindStrategy(strategy));
   std::vector<std::string> schedules;
@@ -109,7 +109,6 @@ absl::Status RunOptions() {
       for (const Variant& variant : kVariants) {
         const bool fills = strategy == "diffusionpipe" || strategy == "opendiffusionpipe";
         if (variant.left_out == std::string("filling") && !fills) continue;
-        if (variant.left_out == std::string("tuning") && strategy != "opendiffusionpipe") continue;
         DPIPE_ASSIGN_OR_RETURN(const std::string changed, VariantOf(strategy, variant));
         DPIPE_ASSIGN_OR_RETURN(const GridAnswer answer,
                                planner.Plan(changed, point.global_batch,

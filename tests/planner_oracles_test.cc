@@ -51,6 +51,15 @@ TEST(PlannerOraclesTest, NeverBehindOnSlowLinks) {
   ExpectNeverBehind({"pcie_25gbe_4x4", "stable_diffusion_v2_1_512", 128});
 }
 
+// Drawn by number, so that none is chosen for its answer.
+TEST(PlannerOraclesTest, NeverBehindInASampleOfTheGrid) {
+  const std::vector<GridPoint> grid = PlannerGrid();
+  constexpr size_t kStride = 83;
+  for (size_t i = kStride; i < grid.size(); i += kStride) {
+    if (Plan(grid[i], kOurs).throughput > 0) ExpectNeverBehind(grid[i]);
+  }
+}
+
 // The chosen cut of two stages was 1.3 % slower.
 TEST(PlannerOraclesTest, NeverBehindCutsOfMinimumBound) {
   const GridPoint point = {"a100_8x1", "stable_diffusion_v2_1_512", 32};

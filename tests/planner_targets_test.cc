@@ -85,14 +85,14 @@ void ExpectSmallBubbles(const Job& job, double filled_slack = 0.05) {
   }
 }
 
-// Returns the ratio of diffusionpipe's step time to opendiffusionpipe's.
-double SpeedupOf(const Job& job) {
-  const auto plain = PlanFor(job, kPlain);
-  const auto combined = PlanFor(job, "opendiffusionpipe");
-  EXPECT_TRUE(plain.ok()) << job.model << ": " << plain.status();
-  EXPECT_TRUE(combined.ok()) << job.model << ": " << combined.status();
-  if (!plain.ok() || !combined.ok()) return 0;
-  return static_cast<double>(plain->expected_step_ns) / combined->expected_step_ns;
+// Returns the ratio of the rival's step time to opendiffusionpipe's.
+double SpeedupOf(const Job& job, const std::string& rival = kPlain) {
+  const auto theirs = PlanFor(job, rival);
+  const auto ours = PlanFor(job, "opendiffusionpipe");
+  EXPECT_TRUE(theirs.ok()) << job.model << ": " << theirs.status();
+  EXPECT_TRUE(ours.ok()) << job.model << ": " << ours.status();
+  if (!theirs.ok() || !ours.ok()) return 0;
+  return static_cast<double>(theirs->expected_step_ns) / ours->expected_step_ns;
 }
 
 // 8, 12 and 16 samples per device. With 8, the sums of gradients between the pipelines leave
@@ -139,12 +139,11 @@ TEST(PlannerTargetsTest, ConditionedCascadedModelOfManyMicroBatches) {
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 32, 8, 32, 1000000}), 1.15);
 }
 
-// At 16 samples both fit. At 32 the backbone's activations fit only with recomputation.
+// At 16 samples both fit. At 32 the backbone's activations fit only with recomputation, which both
+// may use.
 TEST(PlannerTargetsTest, FluxSizeBackbone) {
   EXPECT_GE(SpeedupOf({"flux_1024", "h100", 16, 8, 8}), 1.15);
-  const Job larger{"flux_1024", "h100", 32, 8, 8};
-  EXPECT_EQ(PlanFor(larger, kPlain).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(PlanFor(larger, "opendiffusionpipe").ok());
+  EXPECT_GE(SpeedupOf({"flux_1024", "h100", 32, 8, 8}, "diffusionpipe"), 1);
 }
 
 TEST(PlannerTargetsTest, SelfConditioningHasTwoPlans) {

@@ -421,7 +421,7 @@ TEST(SearchTest, ReportsWhetherAllCandidatesWereTriedIfNothingFits) {
   ModelProfile model = UniformProfile(uniform);
   ClusterSpec cluster = IdealCluster(8);
   PlanOptions options = Batch(16);
-  options.simulation_budget = 1000;
+  options.simulation_budget = 100;
   const auto ended_early = [&] {
     const absl::Status status =
         MakePlan(Make("bitpipe", "first"), model, cluster, options).status();

@@ -21,11 +21,9 @@ DPIPE_VECTOR_INLINE void LoadLanes(const float* x, Lanes* lanes) {
 // Lane l of `to` is lane l ^ kDistance of `from`: four steps of halving distances reduce all lanes.
 template <int kDistance>
 DPIPE_VECTOR_INLINE void Exchange(const Lanes& from, Lanes* to) {
-  using Indices = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
   constexpr int d = kDistance;
-  *to =
-      __builtin_shuffle(from, Indices{0 ^ d, 1 ^ d, 2 ^ d, 3 ^ d, 4 ^ d, 5 ^ d, 6 ^ d, 7 ^ d, 8 ^ d,
-                                      9 ^ d, 10 ^ d, 11 ^ d, 12 ^ d, 13 ^ d, 14 ^ d, 15 ^ d});
+  *to = __builtin_shufflevector(from, from, 0 ^ d, 1 ^ d, 2 ^ d, 3 ^ d, 4 ^ d, 5 ^ d, 6 ^ d, 7 ^ d,
+                                8 ^ d, 9 ^ d, 10 ^ d, 11 ^ d, 12 ^ d, 13 ^ d, 14 ^ d, 15 ^ d);
 }
 
 template <int kDistance>

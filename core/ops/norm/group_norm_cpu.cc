@@ -73,10 +73,10 @@ DPIPE_VECTOR_INLINE void InputGradOf(const T* x, const D* dz, const float* a, co
       return Load(dz + c) * a[c] - first[c] - (Load(x + c) - mean[c]) * second[c];
     };
     if (addend == nullptr) {
-#pragma GCC ivdep
+      DPIPE_INDEPENDENT_ITERATIONS
       for (int64_t c = 0; c < channels; ++c) Store(dx + c, grad(c));
     } else {
-#pragma GCC ivdep
+      DPIPE_INDEPENDENT_ITERATIONS
       for (int64_t c = 0; c < channels; ++c) Store(dx + c, grad(c) + Load(addend + c));
       addend += channels;
     }

@@ -14,6 +14,13 @@
 #define DPIPE_VECTOR_CLONES
 #endif
 
+// Before a loop: no iteration writes what another one reads.
+#ifdef __clang__
+#define DPIPE_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define DPIPE_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#endif
+
 // Functions that a clone calls must be inlined into it; otherwise they run baseline instructions.
 #define DPIPE_VECTOR_INLINE inline __attribute__((always_inline))
 

@@ -158,7 +158,8 @@ TEST(StageCostsTest, KnownCutsAreThoseOfFreshTables) {
     const CostModel cost = *CostModel::Create(model, cluster);
     const auto shared = Tables(cost);
     for (const std::string name : {"zb-v", "v-min", "wave", "chimera"}) {
-      for (const auto& [groups, devices] : {std::pair(1, 4), std::pair(2, 2)}) {
+      for (int groups : {1, 2}) {
+        const int devices = 4 / groups;
         for (int micro_batch_size : {4, 8}) {
           for (Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
             const Schedule schedule = *MakeSchedule(name, {2, 4});

@@ -163,6 +163,7 @@ void Explorer::Run(Nanos limit_ns, bool tunes) {
   };
   while (Candidate* candidate = next()) {
     if (IsOver(*candidate, limit_ns)) break;
+    if (SharesOutcome(candidate)) continue;
     if (found_ && !IsExpectedToHelp(*candidate)) continue;
     if (found_ && num_simulated_ >= least) {
       const int64_t cut =
@@ -174,9 +175,25 @@ void Explorer::Run(Nanos limit_ns, bool tunes) {
     }
     const absl::Status status = Advance(tunes, candidate);
     if (!status.ok()) Reject(candidate, status);
-    if (candidate->state == Candidate::State::kCut) frontier_.Add(candidate);
+    if (candidate->state == Candidate::State::kCut) {
+      frontier_.Add(candidate);
+    } else {
+      frontier_.LearnOutcome(*candidate);
+    }
   }
   frontier_.Clear();
+}
+
+// True if an equal candidate has been explored; if that has no plan, neither has this one.
+bool Explorer::SharesOutcome(Candidate* candidate) const {
+  const Candidate* const explored = frontier_.RepresentativeOf(*candidate);
+  if (explored == nullptr) return false;
+  if (explored->state == Candidate::State::kDone) {
+    candidate->state = Candidate::State::kDone;
+    candidate->failed_out_of_memory = explored->failed_out_of_memory;
+    candidate->outcome = explored->outcome;
+  }
+  return true;
 }
 
 // True if neither the next candidate nor the later ones are worth exploring. Candidates that lack
@@ -193,7 +210,7 @@ bool Explorer::IsOver(const Candidate& next, Nanos limit_ns) const {
 
 bool Explorer::IsExpectedToHelp(const Candidate& candidate) {
   const double margin = frontier_.KnowsStepsLike(candidate) ? kMargin : kFirstMargin;
-  return !candidate.exceeds_memory_bound() && !frontier_.IsRepeated(candidate) &&
+  return !candidate.exceeds_memory_bound() &&
          static_cast<double>(frontier_.Expected(candidate)) <
              margin * static_cast<double>(found_->step_ns) &&
          estimator_.Ideal(candidate.shape, kMinRampShare) < found_->step_ns;

@@ -90,6 +90,7 @@ class Explorer {
  private:
   double MemoryShareOf(Candidate candidate);
   bool IsOver(const Candidate& next, Nanos limit_ns) const;
+  bool SharesOutcome(Candidate* candidate) const;
   bool IsExpectedToHelp(const Candidate& candidate);
   absl::Status Advance(bool tunes, Candidate* candidate);
   absl::Status CutWithin(Candidate* candidate);

@@ -71,11 +71,6 @@ void Frontier::LearnStep(const Candidate& candidate, Nanos step_ns) {
   least_step_error_ = std::min(least_step_error_, error);
   for (int kind : KindsOf(candidate)) changes |= Learn(kind, error, step_errors_);
   if (changes) UpdateExpected(kAny);
-  const PipelineShape& shape = candidate.shape;
-  if (shape.devices_per_pipeline <= devices_per_node_) {
-    within_nodes_.insert({candidate.alternative, shape.num_stages, shape.num_micro_batches,
-                          shape.frozen_hosts, candidate.estimate_ns});
-  }
 }
 
 bool Frontier::KnowsStepsLike(const Candidate& candidate) const {
@@ -83,11 +78,22 @@ bool Frontier::KnowsStepsLike(const Candidate& candidate) const {
   return kind < step_errors_.size() && step_errors_[kind] != 0;
 }
 
-bool Frontier::IsRepeated(const Candidate& candidate) const {
+std::optional<Frontier::Twins> Frontier::TwinsOf(const Candidate& candidate) const {
   const PipelineShape& shape = candidate.shape;
-  return shape.devices_per_pipeline <= devices_per_node_ &&
-         within_nodes_.count({candidate.alternative, shape.num_stages, shape.num_micro_batches,
-                              shape.frozen_hosts, candidate.estimate_ns}) > 0;
+  if (devices_per_node_ > 1 && shape.devices_per_pipeline > devices_per_node_) return std::nullopt;
+  return Twins{candidate.alternative,   candidate.may_recompute, shape.num_stages,
+               shape.num_micro_batches, shape.frozen_hosts,      candidate.estimate_ns};
+}
+
+void Frontier::LearnOutcome(const Candidate& candidate) {
+  const std::optional<Twins> twins = TwinsOf(candidate);
+  if (twins) representatives_.try_emplace(*twins, &candidate);
+}
+
+const Candidate* Frontier::RepresentativeOf(const Candidate& candidate) const {
+  const std::optional<Twins> twins = TwinsOf(candidate);
+  const auto known = twins ? representatives_.find(*twins) : representatives_.end();
+  return known == representatives_.end() ? nullptr : known->second;
 }
 
 Nanos Frontier::Expected(const Candidate& candidate) const {

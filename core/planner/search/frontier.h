@@ -17,13 +17,13 @@
 // a search may ask for the candidate that needs the least memory instead.
 //
 // Pipelines that differ only in D do the same work and use other links. Of those that fit within a
-// node and have equal estimates, one represents all.
+// node, or of all if every node has one device, those with equal estimates share one's outcome.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_FRONTIER_H_
 #define DPIPE_CORE_PLANNER_SEARCH_FRONTIER_H_
 
 #include <array>
 #include <map>
-#include <set>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -84,8 +84,10 @@ class Frontier {
   void LearnStep(const Candidate& candidate, Nanos step_ns);
   // True if a step of its schedule is known, within a node or across nodes as for the candidate.
   bool KnowsStepsLike(const Candidate& candidate) const;
-  // True if a simulated candidate represents it.
-  bool IsRepeated(const Candidate& candidate) const;
+  // Records that a candidate was simulated or failed.
+  void LearnOutcome(const Candidate& candidate);
+  // Returns the candidate recorded so that represents this one; null if there is none.
+  const Candidate* RepresentativeOf(const Candidate& candidate) const;
 
  private:
   // Alternative, whether a pipeline spans nodes, S and M; -1: any.
@@ -116,8 +118,11 @@ class Frontier {
   mutable std::map<Key, int> kinds_;
   Errors cut_errors_, step_errors_;
   double least_step_error_ = 1;
-  // Simulated pipelines within a node: alternative, S, M, hosts and estimate.
-  std::set<std::tuple<int, int, int, int, Nanos>> within_nodes_;
+  // By alternative, whether it may recompute, S, M, hosts and estimate.
+  using Twins = std::tuple<int, bool, int, int, int, Nanos>;
+  // Returns nullopt if other pipelines use other kinds of links.
+  std::optional<Twins> TwinsOf(const Candidate& candidate) const;
+  std::map<Twins, const Candidate*> representatives_;
 };
 
 }  // namespace dpipe

@@ -90,12 +90,22 @@ TEST(FrontierTest, EqualPipelinesWithinNodesAreRepeated) {
   Candidate simulated = Make(2, 2, 100);
   SetCut(100, &simulated);
   Frontier frontier(8);
-  EXPECT_FALSE(frontier.IsRepeated(Make(2, 8, 100)));
-  frontier.LearnStep(simulated, 100);
-  EXPECT_TRUE(frontier.IsRepeated(Make(2, 8, 100)));
-  EXPECT_FALSE(frontier.IsRepeated(Make(2, 8, 101)));
-  EXPECT_FALSE(frontier.IsRepeated(Make(2, 16, 100)));
-  EXPECT_FALSE(frontier.IsRepeated(Make(4, 8, 100)));
+  EXPECT_EQ(frontier.RepresentativeOf(Make(2, 8, 100)), nullptr);
+  frontier.LearnOutcome(simulated);
+  EXPECT_EQ(frontier.RepresentativeOf(Make(2, 8, 100)), &simulated);
+  EXPECT_EQ(frontier.RepresentativeOf(Make(2, 8, 101)), nullptr);
+  EXPECT_EQ(frontier.RepresentativeOf(Make(2, 16, 100)), nullptr);
+  EXPECT_EQ(frontier.RepresentativeOf(Make(4, 8, 100)), nullptr);
+  Candidate recomputing = Make(2, 8, 100);
+  recomputing.may_recompute = true;
+  EXPECT_EQ(frontier.RepresentativeOf(recomputing), nullptr);
+}
+
+TEST(FrontierTest, EqualPipelinesAcrossNodesOfOneDeviceAreRepeated) {
+  const Candidate failed = Make(2, 2, 100);
+  Frontier frontier(1);
+  frontier.LearnOutcome(failed);
+  EXPECT_EQ(frontier.RepresentativeOf(Make(2, 16, 100)), &failed);
 }
 
 }  // namespace
