@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -42,6 +44,35 @@ std::string DifferingLine(absl::string_view text, absl::string_view computed) {
     const absl::string_view a = i < before.size() ? before[i] : "";
     const absl::string_view b = i < after.size() ? after[i] : "";
     if (a != b) return absl::StrCat("line ", i + 1, ": '", a, "', computed: '", b, "'");
+  }
+  return "";
+}
+
+std::string UntracedFigure(absl::string_view markdown) {
+  // Replaces what is hidden or code by its line ends, so that lines keep their numbers.
+  std::string text(markdown);
+  const auto hide = [&text](const std::string& from, const std::string& to) {
+    size_t begin = 0;
+    while ((begin = text.find(from, begin)) != std::string::npos) {
+      const size_t end = text.find(to, begin + from.size());
+      if (end == std::string::npos) return;
+      const auto first = text.begin() + begin, last = text.begin() + end + to.size();
+      const std::string lines(std::count(first, last, '\n'), '\n');
+      text.replace(first, last, lines);
+    }
+  };
+  hide("<!--= ", "<!--/-->");
+  hide("<!--", "-->");
+  hide("```", "```");
+  hide("`", "`");
+  hide("](", ")");
+  const std::regex decimal("(^|[^A-Za-z0-9_.])([0-9]+\\.[0-9]+)(?!\\.?[0-9])");
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::smatch match;
+    if (absl::StartsWith(lines[i], "    ") || !std::regex_search(lines[i], match, decimal))
+      continue;
+    return absl::StrCat("line ", i + 1, ": ", match[2].str(), " is not computed from a raw file");
   }
   return "";
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -48,7 +49,8 @@ absl::StatusOr<std::string> Formatted(const nlohmann::json& value, const std::st
       return absl::StrFormat(*parsed, value.get<std::string>());
     }
   } else if (value.is_number()) {
-    if (const auto parsed = absl::ParsedFormat<'f'>::New(format)) {
+    if (const auto parsed =
+            absl::ParsedFormat<absl::FormatConversionCharSet::kFloating>::New(format)) {
       return absl::StrFormat(*parsed, value.get<double>());
     }
   }
@@ -73,8 +75,22 @@ absl::StatusOr<std::string> RatioTo(const CaseResult& result, const std::string&
   return text;
 }
 
-std::string AsBlock(const report::Table& table) {
-  return absl::StrCat("\n\n", absl::StripSuffix(table.ToMarkdown(), "\n"), "\n\n");
+std::string AsBlock(absl::string_view markdown) {
+  return absl::StrCat("\n\n", absl::StripAsciiWhitespace(markdown), "\n\n");
+}
+
+// Returns nullptr if the strategy was not measured.
+const report::StrategyAnalysis* FindStrategy(const report::CaseAnalysis& analysis,
+                                             absl::string_view name) {
+  for (const report::StrategyAnalysis& strategy : analysis.strategies) {
+    if (strategy.result->strategy() == name) return &strategy;
+  }
+  return nullptr;
+}
+
+// Returns what follows `word`, without blanks around it.
+absl::string_view After(absl::string_view expression, absl::string_view word) {
+  return absl::StripAsciiWhitespace(expression.substr(expression.find(word) + word.size()));
 }
 
 absl::Status WithContext(const absl::Status& status, absl::string_view context) {
@@ -153,7 +169,7 @@ absl::StatusOr<std::string> Figures::RunsTable(absl::string_view cases,
     }
     table.AddRow({absl::StrCat("`", strategy, "`"), rate, ratio, range});
   }
-  return AsBlock(table);
+  return AsBlock(table.ToMarkdown());
 }
 
 absl::StatusOr<std::string> Figures::RatiosTable(absl::string_view cases,
@@ -175,7 +191,50 @@ absl::StatusOr<std::string> Figures::RatiosTable(absl::string_view cases,
     }
     table.AddRow(row);
   }
-  return AsBlock(table);
+  return AsBlock(table.ToMarkdown());
+}
+
+absl::StatusOr<std::string> Figures::PredictionsTable(absl::string_view cases,
+                                                      absl::string_view strategies,
+                                                      absl::string_view rivals) {
+  Strings headers = {"strategy"};
+  std::vector<const CaseResult*> results;
+  std::vector<report::CaseAnalysis> analyses;
+  for (absl::string_view name : absl::StrSplit(cases, ',')) {
+    const Titled titled = SplitTitle(name);
+    DPIPE_ASSIGN_OR_RETURN(const CaseResult* result, FindCase(titled.name));
+    headers.push_back(titled.title);
+    headers.push_back("predicted step");
+    results.push_back(result);
+    analyses.push_back(report::AnalyseCase(*result));
+  }
+  report::Table table(headers);
+  for (const std::string& strategy : Strings(absl::StrSplit(strategies, ','))) {
+    Strings row = {absl::StrCat("`", strategy, "`")};
+    for (size_t i = 0; i < results.size(); ++i) {
+      DPIPE_ASSIGN_OR_RETURN(const std::string ratio, RatioTo(*results[i], strategy, rivals, true));
+      const report::StrategyAnalysis& measured = *FindStrategy(analyses[i], strategy);
+      const double predicted_ms = measured.result->step_ms_predicted();
+      if (!(predicted_ms > 0)) {  // NaN if it was not stored
+        return absl::NotFoundError(absl::StrCat(strategy, " has no predicted step"));
+      }
+      row.push_back(absl::StrCat(report::EstimateText(measured.images_per_second), " (",
+                                 absl::StrReplaceAll(ratio, {{"x", ""}}), ")"));
+      row.push_back(absl::StrFormat("%+.1f %%", 100 * (predicted_ms / measured.step_ms - 1)));
+    }
+    table.AddRow(row);
+  }
+  return AsBlock(table.ToMarkdown());
+}
+
+absl::StatusOr<std::string> Figures::Find(const std::string& file, absl::string_view pattern) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, Text(file));
+  std::smatch match;
+  if (std::regex_search(text, match, std::regex(std::string(pattern))) && match.size() > 1) {
+    return match[1].str();
+  }
+  return absl::NotFoundError(
+      absl::StrCat(file, " has no match of ", pattern, " with a group in parentheses"));
 }
 
 absl::StatusOr<std::string> Figures::OfPlan(const std::string& file, const std::string& arguments,
@@ -209,7 +268,7 @@ absl::StatusOr<std::string> Figures::PlansTable(const std::string& file,
     row.push_back(absl::StrCat(groups, " x ", devices, ", ", stages));
     table.AddRow(row);
   }
-  return AsBlock(table);
+  return AsBlock(table.ToMarkdown());
 }
 
 absl::StatusOr<std::string> Figures::Evaluate(absl::string_view expression) {
@@ -225,15 +284,17 @@ absl::StatusOr<std::string> Figures::EvaluateWords(absl::string_view expression)
   const Strings words = absl::StrSplit(expression, ' ', absl::SkipEmpty());
   const std::string name = words.empty() ? "" : words[0];
   if (name == "find" && words.size() >= 3) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, Text(words[1]));
-    const absl::string_view pattern =
-        absl::StripAsciiWhitespace(expression.substr(expression.find(words[1]) + words[1].size()));
-    std::smatch match;
-    if (std::regex_search(text, match, std::regex(std::string(pattern))) && match.size() > 1) {
-      return match[1].str();
+    DPIPE_ASSIGN_OR_RETURN(const std::string found, Find(words[1], After(expression, words[1])));
+    return absl::StrContains(found, '\n') ? AsBlock(found) : found;
+  }
+  if (name == "number" && words.size() >= 4) {
+    const absl::string_view after_file = After(expression, words[1]);
+    DPIPE_ASSIGN_OR_RETURN(const std::string found, Find(words[1], After(after_file, words[2])));
+    double value = 0;
+    if (!absl::SimpleAtod(found, &value)) {
+      return absl::InvalidArgumentError(absl::StrCat("'", found, "' is not a number"));
     }
-    return absl::NotFoundError(
-        absl::StrCat(words[1], " has no match of ", pattern, " with a group in parentheses"));
+    return Formatted(value, words[2]);
   }
   if (name == "step" && words.size() >= 3) {
     return OfPlan(words[1], absl::StrJoin(words.begin() + 2, words.end(), " "), kStepOfPlan);
@@ -243,11 +304,9 @@ absl::StatusOr<std::string> Figures::EvaluateWords(absl::string_view expression)
   }
   if (words.size() == 3 && name == "rate") {
     DPIPE_ASSIGN_OR_RETURN(const CaseResult* result, FindCase(words[1]));
-    for (const report::StrategyAnalysis& strategy : report::AnalyseCase(*result).strategies) {
-      if (strategy.result->strategy() == words[2]) {
-        return report::EstimateText(strategy.images_per_second);
-      }
-    }
+    const report::CaseAnalysis analysis = report::AnalyseCase(*result);
+    const report::StrategyAnalysis* strategy = FindStrategy(analysis, words[2]);
+    if (strategy != nullptr) return report::EstimateText(strategy->images_per_second);
     return absl::NotFoundError(absl::StrCat(words[1], " has no strategy ", words[2]));
   }
   if (words.size() == 4) {
@@ -258,6 +317,7 @@ absl::StatusOr<std::string> Figures::EvaluateWords(absl::string_view expression)
     if (name == "range") return Range(words[1], words[2], words[3], nullptr);
     if (name == "runs") return RunsTable(words[1], words[2], words[3]);
     if (name == "ratios") return RatiosTable(words[1], words[2], words[3]);
+    if (name == "predictions") return PredictionsTable(words[1], words[2], words[3]);
     if (name == "json") {
       DPIPE_ASSIGN_OR_RETURN(const std::string text, Text(words[1]));
       DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, words[1]));

@@ -11,16 +11,19 @@
 //   range CASES STRATEGY RIVALS     minimum and maximum of that ratio: "0.92x to 1.03x"
 //   runs CASES STRATEGIES RIVALS    a table: rate and ratio in the first case, range over all
 //   ratios CASES STRATEGIES RIVALS  a table: the ratio with its interval, one column per case
+//   predictions CASES STRATEGIES RIVALS   a table, two columns per case: rate and ratio with its
+//                                   interval; how much longer the predicted step is
 //   step FILE ARGUMENTS             step of a plan that //tools:plan printed: "171.8 ms"
 //   plans FILE STRATEGIES ARGUMENTS a table: step, idle share and pipeline of each strategy's plan
 //   json FILE POINTER FORMAT        a value (RFC 6901) in printf's format: "%.1f", "%s"
 //   find FILE REGEX                 the first group of the first match (ECMAScript, to the end)
+//   number FILE FORMAT REGEX        the same group, a number, in printf's format
 //
 // FILE is relative to the root of the repository. A CASE is a file of results.proto, with "#ID" if
 // it has several cases, and perhaps with "TITLE=" before it, in which "_" stands for a blank.
 // CASES, STRATEGIES and RIVALS are separated by commas. A plan is found by the arguments of its
-// command after "--", up to "--profile"; the table adds "--strategy=". A table begins and ends with
-// an empty line.
+// command after "--", up to "--profile"; the table adds "--strategy=". A table, or a group of
+// several lines, begins and ends with an empty line.
 #ifndef DPIPE_TOOLS_FIGURES_FIGURES_H_
 #define DPIPE_TOOLS_FIGURES_FIGURES_H_
 
@@ -58,6 +61,12 @@ class Figures {
                                         absl::string_view rivals);
   absl::StatusOr<std::string> RatiosTable(absl::string_view cases, absl::string_view strategies,
                                           absl::string_view rivals);
+  absl::StatusOr<std::string> PredictionsTable(absl::string_view cases,
+                                               absl::string_view strategies,
+                                               absl::string_view rivals);
+
+  // Returns the first group of the first match.
+  absl::StatusOr<std::string> Find(const std::string& file, absl::string_view pattern);
 
   absl::StatusOr<std::string> PlansTable(const std::string& file, absl::string_view strategies,
                                          const std::string& arguments);
