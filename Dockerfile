@@ -5,5 +5,7 @@ FROM debian:12
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates git
 WORKDIR /opendiffusionpipe
 COPY . .
-RUN ./bazelw build //bench:sd_pipeline
+# Bazel 4 fails on its own output folder if an image's layer holds it, but reads a disk cache there.
+RUN echo 'build --disk_cache=/disk_cache' > .bazelrc.local && ./bazelw build //bench:sd_pipeline && \
+    ./bazelw shutdown && rm -rf /root/.cache/bazel
 CMD ["./bazelw", "run", "//bench:sd_pipeline"]
