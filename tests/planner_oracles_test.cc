@@ -55,9 +55,13 @@ TEST(PlannerOraclesTest, NeverBehindOnSlowLinks) {
 TEST(PlannerOraclesTest, NeverBehindInASampleOfTheGrid) {
   const std::vector<GridPoint> grid = PlannerGrid();
   constexpr size_t kStride = 83;
+  int compared = 0;
   for (size_t i = kStride; i < grid.size(); i += kStride) {
-    if (Plan(grid[i], kOurs).throughput > 0) ExpectNeverBehind(grid[i]);
+    if (Plan(grid[i], kOurs).throughput == 0) continue;
+    ExpectNeverBehind(grid[i]);
+    ++compared;
   }
+  EXPECT_GT(compared, 1);
 }
 
 // The chosen cut of two stages was 1.3 % slower.
