@@ -84,7 +84,7 @@ class Frontier {
   void LearnStep(const Candidate& candidate, Nanos step_ns);
   // True if a step of its schedule is known, within a node or across nodes as for the candidate.
   bool KnowsStepsLike(const Candidate& candidate) const;
-  // Records that a candidate was simulated or failed.
+  // Records that a candidate was simulated or failed. It must outlive this.
   void LearnOutcome(const Candidate& candidate);
   // Returns the candidate recorded so that represents this one; null if there is none.
   const Candidate* RepresentativeOf(const Candidate& candidate) const;

@@ -23,8 +23,8 @@ template <typename Arguments, typename Run>
 void EnqueueWith(HostQueue* queue, void* stream, const Arguments& arguments, const Run& run) {
   static_assert(std::is_trivially_copyable<Arguments>::value, "a kernel's arguments are bytes");
   Arguments copy = arguments;
-#if __has_builtin(__builtin_clear_padding)
-  __builtin_clear_padding(&copy);  // stale padding may look like an address
+#if __has_builtin(__builtin_clear_padding)  // not in clang 14
+  __builtin_clear_padding(&copy);           // stale padding may look like an address
 #endif
   queue->EnqueueKernel(
       stream, [arguments, run] { run(arguments); }, &copy, sizeof(copy));
